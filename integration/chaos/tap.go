@@ -75,7 +75,12 @@ type tap struct {
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
 	roots  []trust.Root // all that were ever in force, the newest last
+	// arrived is when the registry first took each version of the root.
+	arrived map[int64]time.Duration
 }
+
+// rootSpreads is how long a push may be on its way that was signed before the registry took the newest root of trust.
+const rootSpreads = 5 * time.Second
 
 // mostBytes is more than a document has.
 const mostBytes = 4 << 20
@@ -134,6 +139,18 @@ func (t *tap) observe(request *http.Request, status int) {
 			t.checker.Pushed(t.since(), t.read(parts[i+1], body))
 		case part == "reports":
 			t.report(parts[i+1], body)
+		case part == bundle.TrustRepository:
+			t.arrive(parts[len(parts)-1])
+		}
+	}
+}
+
+// arrive notes that agents find a root of trust from now on.
+func (t *tap) arrive(tag string) {
+	_ = t.learnLocked() // a root is in the key folder before a publisher has it; without it, the push is judged by fewer roots
+	for _, root := range t.roots {
+		if _, known := t.arrived[root.Version]; !known && bundle.RootTag(root.Version) == tag {
+			t.arrived[root.Version] = t.since()
 		}
 	}
 }
@@ -170,7 +187,13 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 			return bundle.Verified{}, fmt.Errorf("there is no root of trust in %s yet", t.keys)
 		}
 		newest := len(t.roots) - 1
-		return bundle.Adopt(fetched(body), runtime, t.roots[newest], t.roots[:newest]...)
+		verified, err := bundle.Adopt(fetched(body), runtime, t.roots[newest], t.roots[:newest]...)
+		for older := newest - 1; err != nil && older >= t.settled(); older-- {
+			if verified, otherwise := bundle.Adopt(fetched(body), runtime, t.roots[older], t.roots[:older]...); otherwise == nil {
+				return verified, nil
+			}
+		}
+		return verified, err
 	}
 	verified, err := judge()
 	if err == nil {
@@ -180,6 +203,17 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 		return verified, err
 	}
 	return judge()
+}
+
+// settled is the place of the root of trust that every push goes by. A newer one may revoke a key and be in the key folder alone, while the
+// registry takes nothing: no agent can know it, and what the key signs is followed.
+func (t *tap) settled() int {
+	for i := len(t.roots) - 1; i > 0; i-- {
+		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
+			return i
+		}
+	}
+	return 0
 }
 
 // learn notes the root of trust that is in force now. Whoever changes it calls this before it is changed again: a publisher that cannot reach

@@ -35,7 +35,7 @@ func newPushes(t *testing.T, publisher trust.Signer) *pushes {
 	checker := NewChecker(scaler, concurrentOthers)
 	return &pushes{T: t, documents: documents, tap: &tap{
 		checker: checker, since: func() time.Duration { return 0 }, keys: t.TempDir(), roots: []trust.Root{trusttest.RootFor(t, publisher)},
-		bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{},
+		bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}, arrived: map[int64]time.Duration{},
 	}}
 }
 
@@ -84,30 +84,70 @@ func TestTheTapNamesABundleOfAnotherKey(t *testing.T) {
 	p.wantBroken("nobody may follow")
 }
 
-// TestTheTapTakesABundleOfAKeyBetweenTwoRotations: a publisher signs by the root before until the registry takes the newest, and may not have
-// signed anything before that one was made.
-func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
-	rootKey, keys := trusttest.NewSigner(t), []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
-	p := newPushes(t, keys[0])
+// rotate puts roots of trust into force of which each lists one key, the first one included. Where keys are to be revoked, each revokes the one
+// before.
+func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
+	p.Helper()
+	rootKey := trusttest.NewSigner(p)
 	p.tap.roots = nil
-	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, keys[0])}, trusttest.Now.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(p, keys[0])}, trusttest.Now.AddDate(1, 0, 0))
 	for i := 0; ; i++ {
 		if err = errors.Join(err, os.WriteFile(filepath.Join(p.tap.keys, "root.json"), data, 0o600), p.tap.learn()); err != nil {
-			t.Fatal(err)
+			p.Fatal(err)
 		}
 		if i+1 == len(keys) {
-			break
+			return
 		}
 		newest := p.tap.roots[i]
 		draft, draftErr := newest.Draft(trusttest.Now.AddDate(1, 0, 0))
-		if err := errors.Join(draftErr, draft.Remove(trust.RolePublisher, newest.Publishers()...), draft.Add(trust.RolePublisher, trusttest.PublicKey(t, keys[i+1])), draft.Sign(rootKey)); err != nil {
-			t.Fatal(err)
+		if err := errors.Join(draftErr, draft.Remove(trust.RolePublisher, newest.Publishers()...), draft.Add(trust.RolePublisher, trusttest.PublicKey(p, keys[i+1]))); err != nil {
+			p.Fatal(err)
+		}
+		if revoke {
+			err = draft.Revoke(trusttest.Thumbprint(p, keys[i]))
+		}
+		if err = errors.Join(err, draft.Sign(rootKey)); err != nil {
+			p.Fatal(err)
 		}
 		data, err = draft.Bytes()
 	}
+}
+
+// TestTheTapTakesABundleOfAKeyBetweenTwoRotations: a publisher signs by the root before until the registry takes the newest, and may not have
+// signed anything before that one was made.
+func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
+	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
+	p := newPushes(t, keys[0])
+	p.rotate(false, keys...)
 	p.push(trusttest.Runtime, keys[1], http.StatusCreated)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
 		t.Errorf("said to break: %v", v)
+	}
+}
+
+// TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown: while the registry takes no root, agents follow the one before.
+func TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown(t *testing.T) {
+	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
+	for name, c := range map[string]struct {
+		after  time.Duration // that the registry answered the push of the root that revokes
+		status int           // of that answer
+		broken bool
+	}{
+		"the registry has not taken it": {rootSpreads, http.StatusBadGateway, false}, "the push was on its way": {rootSpreads - 1, http.StatusCreated, false},
+		"the registry has it": {rootSpreads, http.StatusCreated, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPushes(t, keys[0])
+			p.rotate(true, keys...)
+			p.put("/v2/fleet/trust/manifests/"+bundle.RootTag(1), []byte("{}"), http.StatusCreated)
+			p.tap.since = func() time.Duration { return rootSpreads }
+			p.put("/v2/fleet/trust/manifests/"+bundle.RootTag(2), []byte("{}"), c.status)
+			p.tap.since = func() time.Duration { return rootSpreads + c.after }
+			p.push(trusttest.Runtime, keys[0], http.StatusCreated)
+			if v := p.tap.checker.Violations(); (len(v) > 0) != c.broken {
+				t.Errorf("said to break %v, want that: %t", v, c.broken)
+			}
+		})
 	}
 }
 

@@ -34,6 +34,8 @@ type Keys struct {
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
 	trouble string
+	// replaced says that keys are in use by which nothing was published yet.
+	replaced bool
 }
 
 // rootWarning is how long before its end a root of trust is complained about, once a day.
@@ -100,6 +102,10 @@ func (k *Keys) follow(ctx context.Context) error {
 	k.mu.Unlock()
 	before := k.Publisher.Root()
 	replaced, err := k.Publisher.TakeUp(ctx, loaded)
+	k.replaced = k.replaced || replaced
+	if replaced {
+		k.tellOf(ctx, before, loaded.Root)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,17 +115,19 @@ func (k *Keys) follow(ctx context.Context) error {
 	} else if refusal.Of(unfit) != nil {
 		keysAccepted.Set(0)
 	}
-	if !replaced && !turned {
+	if !k.replaced && !turned {
 		return unfit
 	}
-	log := ctrl.LoggerFrom(ctx).WithName("keys")
-	if !replaced {
-		return errors.Join(unfit, k.changed(ctx))
-	}
-	if !bytes.Equal(before.Raw, loaded.Root.Raw) {
-		log.Info("loaded a newer root of trust", "version", loaded.Root.Version, "epoch", loaded.Root.Epoch, "expires", loaded.Root.Expires)
-	} else {
-		log.Info("loaded new signing keys")
-	}
+	k.replaced = false
 	return errors.Join(unfit, k.changed(ctx))
+}
+
+// tellOf logs that other keys are in use.
+func (k *Keys) tellOf(ctx context.Context, before, now trust.Root) {
+	log := ctrl.LoggerFrom(ctx).WithName("keys")
+	if bytes.Equal(before.Raw, now.Raw) {
+		log.Info("loaded new signing keys")
+		return
+	}
+	log.Info("loaded a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
 }

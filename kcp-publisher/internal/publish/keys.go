@@ -91,23 +91,34 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 }
 
 // TakeUp replaces the keys of a Publisher at work, and reports whether they are others than before: every runtime needs a new bundle then.
-// Their roots are published first, also when the publisher's own key is not listed any more: a revocation has to arrive. The publisher
-// publishes nothing with keys that no agent would accept; CheckKeys says so.
-func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (bool, error) {
+// Their roots are published first, also when the publisher's own key is not listed any more: a revocation has to arrive. Only a publisher that
+// has published none yet uses the keys at once, and they may be replaced although there is an error: it was a standby, and what was changed
+// since its start may have revoked its keys. The publisher publishes nothing with keys that no agent would accept; CheckKeys says so.
+func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.identify(); err != nil {
 		return false, err
 	}
 	p.turning.Lock()
 	defer p.turning.Unlock()
-	if err := p.publishRoots(ctx, &keys); err != nil {
-		return false, err
+	begins := p.rooted.Load() == nil
+	if begins {
+		inUse := keys // publishRoots asks nobody whether keys that are being replaced are outdated
+		replaced = p.use(&inUse)
 	}
+	if err := p.publishRoots(ctx, &keys); err != nil || begins {
+		return replaced, err
+	}
+	return p.use(&keys), nil
+}
+
+// use replaces the keys, and reports whether they are others than before.
+func (p *Publisher) use(keys *Keys) bool {
 	before := p.keys.Load()
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.Former) != len(keys.Former) {
-		p.keys.Store(&keys) // else what is remembered by the keys in use stays right
+		p.keys.Store(keys) // else what is remembered by the keys in use stays right
 	}
-	return replaced, nil
+	return replaced
 }
 
 // checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is this publisher's own.

@@ -2,9 +2,15 @@ package publish
 
 import (
 	"crypto"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/sigstore/sigstore/pkg/signature"
 
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -111,6 +117,72 @@ func TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys(t *testing.T) {
 	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "fast")
 	refusedFor(t, "publishing under a root that expired", err, refusal.RootExpired, "keys rotate")
 	refusedFor(t, "a root that expired", check(true), refusal.RootExpired, "keys rotate")
+}
+
+// duringSigning is a signer that does something else before it signs.
+type duringSigning struct {
+	trust.Signer
+	do func()
+}
+
+func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignOption) ([]byte, error) {
+	d.do()
+	return d.Signer.SignMessage(message, options...)
+}
+
+// TestKeysThatAreReplacedSignNothingMore: what a revoked key signed would lie in the place of a bundle that agents follow.
+func TestKeysThatAreReplacedSignNothingMore(t *testing.T) {
+	f := newFleet(t)
+	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
+	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, first)}, noon.AddDate(1, 0, 0))
+	must(t, err)
+	f.root, err = trust.ParseRoot(data)
+	must(t, err)
+	newest := successor(t, rootKey, f.root, second)
+	for _, began := range []bool{false, true} {
+		f.dir = filepath.Join(t.TempDir(), "registry")
+		replace := func() {}
+		f.signer = duringSigning{first, func() { replace() }}
+		p := f.started()
+		if began {
+			f.publish(p, runtimeNamed("berlin"), "regular")
+		}
+		replace = sync.OnceFunc(func() {
+			if replaced, err := p.TakeUp(t.Context(), Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}); !replaced || err != nil {
+				t.Errorf("take up keys: %t, %v", replaced, err)
+			}
+		})
+		f.publish(p, runtimeNamed("berlin"), "fast")
+		found, err := Read(t.Context(), f.place(), "berlin", newest)
+		if want := trusttest.Thumbprint(t, second); err != nil || found.Key != want || found.Bundle == nil {
+			t.Errorf("had published before: %t: a bundle signed by %s lies there, want by %s: %v", began, found.Key, want, err)
+		}
+	}
+}
+
+// TestAStandbyUsesNewKeysBeforeItPublishes: those of its start may be revoked by the time that it takes over, and the registry may not answer.
+func TestAStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
+	f := newFleet(t)
+	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
+	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, f.signer)}, noon.AddDate(1, 0, 0))
+	must(t, err)
+	f.root, err = trust.ParseRoot(data)
+	must(t, err)
+	p := f.started()
+	newest := successor(t, rootKey, f.root, second)
+	keys := Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}
+	must(t, os.WriteFile(f.dir, nil, 0o600)) // nothing can be written where a file is
+	if replaced, err := p.TakeUp(t.Context(), keys); !replaced || err == nil {
+		t.Errorf("without a registry: %t, %v", replaced, err)
+	}
+	if got := p.Root().Version; got != newest.Version {
+		t.Errorf("root of trust version %d is in use, want %d", got, newest.Version)
+	}
+	must(t, os.Remove(f.dir))
+	if replaced, err := p.TakeUp(t.Context(), keys); replaced || err != nil {
+		t.Errorf("with a registry: %t, %v", replaced, err)
+	}
+	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
 }
 
 // What lies where the next root would be and does not follow stops nobody: whoever writes to the registry could put it there.

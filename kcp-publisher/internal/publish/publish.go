@@ -134,7 +134,7 @@ func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request r
 	}
 	for attempt := 1; ; attempt++ {
 		outcome, err := p.try(ctx, runtime, request, snapshot)
-		if !errors.Is(err, errMoved) || attempt == maxAttempts {
+		if !errors.Is(err, errMoved) && !errors.Is(err, errOtherKeys) || attempt == maxAttempts {
 			return outcome, err
 		}
 		p.Forget(runtime.ID)
@@ -155,7 +155,7 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	return nil
 }
 
-// maxAttempts is how often somebody else may push between a look at the registry and a push.
+// maxAttempts is how often somebody else may push between a look at the registry and a push, or the keys may be replaced.
 const maxAttempts = 3
 
 // ErrMayNotPush says that another process publishes now.
@@ -163,6 +163,9 @@ var ErrMayNotPush = errors.New("not published")
 
 // errMoved says that the tag does not name what it named before.
 var errMoved = errors.New("another bundle was pushed at the same time")
+
+// errOtherKeys says that the keys of a bundle were replaced before it was pushed: they may be revoked by now.
+var errOtherKeys = errors.New("the keys were replaced at the same time")
 
 // decision is what is to be published to a runtime.
 type decision struct {
@@ -288,6 +291,9 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 		if err := store.PushCosign(ctx, p.Place, runtime, signature); err != nil {
 			return nil, err
 		}
+	}
+	if p.keys.Load() != keys {
+		return nil, errOtherKeys
 	}
 	if err := p.replace(ctx, runtime, resolved.documents, manifest); err != nil {
 		// What was pushed is unknown now, and what was shared may be gone with the registry's data: ask before the next try.
