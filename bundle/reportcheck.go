@@ -26,11 +26,16 @@ const (
 // trust.MaxClockSkew.
 func aheadOf(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence of the report after the one with the last. It only grows, unless the last one was made by a clock
-// that was far ahead and has been set since: control planes refuse such a sequence, so that none of them knows it.
-func NextReportSequence(last int64, now time.Time) int64 {
+// NextReportSequence returns the sequence of the report after the one with the last, 0 for none. Verified is the newest time that somebody trusted
+// signed, zero where there is none: a clock that is further ahead of it than clocks differ may be wrong, and a control plane would refuse what it
+// gives, or take it and refuse what comes once the clock was set. So the sequence only grows by one then. It goes back only from one that
+// nobody has accepted.
+func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > aheadOf(now) {
 		last = 0
+	}
+	if newest := verified.Add(trust.MaxClockSkew); !verified.IsZero() && now.After(newest) {
+		now = newest
 	}
 	return NextSequence(last, now)
 }

@@ -57,14 +57,24 @@ func TestAReportIsOfThisTime(t *testing.T) {
 
 func TestTheNextNumberGrowsUnlessAClockWasSetBack(t *testing.T) {
 	now := trusttest.Now
-	for name, c := range map[string]struct{ last, want int64 }{
-		"the first is the time":                     {0, now.UnixMilli()},
-		"one of the same moment is the next":        {now.UnixMilli(), now.UnixMilli() + 1},
-		"a clock that was set back by hours":        {now.Add(20 * time.Hour).UnixMilli(), now.Add(20*time.Hour).UnixMilli() + 1},
-		"a clock that was set back by a year":       {now.AddDate(1, 0, 0).UnixMilli(), now.UnixMilli()},
-		"a number that nothing can be greater than": {math.MaxInt64, now.UnixMilli()},
+	day := trust.MaxClockSkew
+	ahead := now.Add(day).UnixMilli()
+	for name, c := range map[string]struct {
+		last     int64
+		verified time.Time
+		want     int64
+	}{
+		"the first is the time":                               {0, time.Time{}, now.UnixMilli()},
+		"one of the same moment is the next":                  {now.UnixMilli(), time.Time{}, now.UnixMilli() + 1},
+		"a clock that was set back by hours":                  {now.Add(20 * time.Hour).UnixMilli(), now, now.Add(20*time.Hour).UnixMilli() + 1},
+		"a clock that was set back by a year":                 {now.AddDate(1, 0, 0).UnixMilli(), now, now.UnixMilli()},
+		"a number that nothing can be greater than":           {math.MaxInt64, now, now.UnixMilli()},
+		"a clock that may be right":                           {now.Add(-2 * day).UnixMilli(), now.Add(-day), now.UnixMilli()},
+		"a clock that may be days ahead":                      {0, now.Add(-3 * day), now.Add(-2 * day).UnixMilli()},
+		"a clock that may be days ahead, with the last of it": {now.Add(-2 * day).UnixMilli(), now.Add(-3 * day), now.Add(-2*day).UnixMilli() + 1},
+		"the last is as far ahead as one can be":              {ahead, now, ahead + 1},
 	} {
-		if got := NextReportSequence(c.last, now); got != c.want {
+		if got := NextReportSequence(c.last, now, c.verified); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

@@ -150,7 +150,7 @@ func (a *agent) report(ctx context.Context) error {
 	if said == a.said && now.Before(a.nextReport) && !a.conduct.Noisy {
 		return nil
 	}
-	a.sequence = bundle.NextReportSequence(a.sequence, now)
+	a.sequence = bundle.NextReportSequence(a.sequence, now, time.Time{})
 	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
 	manifest, err := bundle.ComposeReport(next, a.signer)
 	if err != nil {

@@ -207,7 +207,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	measureModules(facts.Manifests)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
 	var moreToTell time.Duration
-	facts.Watched, moreToTell = a.watches.Tell(bundle.NextReportSequence(a.sequence, a.Puller.Clock()), a.Now())
+	facts.Watched, moreToTell = a.watches.Tell(a.nextSequence(), a.Now())
 	pruneErr := a.prune(ctx, facts)
 	a.addTrouble(log, &facts, written, watchErr, pruneErr)
 	var tellErr error

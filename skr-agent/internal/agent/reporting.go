@@ -29,7 +29,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 		return
 	}
 	a.resume(ctx)
-	a.sequence = bundle.NextReportSequence(a.sequence, a.Puller.Clock())
+	a.sequence = a.nextSequence()
 	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
 	err = a.push(ctx, next)
 	before := a.delivery
@@ -45,6 +45,15 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	} else {
 		reportFailures.Inc()
 	}
+}
+
+// nextSequence returns the sequence of the next report, or less while it is not known which was the last.
+func (a *Agent) nextSequence() int64 {
+	verified := a.Puller.NewestTime()
+	if a.resumed && a.sequence == 0 {
+		verified = time.Time{} // a registry that lost the last one may not have brought a bundle for long: only the clock is later
+	}
+	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
 // resume goes on from the sequence of the last report that was delivered with the agent's key. By the clock alone a restarted agent would fall

@@ -27,9 +27,9 @@ func (nothing) Create(context.Context, client.Object, ...client.CreateOption) er
 
 func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// TestReportsAreTakenFromAClockThatWasSetBack: a control plane refuses a report whose sequence is less than that of the last one. An agent whose
-// clock was set back by days knows from its bundle that it is later than that.
-func TestReportsAreTakenFromAClockThatWasSetBack(t *testing.T) {
+// TestReportsAreTakenFromAClockThatWasSet: a control plane refuses a report whose sequence is less than that of the last one that it took. An agent
+// whose clock was set back by days knows from its bundle that it is later than that, and one whose clock is days ahead that it may be.
+func TestReportsAreTakenFromAClockThatWasSet(t *testing.T) {
 	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
 	root := trusttest.RootFor(t, signer)
 	now := trusttest.Now
@@ -55,16 +55,26 @@ func TestReportsAreTakenFromAClockThatWasSetBack(t *testing.T) {
 	public, err := key.PublicKey()
 	require.NoError(t, err)
 	last := int64(0)
-	for _, by := range []time.Duration{0, time.Minute, -9 * 24 * time.Hour, -8 * 24 * time.Hour, 2 * time.Minute} {
-		now, a.KubernetesVersion = trusttest.Now.Add(by), by.String() // each time there is something to tell
+	for _, clock := range []struct {
+		by      time.Duration
+		refused bool
+	}{
+		{by: 0}, {by: time.Minute}, {by: -9 * 24 * time.Hour}, {by: -8 * 24 * time.Hour}, {by: 2 * time.Minute}, {by: 2 * time.Hour}, {by: 72 * time.Hour, refused: true},
+		{by: 30 * time.Hour, refused: true}, {by: 3 * time.Minute},
+	} {
+		now, a.KubernetesVersion = trusttest.Now.Add(clock.by), clock.by.String() // each time there is something to tell
 		a.report(t.Context(), logr.Discard(), report.Facts{})
 		repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
 		require.NoError(t, err)
 		fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
 		require.NoError(t, err)
 		said, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(3 * time.Minute)})
-		require.NoError(t, err, "with a clock that is wrong by %s", by)
-		require.Greater(t, said.Sequence, last, "with a clock that is wrong by %s", by)
+		if clock.refused {
+			require.Error(t, err, "with a clock that is wrong by %s", clock.by)
+			continue
+		}
+		require.NoError(t, err, "with a clock that is wrong by %s", clock.by)
+		require.Greater(t, said.Sequence, last, "with a clock that is wrong by %s", clock.by)
 		require.WithinDuration(t, now, said.Time, time.Second, "its time is that of the runtime's clock, which people are told of")
 		last = said.Sequence
 	}

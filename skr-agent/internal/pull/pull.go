@@ -88,6 +88,9 @@ func (p *Puller) Expired() bool {
 	return p.current != nil && !p.Clock().Before(p.current.Statement.Predicate.ExpiresAt)
 }
 
+// NewestTime is the newest that somebody trusted signed, zero before the first bundle.
+func (p *Puller) NewestTime() time.Time { return p.accepted.NewestTime }
+
 // Clock is the time, never behind the newest that somebody trusted signed.
 func (p *Puller) Clock() time.Time {
 	if now := p.Now(); now.After(p.accepted.NewestTime) {
