@@ -28,14 +28,14 @@ func aheadOf(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli
 
 // NextReportSequence returns the sequence of the report after the one with the last, 0 for none. Verified is the newest time that somebody trusted
 // signed, zero where there is none: a clock that is further ahead of it than clocks differ may be wrong, and a control plane would refuse what it
-// gives, or take it and refuse what comes once the clock was set. So the sequence only grows by one then. It goes back only from one that
-// nobody has accepted.
+// gives, or take it and refuse what comes once the clock was set. The verified time counts in its place. The sequence goes back only from one
+// that nobody has accepted.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > aheadOf(now) {
 		last = 0
 	}
-	if newest := verified.Add(trust.MaxClockSkew); !verified.IsZero() && now.After(newest) {
-		now = newest
+	if !verified.IsZero() && now.After(verified.Add(trust.MaxClockSkew)) {
+		now = verified
 	}
 	return NextSequence(last, now)
 }

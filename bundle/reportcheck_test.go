@@ -70,7 +70,7 @@ func TestTheNextNumberGrowsUnlessAClockWasSetBack(t *testing.T) {
 		"a clock that was set back by a year":                 {now.AddDate(1, 0, 0).UnixMilli(), now, now.UnixMilli()},
 		"a number that nothing can be greater than":           {math.MaxInt64, now, now.UnixMilli()},
 		"a clock that may be right":                           {now.Add(-2 * day).UnixMilli(), now.Add(-day), now.UnixMilli()},
-		"a clock that may be days ahead":                      {0, now.Add(-3 * day), now.Add(-2 * day).UnixMilli()},
+		"a clock that may be days ahead":                      {0, now.Add(-3 * day), now.Add(-3 * day).UnixMilli()},
 		"a clock that may be days ahead, with the last of it": {now.Add(-2 * day).UnixMilli(), now.Add(-3 * day), now.Add(-2*day).UnixMilli() + 1},
 		"the last is as far ahead as one can be":              {ahead, now, ahead + 1},
 	} {
