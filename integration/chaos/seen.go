@@ -107,9 +107,9 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.check(at, Kept, s.record.UID == "" || s.record.UID == r.UID || s.mayGo(at, c.staged),
 		"the control plane has another Kyma %s: it was deleted and created again, and nobody asked for that", r.Runtime)
 	if b := s.record; b.UID == r.UID && b.Epoch == r.Epoch {
-		c.check(at, Statuses, r.Published >= b.Published || !c.led(at), "the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published, b.Published)
-		c.check(at, Statuses, r.Observed >= b.Observed || !c.led(at), "the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed, b.Observed)
-		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report || !c.led(at), "the control plane says of %s that report %d is its newest, and said %d before", r.Runtime, r.Report, b.Report)
+		c.check(at, Statuses, r.Published >= b.Published, "the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published, b.Published)
+		c.check(at, Statuses, r.Observed >= b.Observed, "the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed, b.Observed)
+		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report, "the control plane says of %s that report %d is its newest, and said %d before", r.Runtime, r.Report, b.Report)
 	}
 	s.record = r
 }
