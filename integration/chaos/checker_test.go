@@ -254,7 +254,8 @@ func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
-	c.Pushed(3*time.Second, push("sim-5", 11, "1.0.0"))
+	c.Pushed(3*time.Second, push("sim-5", 11, "1.1.0"))
+	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // it did not see the newer one
 	c.Recorded(3*time.Second, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5})
 	c.Reported(4*time.Second, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 	if got := c.Violations(); len(got) > 0 {

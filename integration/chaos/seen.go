@@ -16,14 +16,12 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if p.Refused != nil {
 		return
 	}
-	before := s.pushed
+	before, late := s.pushed, false
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch && p.Sequence > before.Sequence
 		c.check(at, Sequences, newer || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime, before.Sequence, before.Epoch)
-		if !newer && !c.led(at) {
-			return // no runtime may follow it, so that nothing in it is meant or given
-		}
+		late = !newer && !c.led(at)
 	}
 	for module, version := range p.Versions {
 		_, asked := s.asked[module]
@@ -45,6 +43,9 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		for module := range s.signed {
 			s.removed[module] = true
 		}
+	}
+	if late {
+		return // a runtime may follow it that did not see the newer one, which is the one to come all the same
 	}
 	c.spend(at, s, before, &p)
 	s.pushed = &p
