@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
@@ -129,6 +131,41 @@ func TestReportsOfOtherVersionsAreRead(t *testing.T) {
 	_, err = verify(teleport(teleport(string(old))))
 	trusttest.WantReason(t, err, refusal.Malformed)
 	_, err = verify(replace(t, `"runtime"`, `"critical":["teleport"],"runtime"`)(string(old)))
+	trusttest.WantReason(t, err, refusal.UnsupportedFeature)
+}
+
+// TestListsOfCarriedImagesOfOtherVersionsAreRead signs lists as a later publisher could write them.
+func TestListsOfCarriedImagesOfOtherVersionsAreRead(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	root := trusttest.RootFor(t, signer)
+	plain, err := NewCarried(nil, []CarriedBundle{{Runtime: trusttest.Runtime, Digest: EmptyBlob().Descriptor.Digest}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := NewBlob(MediaTypeCarried, []byte(replace(t, `"bundles":[{`, `"later":[{}],"bundles":[{"later":1,`)(string(plain.Bytes))))
+	verify := func(change func(string) string) (VerifiedCarried, error) {
+		payload := change(encode(t, carriedStatement{
+			Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)}, PredicateType: PredicateCarried,
+			Predicate: CarriedPredicate{Epoch: 1, Sequence: 1},
+		}))
+		manifest, err := NewManifest(ocispec.Manifest{
+			ArtifactType: ArtifactTypeCarried, Config: list.Descriptor, Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
+			Annotations: map[string]string{AnnotationAttestation: encode(t, signed(t, signer, payload))},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return VerifyCarried(Fetched(manifest), root)
+	}
+	verified, err := verify(replace(t, `"predicate":{`, `"predicate":{"later":{"x":1},"critical":["takeover"],`))
+	if err != nil || verified.Predicate.Sequence != 1 {
+		t.Fatalf("a list of a later version: %+v, %v", verified, err)
+	}
+	read, err := DecodeCarried(list.Bytes)
+	if err != nil || len(read.Bundles) != 1 || read.Bundles[0].Runtime != trusttest.Runtime {
+		t.Errorf("got %+v, %v", read, err)
+	}
+	_, err = verify(replace(t, `"predicate":{`, `"predicate":{"critical":["teleport"],`))
 	trusttest.WantReason(t, err, refusal.UnsupportedFeature)
 }
 

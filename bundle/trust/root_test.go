@@ -85,6 +85,18 @@ func TestRootRoundTrip(t *testing.T) {
 	}
 }
 
+// TestWhatALaterVersionAddedToARootIsSkipped reads a root with a field that this version does not know, signed like the others.
+func TestWhatALaterVersionAddedToARootIsSkipped(t *testing.T) {
+	later := editedRoot(t, func(root *metadata.RootType) {
+		root.UnrecognizedFields["later"] = map[string]any{"x": true}
+		root.Roles["later"] = &metadata.Role{KeyIDs: []string{}, Threshold: 1}
+	}, trusttest.NewSigner(t))
+	root, err := trust.ParseRoot(later)
+	if err != nil || root.Version != 1 || len(root.Publishers()) != 1 || !bytes.Contains(root.Raw, []byte(`"later"`)) {
+		t.Errorf("got version %d with publishers %v, %v", root.Version, root.Publishers(), err)
+	}
+}
+
 func TestParseRootRefuses(t *testing.T) {
 	rootKey, otherKey := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	honest := string(editedRoot(t, func(*metadata.RootType) {}, rootKey))

@@ -16,14 +16,12 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if p.Refused != nil {
 		return
 	}
-	before := s.pushed
+	before, late := s.pushed, false
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch && p.Sequence > before.Sequence
 		c.check(at, Sequences, newer || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime, before.Sequence, before.Epoch)
-		if !newer && !c.led(at) {
-			return // no runtime may follow it, so that nothing in it is meant or given
-		}
+		late = !newer && !c.led(at)
 	}
 	for module, version := range p.Versions {
 		_, asked := s.asked[module]
@@ -45,6 +43,9 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		for module := range s.signed {
 			s.removed[module] = true
 		}
+	}
+	if late {
+		return // a runtime may follow it that did not see the newer one, which is the one to come all the same
 	}
 	c.spend(at, s, before, &p)
 	s.pushed = &p
@@ -107,9 +108,9 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.check(at, Kept, s.record.UID == "" || s.record.UID == r.UID || s.mayGo(at, c.staged),
 		"the control plane has another Kyma %s: it was deleted and created again, and nobody asked for that", r.Runtime)
 	if b := s.record; b.UID == r.UID && b.Epoch == r.Epoch {
-		c.check(at, Statuses, r.Published >= b.Published || !c.led(at), "the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published, b.Published)
-		c.check(at, Statuses, r.Observed >= b.Observed || !c.led(at), "the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed, b.Observed)
-		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report || !c.led(at), "the control plane says of %s that report %d is its newest, and said %d before", r.Runtime, r.Report, b.Report)
+		c.check(at, Statuses, r.Published >= b.Published, "the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published, b.Published)
+		c.check(at, Statuses, r.Observed >= b.Observed, "the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed, b.Observed)
+		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report, "the control plane says of %s that report %d is its newest, and said %d before", r.Runtime, r.Report, b.Report)
 	}
 	s.record = r
 }

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 // earlier is a commit from before there were features. Its programs refuse fields that they do not know, and know nothing of takeovers, a Secret to
@@ -182,4 +185,94 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	must(t, f.RestartPublisher(label))
 	untilUnderstood(t, berlin, metav1.ConditionFalse, v1beta2.ReasonAgentOutdated)
 	must(t, berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+}
+
+// untilNamed waits until the control plane says that a module waits for a newer agent, in the module's entry, the condition and why.
+func untilNamed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, module, feature string) {
+	t.Helper()
+	said := "the agent is too old for " + feature
+	until(t, 90*time.Second, "the control plane says that "+said, func() (bool, string) {
+		record, err := r.Record(t.Context())
+		must(t, err)
+		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures)
+		ok := c != nil && c.Reason == v1beta2.ReasonAgentOutdated && strings.Contains(c.Message, feature) && strings.Contains(moduleOf(record, module).Message, said)
+		return ok, fmt.Sprintf("%+v, %+v", c, record.Status.Modules)
+	})
+	output, err := f.Why(t.Context(), r.ID)
+	must(t, err)
+	if !strings.Contains(output, said) {
+		t.Errorf("why says:\n%s", output)
+	}
+}
+
+// TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade offers an agent from before features a version that it must not install, and a module in the place
+// of one that it has. It would install the first as it can, and uninstall what the second takes over.
+func TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade(t *testing.T) {
+	before := programsAt(t, earlier)
+	today, err := fleet.Build()
+	must(t, err)
+	f := newFleet(t, fleet.Options{})
+	f.Use(fleet.Binaries{Agent: before.Agent})
+	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
+	had, err := settings(t.Context(), berlin)
+	must(t, err)
+
+	needs := sample.Mailer("1.1.0")
+	must(t, needs.Push(t.Context(), f.Modules))
+	template := needs.Template()
+	template.Annotations = map[string]string{v1beta2.AnnotationRequiresFeatures: "recreate"}
+	must(t, f.Control.Create(t.Context(), template))
+	must(t, f.Release(t.Context(), "mailer", needs.Component(), sample.Channel("regular", "1.1.0")))
+	untilNamed(t, f, berlin, "mailer", "recreate")
+	renamed := sample.Scaler("1.7.0")
+	renamed.Module = "resizer"
+	must(t, renamed.Push(t.Context(), f.Modules))
+	template = renamed.Template()
+	template.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: "scaler"}
+	must(t, f.Control.Create(t.Context(), template))
+	must(t, f.Release(t.Context(), "resizer", renamed.Component(), sample.Channel("regular", "1.7.0")))
+	must(t, berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		for i := range spec.Modules {
+			if spec.Modules[i].Name == "scaler" {
+				spec.Modules[i].Name = "resizer"
+			}
+		}
+	}))
+	untilNamed(t, f, berlin, "resizer", "renamed-modules")
+
+	// The agent has followed that bundle, and all is as it was.
+	until(t, time.Minute, "the agent follows the bundle that leaves both out", func() (bool, string) {
+		record, err := berlin.Record(t.Context())
+		must(t, err)
+		r := record.Status.Runtime
+		return r.Observed.Digest == r.Published.Digest, fmt.Sprintf("%+v, %+v", r.Published, r.Observed)
+	})
+	var installed v1beta2.ManifestList
+	must(t, berlin.API.List(t.Context(), &installed))
+	is := map[string]string{}
+	for _, m := range installed.Items {
+		is[m.Name] = fmt.Sprint(m.Spec.Version, " ", m.Status.State, " ", m.DeletionTimestamp.IsZero())
+	}
+	if want := map[string]string{"scaler": "1.7.0 Ready true", "mailer": "1.0.0 Ready true"}; !maps.Equal(is, want) {
+		t.Errorf("the runtime has %v, want %v", is, want)
+	}
+
+	// The agent is upgraded, and gets both.
+	f.Use(fleet.Binaries{Agent: today.Agent})
+	berlin.Agent().Stop()
+	must(t, berlin.StartAgent())
+	must(t, berlin.UntilState(t.Context(), "mailer", "1.1.0", v1beta2.StateReady))
+	must(t, berlin.UntilState(t.Context(), "resizer", "1.7.0", v1beta2.StateReady))
+	must(t, berlin.UntilGone(t.Context(), "scaler"))
+	untilUnderstood(t, berlin, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
+	statement, err := inForce(t, berlin)
+	must(t, err)
+	if want := []bundle.Feature{bundle.FeatureRecreate, bundle.FeatureRenamedModules}; !slices.Equal(statement.Predicate.Critical, want) {
+		t.Errorf("the bundle in force names %v as critical, want %v", statement.Predicate.Critical, want)
+	}
+	now := had.DeepCopy()
+	must(t, berlin.API.Get(t.Context(), client.ObjectKeyFromObject(had), now))
+	if now.GetUID() != had.GetUID() {
+		t.Error("an object of the renamed module was deleted and created again")
+	}
 }

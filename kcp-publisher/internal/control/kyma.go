@@ -77,8 +77,17 @@ const (
 	holdSettles = 5 * time.Second
 )
 
-// Reconcile brings the registry in line with what one Kyma asks for, and the Kyma with what its runtime reports.
+// Reconcile brings the registry in line with what one Kyma asks for, and the Kyma with what its runtime reports. A Kyma that was written since it was
+// read is looked at again, and that is no failure: the cache may be behind this publisher's own write.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := k.reconcile(ctx, req)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval))}, nil
+	}
+	return result, err
+}
+
+func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	kyma, err := k.read(ctx, req)
 	if kyma == nil || err != nil {
 		return ctrl.Result{}, err

@@ -246,13 +246,27 @@ func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest,
 	return newest, fetched, err
 }
 
+// remembered returns what is known of the runtime's reports. It is nothing where the status follows from a newer report: another publisher was at
+// work, and what is known here would be written over that.
 func (r *reports) remembered(kyma *v1beta2.Kyma) report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.known[client.ObjectKeyFromObject(kyma)]; known.kyma == kyma.UID && known.runtime == plan.RuntimeID(kyma) {
+	known := r.known[client.ObjectKeyFromObject(kyma)]
+	if known.kyma == kyma.UID && known.runtime == plan.RuntimeID(kyma) && !known.overtaken(kyma.Status.Runtime, r.now()) {
 		return known
 	}
 	return report{kyma: kyma.UID, runtime: plan.RuntimeID(kyma)}
+}
+
+// overtaken reports whether a status follows from a newer report of the same key. A sequence that is far ahead of this clock counts for nothing, as
+// reports that follow it are accepted with lower ones.
+func (r report) overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
+	if r.accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.accepted.Sequence ||
+		status.ReportSequence > now.Add(trust.MaxClockSkew).UnixMilli() {
+		return false
+	}
+	thumbprint, err := trust.Thumbprint(r.accepted.Key)
+	return err == nil && thumbprint == status.Key.Thumbprint
 }
 
 func (r *reports) remember(kyma *v1beta2.Kyma, newest report) {

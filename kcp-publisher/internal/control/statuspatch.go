@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,6 +14,9 @@ import (
 
 // statusPatch is the merge patch from the status of this Kyma, as client.MergeFrom makes it. That one encodes and decodes both whole Kymas to find what
 // differs, of which most never does: the spec, and the modules while a bundle is only noted.
+//
+// It holds for the version of the Kyma before only. A publisher that does not know yet that another one leads would write what it last knew over what
+// is newer.
 type statusPatch struct{ before *v1beta2.Kyma }
 
 // Type returns the kind of patch.
@@ -30,7 +34,9 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	if same || len(modules) > 0 {
 		before.Modules, after.Modules = nil, nil
 	}
-	patch, err := client.MergeFrom(&v1beta2.Kyma{Status: before}).Data(&v1beta2.Kyma{Status: after})
+	version := metav1.ObjectMeta{ResourceVersion: p.before.ResourceVersion}
+	patch, err := client.MergeFromWithOptions(&v1beta2.Kyma{ObjectMeta: version, Status: before}, client.MergeFromWithOptimisticLock{}).
+		Data(&v1beta2.Kyma{ObjectMeta: version, Status: after})
 	if err != nil || same || len(modules) == 0 {
 		return patch, err
 	}
@@ -40,7 +46,8 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 // withModules returns a merge patch of a status that replaces its modules as well: a merge patch has the whole of a list that differs.
 func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
 	var changed struct {
-		Status map[string]json.RawMessage `json:"status,omitempty"`
+		Metadata json.RawMessage            `json:"metadata,omitempty"`
+		Status   map[string]json.RawMessage `json:"status,omitempty"`
 	}
 	if err := json.Unmarshal(patch, &changed); err != nil {
 		return nil, fmt.Errorf("patch of a status: %w", err)

@@ -17,6 +17,7 @@ import (
 // convergedKyma is one of 20 modules that are ready.
 func convergedKyma() *v1beta2.Kyma {
 	kyma := restingKyma("one")
+	kyma.ResourceVersion = "7"
 	versions := map[string]string{}
 	for i := range 20 {
 		name := fmt.Sprintf("module-%02d", i)
@@ -52,7 +53,7 @@ func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
 		before := convergedKyma()
 		after := before.DeepCopy()
 		change(after)
-		want, err := client.MergeFrom(before).Data(after)
+		want, err := lockedPatch(before).Data(after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +71,11 @@ func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
 	}
 }
 
+// lockedPatch is the patch from a whole Kyma, for the version that it has.
+func lockedPatch(before *v1beta2.Kyma) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
 func sameJSON(t *testing.T, a, b []byte) bool {
 	t.Helper()
 	var one, other any
@@ -84,7 +90,7 @@ func TestAPatchOfTheStatusBringsTheFirstModules(t *testing.T) {
 	after := convergedKyma()
 	before := after.DeepCopy()
 	before.Status.Modules = nil
-	want, err := client.MergeFrom(before).Data(after)
+	want, err := lockedPatch(before).Data(after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +109,8 @@ func BenchmarkStatusPatch(b *testing.B) {
 		patch client.Patch
 		after *v1beta2.Kyma
 	}{
-		"of the status": {statusPatch{before}, after}, "of the whole": {client.MergeFrom(before), after},
-		"with modules": {statusPatch{before}, other}, "of the whole with modules": {client.MergeFrom(before), other},
+		"of the status": {statusPatch{before}, after}, "of the whole": {lockedPatch(before), after},
+		"with modules": {statusPatch{before}, other}, "of the whole with modules": {lockedPatch(before), other},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

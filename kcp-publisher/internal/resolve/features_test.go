@@ -122,3 +122,30 @@ func TestAModuleThatAnAgentIsTooOldForStaysAsItIs(t *testing.T) {
 		t.Errorf("a feature that nobody knows: %+v", result.State.Problems)
 	}
 }
+
+// TestAModuleStaysWhoseSuccessorIsHeldBack stops asking for a module and asks for it by its new name.
+func TestAModuleStaysWhoseSuccessorIsHeldBack(t *testing.T) {
+	renamed := func() *world {
+		w := rich().template("functions", "1.0.0").meta("functions", "regular=1.0.0", "fast=1.0.0")
+		w.request.Asked.Modules = nil
+		w.ask("functions").published(t)
+		w.request.Asked.Modules = nil
+		return w.ask("serverless")
+	}
+	w := renamed()
+	w.request.Lacks = []bundle.Feature{bundle.FeatureRenamedModules}
+	result := w.resolve(t)
+	if lastManifest(&result.State, "functions") == nil || lastManifest(&result.State, "serverless") != nil || !slices.Equal(result.Asked, []string{"serverless", "functions"}) {
+		t.Errorf("an agent that is too old gets %v, and is asked to have %v", outline(result), result.Asked)
+	}
+	if result.Versions["functions"] != "1.0.0" || !slices.Equal(result.LeftOut, w.request.Lacks) {
+		t.Errorf("versions %v, left out %v", result.Versions, result.LeftOut)
+	}
+	w.request.Last, w.request.Versions = nil, map[string]string{"functions": "1.0.0"}
+	if result = w.resolve(t); !slices.Contains(result.Asked, "functions") || result.Versions["functions"] != "1.0.0" {
+		t.Errorf("a module of which only the version is remembered would be removed: %v, %v", result.Asked, result.Versions)
+	}
+	if result = renamed().resolve(t); lastManifest(&result.State, "serverless") == nil || slices.Contains(result.Asked, "functions") {
+		t.Errorf("an agent that understands it gets %v, and is asked to have %v", outline(result), result.Asked)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -129,6 +130,25 @@ func (w *wish) former(name string) (string, error) {
 		return "", fmt.Errorf("ModuleTemplate %s: annotation %s: %q: %w: name the module as it was called before", w.choice.Template.Name, v1beta2.AnnotationRenamedFrom, module, err)
 	}
 	return former, nil
+}
+
+// keepFormer leaves a module as it is whose successor is asked for and not in the bundle, such as for an agent that is too old for it: the module would
+// be uninstalled instead of handed over.
+func (r *Result) keepFormer(w wish, request Request) {
+	if w.choice.Template == nil || w.revoked || !w.module.Managed {
+		return
+	}
+	former := w.choice.Template.Annotations[v1beta2.AnnotationRenamedFrom]
+	if former == "" || slices.Contains(r.Asked, former) || lastManifest(&r.State, w.module.Name) != nil {
+		return
+	}
+	r.Asked = append(r.Asked, former)
+	if last := request.readable(lastManifest(request.Last, former)); last != nil {
+		r.State.Manifests = append(r.State.Manifests, *last)
+	}
+	if version := floor(lastManifest(request.Last, former), request.Versions[former]); version != "" {
+		r.Versions[former] = version
+	}
 }
 
 func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {

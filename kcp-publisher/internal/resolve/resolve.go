@@ -216,8 +216,12 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	if request.Deleting || request.NoCatalog {
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	}
-	for _, w := range wishes(request, snapshot) {
+	wanted := wishes(request, snapshot)
+	for _, w := range wanted {
 		result.add(w, request, contents)
+	}
+	for _, w := range wanted {
+		result.keepFormer(w, request)
 	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]
