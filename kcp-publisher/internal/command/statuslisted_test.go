@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -127,15 +128,29 @@ func TestStatusReadsKymasFromWhichARolloutMayKeepAVersion(t *testing.T) {
 	}
 }
 
-func TestAnUnknownModuleIsKnownToBeSoByATable(t *testing.T) {
+func TestAnUnknownModuleIsKnownToBeSoByATableAndByAWatch(t *testing.T) {
 	s := manyKymas(t, 100)
+	s.meta = &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-y"}, Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "module-y"}}
 	api, table := s.connect(t)
-	f := statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-z"}, controlPlane: controlPlane{namespace: defaultNamespace}}
-	in, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
-	if err != nil || len(s.whole) > 0 {
-		t.Fatalf("it read %v: %v", s.whole, err)
-	}
-	if err := f.knowsModule(fleet.Look(in).Modules); err == nil || !strings.Contains(err.Error(), "unknown") || !strings.Contains(err.Error(), "module-a") {
-		t.Errorf("got %v", err)
+	for module, want := range map[string]string{"module-z": "--module module-z: unknown", "module-y": "", "module-a": ""} {
+		s.whole = nil
+		f := statusFlags{format: "table", runtimeFilter: runtimeFilter{module: module}, controlPlane: controlPlane{namespace: defaultNamespace}}
+		in, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
+		if err != nil || len(s.whole) > 0 {
+			t.Fatalf("it read %v: %v", s.whole, err)
+		}
+		around, err := f.offered(t.Context(), api)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched, err := f.lookAt(t.Context(), api, around)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Look(in).Modules), "a watch": f.begin(io.Discard, watched)} {
+			if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
+				t.Errorf("%s of %s: %v", how, module, err)
+			}
+		}
 	}
 }

@@ -34,8 +34,9 @@ type kymaServer struct {
 	fieldless, expires bool
 	// undefined servers know no Kymas.
 	undefined bool
-	// rollout is the only one, nil for none.
+	// rollout and meta are the only ones, nil for none.
 	rollout *v1alpha1.Rollout
+	meta    *v1beta2.ModuleReleaseMeta
 
 	mu sync.Mutex
 	// whole are the requests for Kymas in full, with what they select by.
@@ -135,6 +136,9 @@ func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		items := []any{}
 		if plural == "rollouts" && s.rollout != nil {
 			items = append(items, s.rollout)
+		}
+		if plural == "modulereleasemetas" && s.meta != nil {
+			items = append(items, s.meta)
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": group, "kind": lists[plural], "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
 	}
