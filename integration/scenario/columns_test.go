@@ -192,6 +192,7 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 		"Name": r.ID, "State": "Ready", "Channel": "regular", "Modules": "2/2", "In Force": fmt.Sprint(kyma.Status.Runtime.Observed.Sequence), "Reporting": "Reported",
 		"Message": "all modules are ready", "Runtime": r.ID, "Kubernetes": kyma.Status.Runtime.Observed.KubernetesVersion,
 		"Agent": kyma.Status.Runtime.Observed.AgentVersion, "Published": fmt.Sprint(kyma.Status.Runtime.Published.Sequence),
+		"Running": fmt.Sprintf("%d:mailer=1.0.0,scaler=1.7.0", kyma.Status.Runtime.Published.Sequence),
 	} {
 		if row[column] != want {
 			t.Errorf("column %s of the Kyma is %q, want %q", column, row[column], want)

@@ -195,6 +195,11 @@ func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 
 	rootIsSeen(t, f, o, on)
 
+	for _, watch := range []string{"", " -w"} {
+		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got, `--module scalr: unknown: no channel and no runtime in namespace kcp-system has it`) {
+			t.Errorf("status%s of a module that nobody has: %s", watch, got)
+		}
+	}
 	var lines watched
 	watching := o.command(ctx, with("status", "-w")...)
 	watching.Stdout, watching.Stderr = &lines, &lines

@@ -28,6 +28,7 @@ import (
 // +kubebuilder:printcolumn:name="Healthy Until",type=string,JSONPath=".status.runtime.healthyUntil",priority=1
 // +kubebuilder:printcolumn:name="Skip Reconciliation",type=string,JSONPath=`.metadata.labels.operator\.kyma-project\.io/skip-reconciliation`,priority=1
 // +kubebuilder:printcolumn:name="Deleted",type=date,JSONPath=".metadata.deletionTimestamp",priority=1
+// +kubebuilder:printcolumn:name="Running",type=string,JSONPath=".status.runtime.running",priority=1
 type Kyma struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -208,6 +209,10 @@ type RuntimeStatus struct {
 	// Kymas has to read only the others in full. It is written together with what changes besides.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
+	// Running are the modules that run with their versions, after the sequence of the newest bundle, such as 7:keda=1.7.0,mail=1.0.0=Unmanaged; a state is
+	// named where it is not Ready. It is written together with HealthyUntil, and left out without it and where it had more than 1 KiB.
+	// +optional
+	Running string `json:"running,omitempty"`
 	// Key is the runtime's own.
 	// +optional
 	Key *RuntimeKey `json:"key,omitempty"`

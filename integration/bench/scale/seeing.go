@@ -41,10 +41,17 @@ func (w *world) seeing(ctx context.Context) error {
 		return err
 	}
 	w.add(each, size, "a Kyma in etcd", fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen, max(0, w.Seen-w.Runtimes)))
-	if _, err := w.see(ctx, "status", "-o", "name"); err != nil { // the API server has read all of them once
+	// The API server has read all of them once, and what it caches is as new as etcd.
+	if err := w.until(ctx, "the API server lists all copies", func() (bool, string) {
+		s, err := w.see(ctx, "status", "-o", "name")
+		return err == nil && s.lines == max(w.Seen, w.Runtimes), fmt.Sprint(s.lines, err)
+	}); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"status"}, {"status", "--failing"}, {"status", "-o", "name"}, {"status", "-o", "json"}} {
+	for _, args := range [][]string{
+		{"status"}, {"status", "--failing"}, {"status", "--behind"}, {"status", "--silent"}, {"status", "-A"}, {"status", "-o", "name"},
+		{"status", "--all"}, {"status", "--module", promotedModule}, {"status", "--version", promotedVersion(0)}, {"status", "-o", "json"},
+	} {
 		if err := w.seeStatus(ctx, args); err != nil {
 			return err
 		}
@@ -119,6 +126,7 @@ func troubled(i int, data []byte) ([]byte, error) {
 	status["state"] = "Error"
 	if runtime, is := status["runtime"].(map[string]any); is {
 		delete(runtime, "healthyUntil")
+		delete(runtime, "running")
 	}
 	return json.Marshal(kyma)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,7 +42,7 @@ func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet
 }
 
 func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.Interface, of scope) (fleet.Input, error) {
-	if f.showsHealthy() {
+	if f.showsWhole() {
 		return readInput(ctx, api, of, divided{})
 	}
 	rows, err := listRows(ctx, table, of)
@@ -49,34 +50,44 @@ func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return fleet.Input{}, err
 	}
-	return readInput(ctx, api, of, f.divide(rows, time.Now()))
+	var rollouts v1alpha1.RolloutList
+	if len(rows) > 0 && f.listsHealthy() {
+		if err := api.List(ctx, &rollouts, client.InNamespace(of.namespace)); err != nil {
+			return fleet.Input{}, fmt.Errorf("read the control plane: %w", err)
+		}
+	}
+	return readInput(ctx, api, of, f.divide(rows, fleet.NewRollouts(rollouts.Items), time.Now()))
 }
 
-// showsHealthy reports whether what is printed has more of healthy runtimes than their number and names.
-func (f *statusFlags) showsHealthy() bool {
-	return f.everywhere || f.all || f.module != "" || f.version != "" || f.format == "json" && f.runtime == "" || f.format == "yaml" && f.runtime == ""
+// showsWhole reports whether what is printed has of healthy runtimes what no table says: labels, channels of modules, when a certificate ends.
+func (f *statusFlags) showsWhole() bool {
+	return f.runtime == "" && (f.format == "json" || f.format == "yaml")
 }
+
+// listsHealthy reports whether healthy runtimes are listed with more than their names, or chosen by what they run.
+func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
 // divided are Kymas of which the healthy ones are not read. The zero value has all of them read.
 type divided struct {
-	healthy map[string]fleet.Runtime
+	healthy map[types.NamespacedName]fleet.Runtime
 	// unready and others are the names of those that are read: others are Ready.
-	unready, others []string
+	unready, others []types.NamespacedName
 }
 
 // divide tells the healthy runtimes of a table apart from those whose Kymas have to be read. A fleet is read as a whole where that is less work, or
 // where all of it is listed.
-func (f *statusFlags) divide(rows []fleet.Row, now time.Time) divided {
-	d := divided{healthy: map[string]fleet.Runtime{}}
+func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) divided {
+	d := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
-		r, healthy := row.Healthy(now)
+		name := types.NamespacedName{Namespace: row.Namespace, Name: row.Name}
+		r, healthy := f.knownBy(row, rollouts, now)
 		switch {
 		case healthy && (f.runtime == "" || r.ID != f.runtime && r.Kyma != f.runtime):
-			d.healthy[row.Name] = r
+			d.healthy[name] = r
 		case row.State == string(v1beta2.StateReady):
-			d.others = append(d.others, row.Name)
+			d.others = append(d.others, name)
 		default:
-			d.unready = append(d.unready, row.Name)
+			d.unready = append(d.unready, name)
 		}
 	}
 	listed := f.runtime == "" && f.format != formatName && len(rows) <= listedWhole
@@ -84,6 +95,19 @@ func (f *statusFlags) divide(rows []fleet.Row, now time.Time) divided {
 		return divided{}
 	}
 	return d
+}
+
+// knownBy returns the healthy runtime of a row, and reports whether the row says all that is printed of it. That a rollout keeps a version from it is in
+// the list, and depends on labels that no row has.
+func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
+	if !f.listsHealthy() {
+		return row.Healthy(now)
+	}
+	r, known := row.Listed(now)
+	if known && f.format != formatName && f.selects(&r) && rollouts.MayHold(&r) {
+		return fleet.Runtime{}, false
+	}
+	return r, known
 }
 
 // scope is which Kymas are read; the namespace is empty for all.

@@ -15,9 +15,11 @@ import (
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
 )
@@ -32,6 +34,9 @@ type kymaServer struct {
 	fieldless, expires bool
 	// undefined servers know no Kymas.
 	undefined bool
+	// rollout and meta are the only ones, nil for none.
+	rollout *v1alpha1.Rollout
+	meta    *v1beta2.ModuleReleaseMeta
 
 	mu sync.Mutex
 	// whole are the requests for Kymas in full, with what they select by.
@@ -42,13 +47,13 @@ type kymaServer struct {
 func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma)) *kymaServer {
 	tb.Helper()
 	s := &kymaServer{kymas: make([]v1beta2.Kyma, n), items: make([]json.RawMessage, n),
-		columns: []string{"Name", "State", "Agent", "Runtime", "Healthy Until", "Skip Reconciliation", "Deleted"}}
+		columns: []string{"Name", "State", "Channel", "In Force", "Published", "Agent", "Kubernetes", "Runtime", "Healthy Until", "Skip Reconciliation", "Deleted", "Running"}}
 	for i := range s.items {
 		heard := metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
 		kyma := v1beta2.Kyma{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Kyma"}}
 		kyma.Name, kyma.Namespace, kyma.ResourceVersion = fmt.Sprintf("runtime-%05d", i), defaultNamespace, strconv.Itoa(i)
 		kyma.Labels = map[string]string{v1beta2.LabelRegion: "eu", v1beta2.LabelPlan: "aws", v1beta2.LabelGlobalAccountID: "account"}
-		kyma.Spec.Channel = "regular"
+		kyma.Spec.Channel, kyma.Status.ActiveChannel = "regular", "regular"
 		kyma.Status.State = v1beta2.StateReady
 		versions := map[string]string{}
 		for m := range 10 {
@@ -64,7 +69,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: kyma.Name, Published: &v1beta2.PublishedBundle{Digest: same, Sequence: 12, Versions: versions},
 			Observed: &v1beta2.ObservedBundle{Digest: same, Sequence: 12, Time: heard, Heard: &heard, AgentVersion: "1.0.0", KubernetesVersion: "v1.36.3"}}
 		until := metav1.NewTime(fleet.HealthyUntil(&kyma, time.Now()))
-		kyma.Status.Runtime.HealthyUntil = &until
+		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &until, fleet.Running(&kyma, time.Now())
 		for _, change := range changes {
 			change(i, &kyma)
 		}
@@ -105,28 +110,65 @@ func (s *kymaServer) connect(tb testing.TB) (client.Client, rest.Interface) {
 func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	lists := map[string]string{"rollouts": "RolloutList", "modulereleasemetas": "ModuleReleaseMetaList"}
-	group, plural, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/apis/"), "/namespaces/"+defaultNamespace+"/")
-	name, one := strings.CutPrefix(plural, "kymas/")
-	switch {
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/apis/"), "/") // group, version, "namespaces", NAMESPACE, plural, name
+	group, namespace, rest := strings.Join(parts[:2], "/"), "", parts[2:]
+	if rest[0] == "namespaces" {
+		namespace, rest = rest[1], rest[2:]
+	}
+	switch plural := rest[0]; {
 	case s.undefined:
 		http.NotFound(w, r)
-	case plural == "kymas" && strings.Contains(r.Header.Get("Accept"), "as=Table"):
-		s.serveTable(w, r)
-	case plural == "kymas":
-		s.serveList(w, r)
-	case one:
-		s.note(name)
-		at := slices.IndexFunc(s.kymas, func(k v1beta2.Kyma) bool { return k.Name == name })
+	case plural == "kymas" && len(rest) == 2:
+		s.note(rest[1])
+		at := slices.IndexFunc(s.kymas, func(k v1beta2.Kyma) bool { return k.Name == rest[1] && k.Namespace == namespace })
 		if at < 0 {
 			http.NotFound(w, r)
 			return
 		}
 		_, _ = w.Write(s.items[at])
+	case plural == "kymas" && strings.Contains(r.Header.Get("Accept"), "as=Table"):
+		s.serveTable(w, r, namespace)
+	case plural == "kymas":
+		s.serveList(w, r, namespace)
 	case lists[plural] == "":
 		http.NotFound(w, r)
 	default:
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": group, "kind": lists[plural], "metadata": map[string]any{"resourceVersion": "1"}, "items": []any{}})
+		items := []any{}
+		if plural == "rollouts" && s.rollout != nil {
+			items = append(items, s.rollout)
+		}
+		if plural == "modulereleasemetas" && s.meta != nil {
+			items = append(items, s.meta)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": group, "kind": lists[plural], "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
 	}
+}
+
+// selected returns the numbers of the Kymas that a request selects by namespace and fields.
+func (s *kymaServer) selected(r *http.Request, namespace string) []int {
+	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	if err != nil {
+		panic(err)
+	}
+	var selected []int
+	for i := range s.kymas {
+		k := &s.kymas[i]
+		if (namespace == "" || k.Namespace == namespace) && selector.Matches(fields.Set{"status.state": string(k.Status.State), "metadata.namespace": k.Namespace}) {
+			selected = append(selected, i)
+		}
+	}
+	return selected
+}
+
+// pageOf returns a page of what is selected, and where the next one begins.
+func (s *kymaServer) pageOf(r *http.Request, selected []int) (page []int, next string) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	page = selected[from:]
+	if limit > 0 && limit < len(page) {
+		page, next = page[:limit], strconv.Itoa(from+limit)
+	}
+	return page, next
 }
 
 func (s *kymaServer) note(asked string) {
@@ -135,59 +177,47 @@ func (s *kymaServer) note(asked string) {
 	s.whole = append(s.whole, asked)
 }
 
-// serveList serves a page of the Kymas, or all of those that are not Ready.
-func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request) {
-	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+// serveList serves a page of the Kymas.
+func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request, namespace string) {
 	s.note("list " + r.URL.Query().Get("fieldSelector"))
-	items := s.items
 	if s.fieldless && r.URL.Query().Has("fieldSelector") {
 		w.WriteHeader(http.StatusBadRequest)
 		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusBadRequest,
 			Reason: metav1.StatusReasonBadRequest, Message: `field label not supported: status.state`})
 		return
 	}
-	if r.URL.Query().Get("fieldSelector") == "status.state!=Ready" {
-		items = nil
-		for i := range s.kymas {
-			if s.kymas[i].Status.State != v1beta2.StateReady {
-				items = append(items, s.items[i])
-			}
-		}
+	page, next := s.pageOf(r, s.selected(r, namespace))
+	items := []json.RawMessage{}
+	for _, i := range page {
+		items = append(items, s.items[i])
 	}
-	end, next := len(items), ""
-	if limit > 0 && from+limit < len(items) {
-		end = from + limit
-		next = strconv.Itoa(end)
-	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList", "metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items[from:end]})
+	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList", "metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items})
 }
 
 // serveTable serves a page of the Kymas as the API server prints them.
-func (s *kymaServer) serveTable(w http.ResponseWriter, r *http.Request) {
-	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-	if s.expires && from > 0 {
+func (s *kymaServer) serveTable(w http.ResponseWriter, r *http.Request, namespace string) {
+	if s.expires && r.URL.Query().Has("continue") {
 		w.WriteHeader(http.StatusGone)
 		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone,
 			Reason: metav1.StatusReasonExpired, Message: "the provided continue parameter is too old"})
 		return
 	}
-	table := s.table(from, min(from+limit, len(s.kymas)))
-	if from+limit < len(s.kymas) {
-		table.Continue = strconv.Itoa(from + limit)
-	}
+	page, next := s.pageOf(r, s.selected(r, namespace))
+	table := s.table(page, r.URL.Query().Get("includeObject") == string(metav1.IncludeMetadata))
+	table.Continue = next
 	_ = json.NewEncoder(w).Encode(table)
 }
 
-func (s *kymaServer) table(from, end int) metav1.Table {
+func (s *kymaServer) table(page []int, metadata bool) metav1.Table {
 	table := metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}}
 	for _, name := range s.columns {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
 	}
-	for i := from; i < end; i++ {
+	for _, i := range page {
 		k := &s.kymas[i]
-		all := map[string]any{"Name": k.Name, "State": string(k.Status.State), "Agent": "1.0.0", "Runtime": k.Status.Runtime.ID, "Healthy Until": nil, "Skip Reconciliation": nil, "Deleted": nil}
+		all := map[string]any{"Name": k.Name, "State": string(k.Status.State), "Channel": k.Status.ActiveChannel, "Runtime": k.Status.Runtime.ID, "Healthy Until": nil, "Skip Reconciliation": nil, "Deleted": nil,
+			"Running": k.Status.Runtime.Running, "Published": strconv.FormatInt(k.Status.Runtime.Published.Sequence, 10), "In Force": strconv.FormatInt(k.Status.Runtime.Observed.Sequence, 10),
+			"Agent": k.Status.Runtime.Observed.AgentVersion, "Kubernetes": k.Status.Runtime.Observed.KubernetesVersion}
 		if until := k.Status.Runtime.HealthyUntil; until != nil {
 			all["Healthy Until"] = until.UTC().Format(time.RFC3339)
 		}
@@ -200,6 +230,9 @@ func (s *kymaServer) table(from, end int) metav1.Table {
 		row := metav1.TableRow{}
 		for _, name := range s.columns {
 			row.Cells = append(row.Cells, all[name])
+		}
+		if metadata {
+			row.Object.Object = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Namespace: k.Namespace}}
 		}
 		table.Rows = append(table.Rows, row)
 	}

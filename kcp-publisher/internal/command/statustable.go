@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,35 +42,82 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// listRows returns the Kymas of a namespace as the API server's table has them, nil where a column is missing: the definition of Kymas is of an older
-// release. A table of 10,000 Kymas is a fiftieth of their text, and the API server makes it in a tenth of the time.
+// listRows returns the Kymas of a namespace as the API server's table has them, or those of all; nil where a column is missing: the definition of Kymas
+// is of an older release. A table of 10,000 Kymas is a fiftieth of their text, and the API server makes it in a tenth of the time.
 //
 // Source: Kubernetes API concepts, "Receiving resources as Tables".
 func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {
+	namespaces := []string{of.namespace}
+	if of.namespace == "" {
+		var err error
+		if namespaces, err = namespacesOfKymas(ctx, api, of); err != nil {
+			return nil, err
+		}
+	}
 	var rows []fleet.Row
-	for from := ""; ; {
-		table, err := pageOfTable(ctx, api, of, from)
+	for _, namespace := range namespaces {
+		of.namespace = namespace
+		for from := ""; ; {
+			table, err := pageOfTable(ctx, api, of, tableOptions{limit: pageOf, from: from, object: metav1.IncludeNone})
+			if err != nil {
+				return nil, fmt.Errorf("list Kymas as a table: %w", err)
+			}
+			page := tableRows(table, namespace)
+			if page == nil {
+				return nil, nil
+			}
+			rows = append(rows, page...)
+			if from = table.Continue; from == "" {
+				break
+			}
+		}
+	}
+	return rows, nil
+}
+
+// namespacesOfKymas returns the namespaces that have Kymas, by asking for one in yet another namespace until there is none. A row does not say its
+// namespace, and with its metadata, in which every field of the status is named, it would be many times as large. Nobody needs a right for Namespaces.
+func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]string, error) {
+	var known []string
+	others := fields.Everything()
+	for {
+		of.fields = others
+		table, err := pageOfTable(ctx, api, of, tableOptions{limit: 1, object: metav1.IncludeMetadata})
 		if err != nil {
-			return nil, fmt.Errorf("list Kymas as a table: %w", err)
+			return nil, fmt.Errorf("find the namespaces of Kymas: %w", err)
 		}
-		page := tableRows(table, of.namespace)
-		if page == nil {
-			return nil, nil
+		if len(table.Rows) == 0 {
+			return known, nil
 		}
-		rows = append(rows, page...)
-		if from = table.Continue; from == "" {
-			return rows, nil
+		var object metav1.PartialObjectMetadata
+		if err := json.Unmarshal(table.Rows[0].Object.Raw, &object); err != nil {
+			return nil, fmt.Errorf("find the namespaces of Kymas: %w", err)
 		}
+		if object.Namespace == "" || slices.Contains(known, object.Namespace) {
+			return nil, errors.New("find the namespaces of Kymas: the API server does not select by metadata.namespace")
+		}
+		known = append(known, object.Namespace)
+		others = fields.AndSelectors(others, fields.OneTermNotEqualSelector("metadata.namespace", object.Namespace))
 	}
 }
 
-// pageOfTable returns a page of the table, from the place at which another one said that it goes on.
-func pageOfTable(ctx context.Context, api rest.Interface, of scope, from string) (metav1.Table, error) {
+// tableOptions are how much of a table is asked for, from where another page said that it goes on, and what each row has besides its cells.
+type tableOptions struct {
+	limit  int
+	from   string
+	object metav1.IncludeObjectPolicy
+}
+
+// pageOfTable returns a page of the table.
+func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tableOptions) (metav1.Table, error) {
 	var table metav1.Table
-	request := api.Get().Namespace(of.namespace).Resource("kymas").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
-		Param("includeObject", string(metav1.IncludeNone)).Param("labelSelector", of.selector.String()).Param("limit", strconv.Itoa(pageOf))
-	if from != "" {
-		request = request.Param("continue", from)
+	request := api.Get().NamespaceIfScoped(of.namespace, of.namespace != "").Resource("kymas").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+		Param("includeObject", string(options.object)).Param("labelSelector", of.selector.String()).Param("limit", strconv.Itoa(options.limit))
+	if of.fields != nil && !of.fields.Empty() {
+		request = request.Param("fieldSelector", of.fields.String())
+	}
+	if options.from != "" {
+		request = request.Param("continue", options.from)
 	}
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil { // Raw would not say what the API server says of it
@@ -81,7 +130,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, from string)
 	return table, json.Unmarshal(data, &table)
 }
 
-// tableRows returns the rows of a table of Kymas, nil where a column is missing.
+// tableRows returns the rows of a table of Kymas, nil where a column is missing without which none is known to be healthy.
 func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	column := map[string]int{}
 	for i, c := range table.ColumnDefinitions {
@@ -95,14 +144,15 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	rows := make([]fleet.Row, 0, len(table.Rows))
 	for _, row := range table.Rows {
 		cell := func(name string) string {
-			at := column[name]
-			if at >= len(row.Cells) || row.Cells[at] == nil {
+			at, is := column[name]
+			if !is || at >= len(row.Cells) || row.Cells[at] == nil {
 				return ""
 			}
 			return fmt.Sprint(row.Cells[at])
 		}
 		rows = append(rows, fleet.Row{Namespace: namespace, Name: cell("Name"), Runtime: cell("Runtime"), State: cell("State"),
-			HealthyUntil: cell("Healthy Until"), Skip: cell("Skip Reconciliation"), Deleted: cell("Deleted")})
+			HealthyUntil: cell("Healthy Until"), Running: cell("Running"), Skip: cell("Skip Reconciliation"), Deleted: cell("Deleted"),
+			Channel: cell("Channel"), Published: cell("Published"), InForce: cell("In Force"), Agent: cell("Agent"), Kubernetes: cell("Kubernetes")})
 	}
 	return rows
 }
@@ -123,21 +173,22 @@ func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([
 	if err != nil {
 		return nil, nil, err
 	}
-	missing := map[string]bool{}
+	missing := map[types.NamespacedName]bool{}
 	for _, name := range slices.Concat(d.unready, d.others) {
 		missing[name] = true
 	}
 	healthy := maps.Clone(d.healthy)
 	for i := range kymas {
-		delete(missing, kymas[i].Name)
-		delete(healthy, kymas[i].Name)
+		name := client.ObjectKeyFromObject(&kymas[i])
+		delete(missing, name)
+		delete(healthy, name)
 	}
-	more, err := readEach(ctx, api, of.namespace, slices.Collect(maps.Keys(missing)))
+	more, err := readEach(ctx, api, slices.Collect(maps.Keys(missing)))
 	return append(kymas, more...), slices.Collect(maps.Values(healthy)), err
 }
 
 // readEach reads Kymas one by one, without those that are gone.
-func readEach(ctx context.Context, api client.Reader, namespace string, names []string) ([]v1beta2.Kyma, error) {
+func readEach(ctx context.Context, api client.Reader, names []types.NamespacedName) ([]v1beta2.Kyma, error) {
 	var mu sync.Mutex
 	var kymas []v1beta2.Kyma
 	group, ctx := errgroup.WithContext(ctx)
@@ -145,12 +196,12 @@ func readEach(ctx context.Context, api client.Reader, namespace string, names []
 	for _, name := range names {
 		group.Go(func() error {
 			var kyma v1beta2.Kyma
-			err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &kyma)
+			err := api.Get(ctx, name, &kyma)
 			switch {
 			case apierrors.IsNotFound(err):
 				return nil
 			case err != nil:
-				return fmt.Errorf("read Kyma %s/%s: %w", namespace, name, err)
+				return fmt.Errorf("read Kyma %s: %w", name, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()

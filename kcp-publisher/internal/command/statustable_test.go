@@ -46,7 +46,7 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 	t.Helper()
 	f.namespace = defaultNamespace
 	api, table := s.connect(t)
-	of := scope{namespace: defaultNamespace, selector: labels.Everything()}
+	of := scope{namespace: f.scope(), selector: labels.Everything()}
 	in, err := f.readBy(t.Context(), api, table, of)
 	if whole {
 		in, err = readInput(t.Context(), api, of, divided{})
@@ -63,7 +63,7 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 }
 
 func TestStatusSaysTheSameByATableAsByAllKymas(t *testing.T) {
-	s, now := manyKymas(t, 100, unwellSome), time.Now()
+	s, now := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere), time.Now()
 	for name, f := range map[string]statusFlags{
 		"the fleet":      {format: "table"},
 		"wide":           {format: formatWide},
@@ -74,8 +74,15 @@ func TestStatusSaysTheSameByATableAsByAllKymas(t *testing.T) {
 		"a broken one":   {format: formatWide, runtimeFilter: runtimeFilter{runtime: "runtime-00003"}},
 		"one as JSON":    {format: "json", runtimeFilter: runtimeFilter{runtime: "runtime-00008"}},
 		"all":            {format: "table", all: true},
+		"all wide":       {format: formatWide, all: true},
 		"all as JSON":    {format: "json"},
+		"who has it":     {format: formatWide, runtimeFilter: runtimeFilter{module: "module-b"}},
 		"who runs 1.7.0": {format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"}},
+		"who runs 1.8.0": {format: formatName, runtimeFilter: runtimeFilter{version: "1.8.0"}},
+		"failing with a": {format: "table", runtimeFilter: runtimeFilter{module: "module-a", failing: true}},
+		"everywhere":     {format: "table", controlPlane: controlPlane{everywhere: true}},
+		"all everywhere": {format: formatWide, all: true, controlPlane: controlPlane{everywhere: true}},
+		"one everywhere": {format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00009"}, controlPlane: controlPlane{everywhere: true}},
 	} {
 		want := statusOf(t, s, f, true, now)
 		if got := statusOf(t, s, f, false, now); got != want {
@@ -161,7 +168,7 @@ func TestAKymaThatTurnsWhileStatusReadsIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := statusFlags{format: "table"}
-	in, err := readInput(t.Context(), api, of, f.divide(rows, time.Now()))
+	in, err := readInput(t.Context(), api, of, f.divide(rows, fleet.Rollouts{}, time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,10 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	out := cmd.OutOrStdout()
 	var before map[string]fleet.Runtime
 	var last fleet.Fleet
-	var around fleet.Input
+	around, err := f.offered(ctx, api)
+	if err != nil {
+		return err
+	}
 	tick := time.NewTicker(lookAnyway)
 	defer tick.Stop()
 	for anew := true; ; {
@@ -62,10 +65,9 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 			return err
 		}
 		if before == nil {
-			if err := f.print(out, now); err != nil {
+			if err := f.begin(out, now); err != nil {
 				return err
 			}
-			fmt.Fprintln(out)
 		} else if err := errors.Join(f.printNews(out, last, now), f.printChanges(out, before, now)); err != nil {
 			return err
 		}
@@ -81,6 +83,27 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 			}
 		}
 	}
+}
+
+// offered returns an input with what channels offer, by which modules are known that nobody runs. It is read once: nothing that is printed later has it.
+func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
+	var metas v1beta2.ModuleReleaseMetaList
+	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
+		return fleet.Input{}, fmt.Errorf("read the control plane: %w", err)
+	}
+	return fleet.Input{Metas: metas.Items}, nil
+}
+
+// begin prints the fleet as it was first seen, and refuses to wait for a module that nobody has.
+func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
+	if err := f.knowsModule(first.Modules); err != nil {
+		return err
+	}
+	if err := f.print(out, first); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out)
+	return err
 }
 
 // watched returns a cache of the control plane, and a channel that says when something in it changed.

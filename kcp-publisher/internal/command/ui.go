@@ -173,7 +173,7 @@ func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own clien
 	if err != nil {
 		return err
 	}
-	unread := (&statusFlags{format: "table"}).divide(rows, time.Now())
+	unread := (&statusFlags{format: "table"}).divide(rows, fleet.Rollouts{}, time.Now())
 	if len(unread.healthy) == 0 {
 		return nil // all would be read twice
 	}

@@ -115,15 +115,15 @@ func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result
 	return result, nil
 }
 
-// vouch notes in a status that is written until when its runtime is healthy.
+// vouch notes in a status that is written until when its runtime is healthy, and what it runs.
 func (k *Kymas) vouch(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		return
 	}
 	runtime := *kyma.Status.Runtime // it may be that of the status before
-	runtime.HealthyUntil = nil
+	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
-		runtime.HealthyUntil = &metav1.Time{Time: until}
+		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma, k.Now())
 	}
 	kyma.Status.Runtime = &runtime
 }

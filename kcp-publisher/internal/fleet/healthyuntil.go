@@ -42,22 +42,3 @@ func turnsOf(kyma *v1beta2.Kyma) []time.Time {
 	}
 	return turns
 }
-
-// Row is what a table of Kymas says of one, as text; a cell is empty where the Kyma has nothing of the kind.
-type Row struct {
-	Namespace, Name string
-	// Runtime, State and HealthyUntil are of the status.
-	Runtime, State, HealthyUntil string
-	// Skip is the label that suspends a runtime, Deleted says that the Kyma is being deleted.
-	Skip, Deleted string
-}
-
-// Healthy returns the runtime of a row and reports whether it is healthy: whether the publisher says so for now and nobody has suspended or deleted
-// it since. Of any other one nothing is known before its Kyma is read in full.
-func (r Row) Healthy(now time.Time) (Runtime, bool) {
-	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
-	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" || r.Deleted != "" {
-		return Runtime{}, false
-	}
-	return Runtime{ID: line(r.Runtime), Namespace: r.Namespace, Kyma: r.Name, State: v1beta2.StateReady, Health: Healthy, Reporting: true}, true
-}

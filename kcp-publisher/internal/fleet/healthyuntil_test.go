@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,9 +15,15 @@ import (
 
 // rowOf is what the API server's table says of a Kyma by the columns of its definition.
 func rowOf(kyma *v1beta2.Kyma) Row {
-	row := Row{Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State), Skip: kyma.Labels[v1beta2.LabelSkipReconciliation]}
+	row := Row{Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State), Skip: kyma.Labels[v1beta2.LabelSkipReconciliation], Channel: kyma.Status.ActiveChannel}
 	if r := kyma.Status.Runtime; r != nil {
-		row.Runtime = r.ID
+		row.Runtime, row.Running = r.ID, r.Running
+		if r.Published != nil {
+			row.Published = strconv.FormatInt(r.Published.Sequence, 10)
+		}
+		if r.Observed != nil {
+			row.InForce, row.Agent, row.Kubernetes = strconv.FormatInt(r.Observed.Sequence, 10), r.Observed.AgentVersion, r.Observed.KubernetesVersion
+		}
 		if r.HealthyUntil != nil {
 			row.HealthyUntil = r.HealthyUntil.UTC().Format(time.RFC3339)
 		}
@@ -27,10 +34,10 @@ func rowOf(kyma *v1beta2.Kyma) Row {
 	return row
 }
 
-// vouched notes in a Kyma until when it is healthy, as the publisher does.
+// vouched notes in a Kyma until when it is healthy and what it runs, as the publisher does.
 func vouched(kyma *v1beta2.Kyma, now time.Time) {
 	if until := HealthyUntil(kyma, now); kyma.Status.Runtime != nil && !until.IsZero() {
-		kyma.Status.Runtime.HealthyUntil = &metav1.Time{Time: until}
+		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma, now)
 	}
 }
 
@@ -77,13 +84,29 @@ func TestARowThatIsNotVouchedForIsReadInFull(t *testing.T) {
 	}
 }
 
+// wantListed checks what a list shows of a healthy runtime by its row. Where nothing may be held, nothing is.
+func wantListed(t *testing.T, got, want Runtime, free bool) {
+	t.Helper()
+	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce || got.Agent != want.Agent || got.Kubernetes != want.Kubernetes || len(got.Modules) != len(want.Modules) {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+	for i, m := range want.Modules {
+		if g := got.Modules[i]; g.Name != m.Name || g.Version != m.Version || g.State != m.State {
+			t.Fatalf("got %+v, want %+v", g, m)
+		}
+	}
+	if free && want.Cause != nil {
+		t.Fatalf("nothing is held from %+v, and %+v of its Kyma", got, want.Cause)
+	}
+}
+
 // TestWhatIsVouchedForIsHealthyUntilThen looks at Kymas of all kinds at any time, which people label and delete after the publisher wrote their status.
 func TestWhatIsVouchedForIsHealthyUntilThen(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
-	healthy := 0
+	healthy, lists := 0, 0
 	for range 50_000 {
 		kyma := randomKyma(r)
 		if r.IntN(2) == 0 {
@@ -109,12 +132,16 @@ func TestWhatIsVouchedForIsHealthyUntilThen(t *testing.T) {
 		if want.Health != Healthy || want.ID != got.ID || !want.Reporting {
 			t.Fatalf("at %s the row %+v is healthy, and its Kyma is %s by %+v: %+v", now, rowOf(&kyma), want.Health, want.Cause, kyma)
 		}
+		if listed, is := rowOf(&kyma).Listed(now); is {
+			lists++
+			wantListed(t, listed, want, !rollouts.MayHold(&listed))
+		}
 		if want.Cause != nil && want.Cause.Situation != RolloutPaused {
 			t.Fatalf("at %s nothing is in the way of %+v, and in that of its Kyma %+v", now, rowOf(&kyma), want.Cause)
 		}
 	}
-	if healthy < 100 {
-		t.Errorf("only %d were healthy", healthy)
+	if healthy < 100 || lists < 100 {
+		t.Errorf("only %d were healthy, %d of them listed", healthy, lists)
 	}
 }
 
@@ -129,14 +156,20 @@ func calm(kyma *v1beta2.Kyma, r *rand.Rand) {
 	if r.IntN(4) == 0 {
 		kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{Type: v1beta2.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "Pending"})
 	}
+	versions := map[string]string{}
 	for i := range kyma.Status.Modules {
-		kyma.Status.Modules[i].State, kyma.Status.Modules[i].Maintenance = v1beta2.StateReady, false
+		m := &kyma.Status.Modules[i]
+		m.State, m.Maintenance, versions[m.Name] = []v1beta2.State{v1beta2.StateReady, v1beta2.StateReady, v1beta2.StateUnmanaged}[r.IntN(3)], false, m.Version
 	}
+	kyma.Status.ActiveChannel = "regular"
 	heard := metav1.NewTime(noon.Add(-time.Duration(r.IntN(30)) * time.Hour))
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: plan.RuntimeID(kyma), Observed: &v1beta2.ObservedBundle{Time: heard, Heard: &heard}}
 	if r.IntN(2) == 0 {
 		published := noon.Add(-time.Duration(r.IntN(90)) * time.Minute)
-		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Sequence: 7, Time: metav1.NewTime(published)}
+		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Sequence: 7, Time: metav1.NewTime(published), Versions: versions}
+		for _, name := range []string{"keda", "mail"} {
+			kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: name, Managed: r.IntN(4) > 0})
+		}
 		if r.IntN(2) == 0 {
 			kyma.Status.Runtime.Published.Certificate = &v1beta2.CertificateLife{NotBefore: metav1.NewTime(noon.Add(-24 * time.Hour)),
 				NotAfter: metav1.NewTime(noon.Add(time.Duration(r.IntN(72)) * time.Hour))}

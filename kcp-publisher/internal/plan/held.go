@@ -40,6 +40,16 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
+// MayHold reports whether a rollout may keep a version of a module from a runtime of which no more is known than the version that it was given.
+func (h Holders) MayHold(module, version string) bool {
+	for track, holder := range h {
+		if track.Module == module && !holder.Spares(version) {
+			return true
+		}
+	}
+	return false
+}
+
 // Of says of the modules that a Kyma follows by a channel which rollout keeps a version from it, by module.
 func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
 	if len(h) == 0 {

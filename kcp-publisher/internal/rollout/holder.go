@@ -36,6 +36,11 @@ func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
+// Spares reports whether it keeps its version from no runtime that was given this one, whatever else there is to know of the runtime.
+func (h *Holder) Spares(version string) bool {
+	return h.readable && version == h.plan.spec.To && !h.plan.back()
+}
+
 // Why says why the version is kept from a runtime, empty when it is not.
 func (h *Holder) Why(runtime *Runtime) string {
 	back, touched := h.plan.back(), h.Touched(runtime)

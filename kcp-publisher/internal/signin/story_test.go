@@ -7,14 +7,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/access"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/steer"
 )
@@ -29,6 +33,30 @@ func TestUsersSeeWhatTheAPIServerLetsThem(t *testing.T) {
 	t.Run("a provider's users and groups are those of the API server", func(t *testing.T) { providersUsers(t, w) })
 	t.Run("rollouts are changed with the user's rights", func(t *testing.T) { steering(t, w) })
 	t.Run("attacks", func(t *testing.T) { attacks(t, w) })
+	t.Run("the page reads what it shows and no more", func(t *testing.T) { ownRights(t, w) })
+}
+
+// ownRights asks with the page's own account. It gets single Kymas to show what is not well in a large fleet before it has read all.
+func ownRights(t *testing.T, w *world) {
+	page, err := client.New(w.page, client.Options{Scheme: w.scheme, Mapper: w.admin.RESTMapper()})
+	require.NoError(t, err)
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "read-by-the-page"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	w.create(t, kyma)
+	key := client.ObjectKeyFromObject(kyma)
+	require.NoError(t, page.Get(t.Context(), key, kyma))
+	require.NoError(t, page.List(t.Context(), &v1beta2.KymaList{}, client.InNamespace(namespace)))
+	for what, err := range map[string]error{
+		"patch a Kyma":                     page.Patch(t.Context(), kyma, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))),
+		"delete a Kyma":                    page.Delete(t.Context(), kyma),
+		"get a Kyma of another namespace":  page.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: kyma.Name}, kyma),
+		"get a Rollout":                    page.Get(t.Context(), key, &v1alpha1.Rollout{}),
+		"list Secrets":                     page.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace)),
+		"list the Kymas of all namespaces": page.List(t.Context(), &v1beta2.KymaList{}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("to %s is not forbidden: %v", what, err)
+		}
+	}
 }
 
 func tokensShowTheFleet(t *testing.T, w *world) {

@@ -1,0 +1,156 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+)
+
+// runs has a Kyma run a version of module-b, as its publisher notes it.
+func runs(version string, k *v1beta2.Kyma) {
+	k.Status.Modules[1].Version = version
+	k.Status.Runtime.Published.Versions["module-b"] = version
+	k.Status.Runtime.Running = fleet.Running(k, time.Now())
+}
+
+// versionsOfSome has every fifth runtime run 1.8.0 of module-b, and one of them not look after module-c.
+func versionsOfSome(i int, k *v1beta2.Kyma) {
+	if i == 20 {
+		k.Status.Modules[2].State = v1beta2.StateUnmanaged
+	}
+	if i%5 == 0 {
+		runs("1.8.0", k)
+	}
+}
+
+// elsewhere moves the last tenth of a hundred Kymas to another namespace, where two have the names of others.
+func elsewhere(i int, k *v1beta2.Kyma) {
+	if i < 90 {
+		return
+	}
+	k.Namespace = "other"
+	if i < 95 && i != 92 {
+		k.Name = fmt.Sprintf("runtime-%05d", i-90)
+		k.Status.Runtime.ID = k.Name
+	}
+}
+
+func TestStatusReadsNoHealthyKymaForWhatItLists(t *testing.T) {
+	var unwell, inKCP []string
+	for _, i := range slices.Sorted(maps.Keys(unwellAt)) {
+		unwell = append(unwell, fmt.Sprintf("runtime-%05d", i))
+		if i < 90 {
+			inKCP = append(inKCP, unwell[len(unwell)-1])
+		}
+	}
+	everywhere := controlPlane{everywhere: true}
+	for name, c := range map[string]struct {
+		f    statusFlags
+		want []string
+	}{
+		"all":               {statusFlags{format: "table", all: true}, inKCP},
+		"a module":          {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, inKCP},
+		"a version":         {statusFlags{format: formatWide, runtimeFilter: runtimeFilter{version: "1.8.0"}}, inKCP},
+		"names of both":     {statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, inKCP},
+		"everywhere":        {statusFlags{format: "table", controlPlane: everywhere}, unwell},
+		"all of everywhere": {statusFlags{format: "table", all: true, controlPlane: everywhere}, unwell},
+	} {
+		s := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere)
+		statusOf(t, s, c.f, false, time.Now())
+		if slices.Sort(s.whole); !slices.Equal(s.whole, c.want) {
+			t.Errorf("%s: it read %v, want %v", name, s.whole, c.want)
+		}
+	}
+}
+
+func TestStatusReadsAllKymasWhereATableDoesNotSayWhatTheyRun(t *testing.T) {
+	older := manyKymas(t, 100)
+	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Running" })
+	for name, s := range map[string]*kymaServer{
+		"a definition of an older release": older,
+		"an older publisher":               manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) { k.Status.Runtime.Running = "" }),
+		"a publisher that was taken back":  manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) { k.Status.Runtime.Published.Sequence++ }),
+	} {
+		got := statusOf(t, s, statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, false, time.Now())
+		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.whole, []string{"list "}) {
+			t.Errorf("%s: it read %v and printed %s", name, s.whole, got)
+		}
+		s.whole = nil
+		if statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); len(s.whole) > 0 {
+			t.Errorf("%s: it read %v without a need", name, s.whole)
+		}
+	}
+}
+
+// A version that a rollout keeps from a healthy runtime is in its row, and no table says of whom that is so.
+func TestStatusReadsKymasFromWhichARolloutMayKeepAVersion(t *testing.T) {
+	now, everybody, half := time.Now(), int32(100), int64(1)<<53
+	s := manyKymas(t, 100, func(i int, k *v1beta2.Kyma) {
+		k.Spec.Modules[1].Managed = true
+		if i >= 10 {
+			runs("1.8.0", k)
+		}
+	})
+	s.rollout = &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-b-regular-1"},
+		Spec: v1alpha1.RolloutSpec{Policy: "waves", Module: "module-b", Channel: "regular", Revision: 1, From: "1.7.0", To: "1.8.0",
+			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: &everybody}}}},
+		Status: v1alpha1.RolloutStatus{State: v1alpha1.RolloutPaused, Waves: []v1alpha1.WaveStatus{{Name: "all", Place: &half}}}}
+	for name, c := range map[string]struct {
+		f    statusFlags
+		want int
+	}{
+		"who has it":           {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, 10},
+		"who waits for it":     {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"}}, 10},
+		"who has got it":       {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, 0},
+		"names of who has it":  {statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b"}}, 0},
+		"all":                  {statusFlags{format: "table", all: true}, 10},
+		"the fleet as a whole": {statusFlags{format: "table"}, 0},
+	} {
+		want := statusOf(t, s, c.f, true, now)
+		s.whole = nil
+		if got := statusOf(t, s, c.f, false, now); got != want || len(s.whole) != c.want {
+			t.Errorf("%s: it read %v and printed\n%s\nwant\n%s", name, s.whole, got, want)
+		}
+	}
+	if whole := statusOf(t, s, statusFlags{format: "table", all: true}, true, now); strings.Count(whole, "module module-b is Ready in version 1.7") != 10 {
+		t.Errorf("the rollout holds not ten: %s", whole)
+	}
+}
+
+func TestAnUnknownModuleIsKnownToBeSoByATableAndByAWatch(t *testing.T) {
+	s := manyKymas(t, 100)
+	s.meta = &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-y"}, Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "module-y"}}
+	api, table := s.connect(t)
+	for module, want := range map[string]string{"module-z": "--module module-z: unknown", "module-y": "", "module-a": ""} {
+		s.whole = nil
+		f := statusFlags{format: "table", runtimeFilter: runtimeFilter{module: module}, controlPlane: controlPlane{namespace: defaultNamespace}}
+		in, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
+		if err != nil || len(s.whole) > 0 {
+			t.Fatalf("it read %v: %v", s.whole, err)
+		}
+		around, err := f.offered(t.Context(), api)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched, err := f.lookAt(t.Context(), api, around)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Look(in).Modules), "a watch": f.begin(io.Discard, watched)} {
+			if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
+				t.Errorf("%s of %s: %v", how, module, err)
+			}
+		}
+	}
+}

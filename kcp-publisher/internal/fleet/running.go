@@ -1,0 +1,63 @@
+package fleet
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// maxRunning bounds the bytes of Running: it is a cell of a table that people look at, too. It has room for about 45 modules.
+const maxRunning = 1 << 10
+
+// Running returns the modules of a healthy runtime as status.runtime.running has them. It is empty where they do not fit, where one has a
+// state that healthy runtimes do not have, and where one does not run in the version that was published: rollouts go by that one.
+func Running(kyma *v1beta2.Kyma, now time.Time) string {
+	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
+		return ""
+	}
+	published := kyma.Status.Runtime.Published
+	var all strings.Builder
+	all.WriteString(strconv.FormatInt(published.Sequence, 10))
+	separator := ":"
+	for _, m := range Judge(kyma, Rollouts{}, now).Modules {
+		if m.Name == "" || !isPlain(m.Name+m.Version) || strings.ContainsAny(m.Name+m.Version, ",=") {
+			return ""
+		}
+		all.WriteString(separator + m.Name + "=" + m.Version)
+		separator = ","
+		switch {
+		case m.State == v1beta2.StateUnmanaged:
+			all.WriteString("=" + string(m.State))
+		case m.State != v1beta2.StateReady || m.Version != published.Versions[m.Name]:
+			return ""
+		}
+		if all.Len() > maxRunning {
+			return ""
+		}
+	}
+	return all.String()
+}
+
+// readRunning returns the modules that Running wrote, and of which bundle.
+func readRunning(text string) (sequence string, modules []RuntimeModule, ok bool) {
+	sequence, list, some := strings.Cut(text, ":")
+	if !some {
+		return sequence, nil, sequence != ""
+	}
+	modules = make([]RuntimeModule, 0, strings.Count(list, ",")+1)
+	for one := range strings.SplitSeq(list, ",") {
+		name, version, has := strings.Cut(one, "=")
+		version, state, named := strings.Cut(version, "=")
+		m := RuntimeModule{Name: line(name), Version: line(version), State: v1beta2.StateReady}
+		if named {
+			m.State = v1beta2.State(state)
+		}
+		if name == "" || !has || m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
+			return "", nil, false
+		}
+		modules = append(modules, m)
+	}
+	return sequence, modules, true
+}

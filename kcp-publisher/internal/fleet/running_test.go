@@ -1,0 +1,103 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// runningWorld returns a healthy Kyma with modules in version 1.0.0.
+func runningWorld(modules ...string) *v1beta2.Kyma {
+	kyma := &v1beta2.Kyma{Status: v1beta2.KymaStatus{ActiveChannel: "regular", State: v1beta2.StateReady,
+		Runtime: &v1beta2.RuntimeStatus{ID: "one", Observed: &v1beta2.ObservedBundle{Sequence: 6, AgentVersion: "v1", KubernetesVersion: "v1.36.3"},
+			Published: &v1beta2.PublishedBundle{Sequence: 7, Versions: map[string]string{"mandatory": "2.0.0"}}}}}
+	for _, name := range modules {
+		kyma.Status.Runtime.Published.Versions[name] = "1.0.0"
+		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{Name: name, Version: "1.0.0", State: v1beta2.StateReady})
+	}
+	return kyma
+}
+
+func TestWhatRunsIsWrittenInShort(t *testing.T) {
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = fmt.Sprintf("module-%d", i)
+	}
+	change := func(f func(*v1beta2.Kyma)) *v1beta2.Kyma {
+		kyma := runningWorld("keda", "mail")
+		f(kyma)
+		return kyma
+	}
+	for name, c := range map[string]struct {
+		kyma *v1beta2.Kyma
+		want string
+	}{
+		"two":                       {runningWorld("keda", "mail"), "7:keda=1.0.0,mail=1.0.0"},
+		"none":                      {runningWorld(), "7"},
+		"one is not looked after":   {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateUnmanaged }), "7:keda=1.0.0,mail=1.0.0=Unmanaged"},
+		"of one nothing is known":   {change(func(k *v1beta2.Kyma) { k.Status.Modules[0].State, k.Status.Modules[0].Version = "Unmanaged", "" }), "7:keda==Unmanaged,mail=1.0.0"},
+		"one has another version":   {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Version = "0.9.0" }), ""},
+		"one is in trouble":         {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateWarning }), ""},
+		"a name that no module has": {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Name = "a=b" }), ""},
+		"too many to be listed":     {runningWorld(many...), ""},
+		"nothing is published":      {change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), ""},
+	} {
+		got := Running(c.kyma, noon)
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+		if got == "" {
+			continue
+		}
+		sequence, modules, ok := readRunning(got)
+		want := Judge(c.kyma, Rollouts{}, noon).Modules
+		same := func(a, b RuntimeModule) bool { return a.Name == b.Name && a.Version == b.Version && a.State == b.State }
+		if !ok || sequence != "7" || !slices.EqualFunc(modules, want, same) {
+			t.Errorf("%s: read back as %s %+v, %t", name, sequence, modules, ok)
+		}
+	}
+}
+
+func TestARowWithoutAllThatAListShowsIsReadInFull(t *testing.T) {
+	whole := Row{Name: "one", Runtime: "one", State: "Ready", HealthyUntil: "2026-05-05T12:00:00Z", Running: "7:keda=1.0.0", Channel: "regular", Published: "7", InForce: "6"}
+	if r, listed := whole.Listed(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" || r.Published != 7 || r.InForce != 6 || r.Channel != "regular" {
+		t.Fatalf("got %+v, %t", r, listed)
+	}
+	for name, change := range map[string]func(*Row){
+		"it is not healthy":              func(r *Row) { r.HealthyUntil = "" },
+		"an older publisher":             func(r *Row) { r.Running = "" },
+		"a publisher that was back":      func(r *Row) { r.Published = "8" },
+		"no channel":                     func(r *Row) { r.Channel = "" },
+		"a state that is not understood": func(r *Row) { r.Running = "7:keda=1.0.0=Resting" },
+		"a module without a version":     func(r *Row) { r.Running = "7:keda" },
+		"a sequence that is none":        func(r *Row) { r.Running, r.Published = "x", "x" },
+		"another one that is none":       func(r *Row) { r.InForce = "x" },
+	} {
+		row := whole
+		change(&row)
+		if _, listed := row.Listed(noon); listed {
+			t.Errorf("%s: it is listed", name)
+		}
+	}
+}
+
+func TestARolloutMayHoldWhatItHasNotGiven(t *testing.T) {
+	for state, want := range map[v1alpha1.RolloutState][2]bool{ // of version 1.0.0 and of 1.1.0, to which it leads
+		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false}, v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},
+	} {
+		rollouts := NewRollouts(newWorld(t).rollout(state).rollouts)
+		for i, version := range []string{"1.0.0", "1.1.0"} {
+			r := Runtime{Modules: []RuntimeModule{{Name: "mail", Version: "1.0.0"}, {Name: "keda", Version: version}}}
+			if got := rollouts.MayHold(&r); got != want[i] {
+				t.Errorf("%s rollout, %s: %t", state, version, got)
+			}
+		}
+		if rollouts.MayHold(&Runtime{Modules: []RuntimeModule{{Name: "mail", Version: strings.Repeat("1", 3)}}}) {
+			t.Errorf("%s rollout holds a module that it is not about", state)
+		}
+	}
+}
