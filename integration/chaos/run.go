@@ -133,6 +133,10 @@ func (s *stage) carryOut(ctx context.Context) {
 
 // take carries one step out.
 func (s *stage) take(ctx context.Context, step Step) {
+	if slices.Contains(ofRegistry, step.Kind) {
+		s.atRegistry.Lock()
+		defer s.atRegistry.Unlock()
+	}
 	s.story.Tell("%s", step)
 	s.mu.Lock()
 	s.injected[step.Kind]++

@@ -14,6 +14,10 @@ import (
 var longest = []string{
 	"TestAnAgentWaitsForItsAPIServerAndForItsToken",
 	"TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp",
+	"TestReplicasShareAFleetByShards",
+	"TestProgramsOfAnEarlierVersionWorkWithThoseOfToday",
+	"TestAModuleTeamTriesItsModuleInATestOfItsOwn",
+	"TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady",
 	"TestARegistryThatLosesItsDataIsFilledAgain",
 	"TestAZotThatLosesItsDataIsFilledAgain",
 	"TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds",
