@@ -20,9 +20,6 @@ import (
 // errImpossible says that a step cannot be done on this machine.
 var errImpossible = errors.New("impossible here")
 
-// ofRegistry are the faults that stop the registry or change its data.
-var ofRegistry = []Kind{StopRegistry, FillRegistry, LoseBundles, RestoreRegistry}
-
 // fault begins a fault and returns how it ends, nil for one that is over at once. ok is false for what is no fault.
 func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {

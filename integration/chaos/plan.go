@@ -71,6 +71,8 @@ type Step struct {
 	Serial int
 	// By is how far ahead a clock is set.
 	By time.Duration
+	// About names what the step changes: two steps about the same are not under way at the same time.
+	About string
 }
 
 func (s Step) String() string {
@@ -239,7 +241,7 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 		return Step{}, false
 	}
 	g.serial[s.Kind]++
-	s.Serial = g.serial[s.Kind]
+	s.Serial, s.About = g.serial[s.Kind], about
 	g.until[about] = g.now + s.For
 	if s.Kind == SetClock {
 		g.until[about] += clockRest

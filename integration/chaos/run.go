@@ -131,12 +131,32 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// take carries one step out.
-func (s *stage) take(ctx context.Context, step Step) {
-	if slices.Contains(ofRegistry, step.Kind) {
-		s.atRegistry.Lock()
-		defer s.atRegistry.Unlock()
+// turns let one step at a time be about the same. The plan has no two of them at once, but on a busy machine one may take longer than it says: an
+// API server that is started twice is stopped once, and a registry that serves what is half copied loses data that no plan takes.
+type turns struct {
+	mu    sync.Mutex // guards taken
+	taken map[string]chan struct{}
+}
+
+// take waits for the turn, and returns how it ends.
+func (t *turns) take(about string) (end func()) {
+	t.mu.Lock()
+	if t.taken == nil {
+		t.taken = map[string]chan struct{}{}
 	}
+	turn, known := t.taken[about]
+	if !known {
+		turn = make(chan struct{}, 1)
+		t.taken[about] = turn
+	}
+	t.mu.Unlock()
+	turn <- struct{}{}
+	return func() { <-turn }
+}
+
+// take carries one step out, after those before it that are about the same.
+func (s *stage) take(ctx context.Context, step Step) {
+	defer s.turns.take(step.About)()
 	s.story.Tell("%s", step)
 	s.mu.Lock()
 	s.injected[step.Kind]++

@@ -50,21 +50,20 @@ type stage struct {
 	dir     string
 	story   *Story
 	checker *Checker
+	turns   turns
 
 	fleet    *fleet.Fleet
 	registry *registry.Registry
-	// atRegistry is held by a step that stops the registry or changes its data. The plan has one at a time, but on a busy machine one may take longer.
-	atRegistry sync.Mutex
-	repo       *repository
-	storage    *volume // nil where none can be mounted: then there is no disk that can be full
-	cache      *volume
-	troubles   troubles
-	tap        *tap
-	reals      map[string]*fleet.Runtime
-	ways       map[string]*fleet.Proxy // by Shape.ways
-	proxies    []*fleet.Proxy          // those that are not the fleet's own
-	programs   map[string]*program
-	clusters   cluster.Pool
+	repo     *repository
+	storage  *volume // nil where none can be mounted: then there is no disk that can be full
+	cache    *volume
+	troubles troubles
+	tap      *tap
+	reals    map[string]*fleet.Runtime
+	ways     map[string]*fleet.Proxy // by Shape.ways
+	proxies  []*fleet.Proxy          // those that are not the fleet's own
+	programs map[string]*program
+	clusters cluster.Pool
 
 	began time.Time
 	once  sync.Mutex // steps that change the fleet's own books or its keys come one after the other

@@ -1,0 +1,33 @@
+package chaos
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestStepsAboutTheSameWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns turns
+		var registry, other atomic.Int32
+		end := turns.take("registry")
+		go func() {
+			defer turns.take("registry")()
+			registry.Add(1)
+		}()
+		go func() {
+			defer turns.take("replica 0")()
+			other.Add(1)
+		}()
+		time.Sleep(time.Minute)
+		if registry.Load() != 0 || other.Load() != 1 {
+			t.Errorf("%d began beside one about the same, %d beside another: want 0 and 1", registry.Load(), other.Load())
+		}
+		end()
+		time.Sleep(time.Minute)
+		if registry.Load() != 1 {
+			t.Error("it never began")
+		}
+	})
+}
