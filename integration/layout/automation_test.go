@@ -96,7 +96,7 @@ func runnable(command string, targets []string) bool {
 func TestTheWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	script := readFile(t, ".ci", "run")
 	var steps []string
-	for _, step := range regexp.MustCompile(`(?m)^\s*step(?:_beside)? .*?(make .*)$`).FindAllStringSubmatch(script, -1) {
+	for _, step := range regexp.MustCompile(`(?m)^\s*step .*?(make .*)$`).FindAllStringSubmatch(script, -1) {
 		steps = append(steps, step[1])
 	}
 	if len(steps) < 5 {
