@@ -36,9 +36,9 @@ try-module: build assets ## a module through install, upgrade, faults, undo and 
 	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # Built first, for what a program killed by Ctrl-C leaves behind: `go run` would leave a folder.
-chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 18 SIMULATED runtimes, and a checker; SEED=N for a plan again
+chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 18 SIMULATED runtimes, and a checker; SEED=N for a plan again; NETWORK=1, CLOCKS=1 for more kinds
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
-	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(FLAGS)
+	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(FLAGS)
 
 soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, goroutines and files grow, as a table, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
