@@ -43,16 +43,13 @@ chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 
 soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, goroutines and files grow, as a table, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
-# The scenarios are first in line, as they take half of the time: the others fill what these wait. Of those, what takes longest begins
-# first: one of them that began last would go on alone, and leave a processor idle. Vetting is left to make lint.
+# The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 # Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
-test: LONGEST := ./skr-agent/internal/install ./integration/chart ./integration/anywhere ./kcp-publisher/internal/signin ./integration/cluster \
-  ./integration/layout ./kcp-publisher/internal/ui ./kcp-publisher/internal/control ./skr-agent/internal/render ./kcp-publisher/internal/command
 test: build assets ## all tests, over real API servers and a real registry; RERUNS=1 runs up to three that failed once more, and lists them
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
 	  $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(or $(RERUNS),0) --rerun-fails-max-failures 3 \
-	  --packages './integration/scenario $(LONGEST) ./...' -- -vet=off -timeout $(TIMEOUT)
+	  --packages './integration/scenario ./...' -- -vet=off -timeout $(TIMEOUT)
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
 # the rest would tell little.
