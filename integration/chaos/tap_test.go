@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"crypto"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -88,28 +87,21 @@ func TestTheTapNamesABundleOfAnotherKey(t *testing.T) {
 // before.
 func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	p.Helper()
-	rootKey := trusttest.NewSigner(p)
-	p.tap.roots = nil
-	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(p, keys[0])}, trusttest.Now.AddDate(1, 0, 0))
-	for i := 0; ; i++ {
-		if err = errors.Join(err, os.WriteFile(filepath.Join(p.tap.keys, "root.json"), data, 0o600), p.tap.learn()); err != nil {
-			p.Fatal(err)
+	maker := trusttest.NewMaker(p)
+	maker.Publisher, p.tap.roots = keys[0], nil
+	data := maker.First().Raw
+	for i := range keys {
+		if i > 0 {
+			newest := p.tap.roots[i-1]
+			data = maker.After(newest, func(d *trust.RootDraft) {
+				maker.Must(d.Remove(trust.RolePublisher, newest.Publishers()...))
+				maker.Must(d.Add(trust.RolePublisher, trusttest.PublicKey(p, keys[i])))
+				if revoke {
+					maker.Must(d.Revoke(trusttest.Thumbprint(p, keys[i-1])))
+				}
+			}, maker.Keys[:2]...)
 		}
-		if i+1 == len(keys) {
-			return
-		}
-		newest := p.tap.roots[i]
-		draft, draftErr := newest.Draft(trusttest.Now.AddDate(1, 0, 0))
-		if err := errors.Join(draftErr, draft.Remove(trust.RolePublisher, newest.Publishers()...), draft.Add(trust.RolePublisher, trusttest.PublicKey(p, keys[i+1]))); err != nil {
-			p.Fatal(err)
-		}
-		if revoke {
-			err = draft.Revoke(trusttest.Thumbprint(p, keys[i]))
-		}
-		if err = errors.Join(err, draft.Sign(rootKey)); err != nil {
-			p.Fatal(err)
-		}
-		data, err = draft.Bytes()
+		maker.Must(errors.Join(os.WriteFile(filepath.Join(p.tap.keys, "root.json"), data, 0o600), p.tap.learn()))
 	}
 }
 

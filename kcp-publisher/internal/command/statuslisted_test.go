@@ -21,7 +21,7 @@ import (
 func runs(version string, k *v1beta2.Kyma) {
 	k.Status.Modules[1].Version = version
 	k.Status.Runtime.Published.Versions["module-b"] = version
-	k.Status.Runtime.Running = fleet.Running(k, time.Now())
+	k.Status.Runtime.Running = fleet.Running(k)
 }
 
 // versionsOfSome has every fifth runtime run 1.8.0 of module-b, and one of them not look after module-c.

@@ -69,7 +69,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: kyma.Name, Published: &v1beta2.PublishedBundle{Digest: same, Sequence: 12, Versions: versions},
 			Observed: &v1beta2.ObservedBundle{Digest: same, Sequence: 12, Time: heard, Heard: &heard, AgentVersion: "1.0.0", KubernetesVersion: "v1.36.3"}}
 		until := metav1.NewTime(fleet.HealthyUntil(&kyma, time.Now()))
-		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &until, fleet.Running(&kyma, time.Now())
+		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &until, fleet.Running(&kyma)
 		for _, change := range changes {
 			change(i, &kyma)
 		}

@@ -123,7 +123,7 @@ func (k *Kymas) vouch(kyma *v1beta2.Kyma) {
 	runtime := *kyma.Status.Runtime // it may be that of the status before
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
-		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma, k.Now())
+		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma)
 	}
 	kyma.Status.Runtime = &runtime
 }

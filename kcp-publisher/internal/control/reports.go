@@ -261,8 +261,7 @@ func (r *reports) remembered(kyma *v1beta2.Kyma) report {
 // overtaken reports whether a status follows from a newer report of the same key. A sequence that is far ahead of this clock counts for nothing, as
 // reports that follow it are accepted with lower ones.
 func (r report) overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
-	if r.accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.accepted.Sequence ||
-		status.ReportSequence > now.Add(trust.MaxClockSkew).UnixMilli() {
+	if r.accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.accepted.Sequence || plan.Ahead(status.ReportSequence, now) {
 		return false
 	}
 	thumbprint, err := trust.Thumbprint(r.accepted.Key)

@@ -37,7 +37,7 @@ func rowOf(kyma *v1beta2.Kyma) Row {
 // vouched notes in a Kyma until when it is healthy and what it runs, as the publisher does.
 func vouched(kyma *v1beta2.Kyma, now time.Time) {
 	if until := HealthyUntil(kyma, now); kyma.Status.Runtime != nil && !until.IsZero() {
-		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma, now)
+		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma)
 	}
 }
 

@@ -3,7 +3,6 @@ package fleet
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -13,7 +12,7 @@ const maxRunning = 1 << 10
 
 // Running returns the modules of a healthy runtime as status.runtime.running has them. It is empty where they do not fit, where one has a
 // state that healthy runtimes do not have, and where one does not run in the version that was published: rollouts go by that one.
-func Running(kyma *v1beta2.Kyma, now time.Time) string {
+func Running(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return ""
 	}
@@ -21,7 +20,8 @@ func Running(kyma *v1beta2.Kyma, now time.Time) string {
 	var all strings.Builder
 	all.WriteString(strconv.FormatInt(published.Sequence, 10))
 	separator := ":"
-	for _, m := range Judge(kyma, Rollouts{}, now).Modules {
+	k := known{kyma: kyma, status: kyma.Status.Modules}
+	for _, m := range k.runtimeModules() {
 		if m.Name == "" || !isPlain(m.Name+m.Version) || strings.ContainsAny(m.Name+m.Version, ",=") {
 			return ""
 		}

@@ -46,7 +46,7 @@ func TestWhatRunsIsWrittenInShort(t *testing.T) {
 		"too many to be listed":     {runningWorld(many...), ""},
 		"nothing is published":      {change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), ""},
 	} {
-		got := Running(c.kyma, noon)
+		got := Running(c.kyma)
 		if got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}

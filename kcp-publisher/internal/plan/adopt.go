@@ -187,7 +187,7 @@ func (s Stored) usable(root trust.Root, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !Ahead(s.Bundle.Predicate.Sequence, now)
 }
 
-// Ahead reports whether a sequence is one that no publisher with a right clock gives now.
+// Ahead reports whether a sequence, of a bundle or a report, is one that nobody with a right clock gives now.
 func Ahead(sequence int64, now time.Time) bool {
 	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }

@@ -143,10 +143,11 @@ func (r *Result) keepFormer(w wish, request Request) {
 		return
 	}
 	r.Asked = append(r.Asked, former)
-	if last := request.readable(lastManifest(request.Last, former)); last != nil {
-		r.State.Manifests = append(r.State.Manifests, *last)
+	last := lastManifest(request.Last, former)
+	if kept := request.readable(last); kept != nil {
+		r.State.Manifests = append(r.State.Manifests, *kept)
 	}
-	if version := floor(lastManifest(request.Last, former), request.Versions[former]); version != "" {
+	if version := floor(last, request.Versions[former]); version != "" {
 		r.Versions[former] = version
 	}
 }
