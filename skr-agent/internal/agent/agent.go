@@ -86,7 +86,7 @@ type Agent struct {
 	// notified asks for a poll before that; notify has a round begin for it.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// said is what was logged of the registry, the agent's certificate and enrollment and its decisions, waiting of upgrades that wait for a maintenance
+	// said is what was logged of the registry, the agent's certificate, enrollment, state and decisions, waiting of upgrades that wait for a maintenance
 	// window, by module, and notImported of files that could not be imported.
 	said, waiting, notImported sayonce.Memo
 	delivery                   delivery
@@ -127,6 +127,7 @@ const (
 	saidDecided     = "decided"
 	saidCertificate = "certificate"
 	saidUnenrolled  = "enrolled"
+	saidNotSaved    = "saved"
 )
 
 // New returns an Agent that has not looked at anything yet.

@@ -40,10 +40,23 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	case err == nil && before.down:
 		log.Info("reports are delivered again")
 	}
-	if err == nil {
-		reportsSent.Inc()
-	} else {
+	if err != nil {
 		reportFailures.Inc()
+		return
+	}
+	reportsSent.Inc()
+	a.saveReported(ctx, log)
+}
+
+// saveReported makes the sequence survive a restart, also where the registry loses the report.
+func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
+	err := a.Puller.SaveReported(ctx, a.sequence)
+	if err == nil {
+		a.said.Changed(saidNotSaved, "")
+		return
+	}
+	if a.said.Changed(saidNotSaved, "reported") {
+		log.Error(err, "failed to save the sequence of a report that was delivered, it is tried again with the next one")
 	}
 }
 
@@ -56,12 +69,13 @@ func (a *Agent) nextSequence() int64 {
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume goes on from the sequence of the last report that was delivered with the agent's key. By the clock alone a restarted agent would fall
-// behind it where the clock was set back meanwhile, and be refused until the clock is there again.
+// resume goes on from the sequence of the last report that was delivered: the saved one, or that in the registry where it is higher. By the clock
+// alone a restarted agent would fall behind it where the clock was set back meanwhile, and be refused until the clock is there again.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return
 	}
+	a.sequence = max(a.sequence, a.Puller.Reported())
 	key, err := a.Signer.PublicKey()
 	if err != nil {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -20,10 +21,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// nothing is an API server on which nothing is installed, and which takes everything.
+// nothing is an API server on which nothing is installed, and which takes everything and keeps nothing.
 type nothing struct{ client.Client }
 
 func (nothing) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
+
+func (nothing) Update(context.Context, client.Object, ...client.UpdateOption) error { return nil }
 
 func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
@@ -77,5 +80,58 @@ func TestReportsAreTakenFromAClockThatWasSet(t *testing.T) {
 		require.Greater(t, said.Sequence, last, "with a clock that is wrong by %s", clock.by)
 		require.WithinDuration(t, now, said.Time, time.Second, "its time is that of the runtime's clock, which people are told of")
 		last = said.Sequence
+	}
+}
+
+// TestReportsAreTakenAfterTheRegistryLostOne: an agent whose clock was ahead for hours is told to restart with the right clock. Where the registry
+// has its last report no more, or was restored from an older copy, only the cluster knows how far the sequences went.
+func TestReportsAreTakenAfterTheRegistryLostOne(t *testing.T) {
+	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
+		identity, err := age.GenerateX25519Identity()
+		require.NoError(t, err)
+		return identity
+	}()
+	public, err := key.PublicKey()
+	require.NoError(t, err)
+	root := trusttest.RootFor(t, trusttest.NewSigner(t))
+	for name, restored := range map[string]bool{"lost": false, "restored from an older copy": true} {
+		t.Run(name, func(t *testing.T) {
+			api, now, place := fake.NewClientBuilder().Build(), trusttest.Now, store.NewMemory()
+			started := func() *Agent {
+				clock := func() time.Time { return now }
+				puller := pull.New(pull.Options{
+					Place: place, Client: api, Namespace: "kyma-system", Store: contentstore.New(api, api, "kyma-system"),
+					Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock,
+				})
+				require.NoError(t, puller.Restore(t.Context()))
+				return New(Options{Runtime: trusttest.Runtime, Place: place, Signer: key, Now: clock, Secrets: &secrets.Keeper{Identity: identity}, Puller: puller})
+			}
+			newest := func() bundle.Fetched {
+				repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
+				require.NoError(t, err)
+				fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
+				require.NoError(t, err)
+				return fetched
+			}
+			verified := func(last int64) bundle.AcceptedReport {
+				said, err := bundle.VerifyReport(newest(), bundle.Reporter{Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(time.Hour)})
+				require.NoError(t, err)
+				return said
+			}
+			started().report(t.Context(), logr.Discard(), report.Facts{})
+			older := newest()
+
+			now = trusttest.Now.Add(2 * time.Hour)
+			started().report(t.Context(), logr.Discard(), report.Facts{})
+			last := verified(0).Sequence
+			require.Equal(t, now.UnixMilli(), last)
+
+			now, place = trusttest.Now.Add(time.Hour), store.NewMemory()
+			if restored {
+				require.NoError(t, store.PushReport(t.Context(), place, trusttest.Runtime, bundle.Blob(older)))
+			}
+			started().report(t.Context(), logr.Discard(), report.Facts{})
+			require.Greater(t, verified(last).Sequence, last)
+		})
 	}
 }

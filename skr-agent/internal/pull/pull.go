@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -55,6 +54,8 @@ type Puller struct {
 	refused  []bundle.RefusedBundle
 	// manifest and acceptedUnder are the bundle in force as it lay there and the root that it was accepted under.
 	manifest, acceptedUnder []byte
+	// reported is the sequence of the last report that was delivered.
+	reported int64
 }
 
 // StateSecret is the Secret that the bundle in force is remembered in.
@@ -66,6 +67,8 @@ const (
 	// stateRoot is the newest root that was followed, stateBundleRoot the one that the bundle in force was accepted under.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
+	// stateReported is the sequence of the last report that was delivered, in decimal.
+	stateReported = "report-sequence"
 )
 
 // ErrNotKept says that the runtime's API server did not take what has to be kept of a newer bundle or root, whatever the registry has.
@@ -110,17 +113,21 @@ func (p *Puller) Restore(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
-	under, err := p.restoreRoots(secret.Data)
+	return errors.Join(p.restoreReported(secret.Data), p.restoreBundle(ctx, secret.Data))
+}
+
+func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) error {
+	under, err := p.restoreRoots(state)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
-	if len(secret.Data[stateAccepted]) == 0 {
-		return nil // a newer root was followed, and no bundle was accepted yet
+	if len(state[stateAccepted]) == 0 {
+		return nil // a newer root was followed or a report delivered, and no bundle was accepted yet
 	}
-	if err := json.Unmarshal(secret.Data[stateAccepted], &p.accepted); err != nil {
+	if err := json.Unmarshal(state[stateAccepted], &p.accepted); err != nil {
 		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
 	}
-	p.manifest = secret.Data[stateManifest]
+	p.manifest = state[stateManifest]
 	fetched := bundle.Fetched{
 		Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: p.accepted.Digest}, Bytes: p.manifest,
 	}
@@ -266,34 +273,11 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 	}
 	before := *p
 	p.accepted, p.manifest, p.acceptedUnder = next.Accepted, manifest, p.Trust.Root.Raw
-	if err := p.save(ctx); err != nil {
+	if err := p.Save(ctx); err != nil {
 		p.accepted, p.manifest, p.acceptedUnder = before.accepted, before.manifest, before.acceptedUnder
 		return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotKept, err)
 	}
 	return nil
-}
-
-// save writes what must survive a restart, in one request.
-func (p *Puller) save(ctx context.Context) error {
-	if p.Preview {
-		return nil
-	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: StateSecret},
-		Data:       map[string][]byte{stateRoot: p.Trust.Root.Raw},
-	}
-	if p.manifest != nil {
-		accepted, err := json.Marshal(p.accepted)
-		if err != nil {
-			return err
-		}
-		secret.Data[stateAccepted], secret.Data[stateManifest], secret.Data[stateBundleRoot] = accepted, p.manifest, p.acceptedUnder
-	}
-	err := p.Client.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = p.Client.Update(ctx, secret)
-	}
-	return err
 }
 
 // stage stores a content that is not there.

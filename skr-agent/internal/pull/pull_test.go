@@ -381,6 +381,32 @@ func TestWhatWasTamperedWithInTheClusterIsNotInForce(t *testing.T) {
 	}
 }
 
+func TestTheSequenceOfReportsSurvivesARestart(t *testing.T) {
+	w := newWorld(t)
+	require.Zero(t, w.puller.Reported())
+	require.NoError(t, w.puller.SaveReported(t.Context(), 7), "before the first bundle")
+	w.restart()
+	require.EqualValues(t, 7, w.puller.Reported())
+
+	w.publish()
+	_, err := w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	w.restart()
+	require.EqualValues(t, 7, w.puller.Reported(), "a bundle that is accepted later keeps it")
+	require.NoError(t, w.puller.SaveReported(t.Context(), 8))
+	w.restart()
+	require.EqualValues(t, 8, w.puller.Reported())
+	require.Equal(t, w.made[0].Descriptor.Digest, inForce(w.puller), "and it keeps the bundle")
+
+	var secret corev1.Secret
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: StateSecret}, &secret))
+	secret.Data[stateReported] = []byte("seven")
+	require.NoError(t, w.client.Update(t.Context(), &secret))
+	p := New(w.puller.Options)
+	require.ErrorContains(t, p.Restore(t.Context()), "skr-agent-state: report-sequence: ")
+	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "it is no reason to start over with the bundle")
+}
+
 func TestMirrorsOfTheClusterWinOverTheBundles(t *testing.T) {
 	puller := New(Options{Mirrors: map[string]string{"docker.io": "own.example/hub", "ghcr.io/team": "own.example/team"}})
 	said := bundle.Settings{Mirrors: map[string]string{

@@ -86,6 +86,3 @@ func (p *Puller) Lost() string {
 	}
 	return fmt.Sprintf("bundle %d was accepted, but what is stored of it is lost: waiting to read it again", p.accepted.Sequence)
 }
-
-// Save writes again what must survive a restart, when somebody deleted it.
-func (p *Puller) Save(ctx context.Context) error { return p.save(ctx) }

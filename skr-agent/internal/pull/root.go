@@ -47,7 +47,7 @@ func (p *Puller) followRoot(ctx context.Context) error {
 	if p.Trust.Root.Version == before.Version {
 		return nil
 	}
-	if err := p.save(ctx); err != nil {
+	if err := p.Save(ctx); err != nil {
 		p.Trust.Root = before // a root that a restart would forget is not followed
 		return fmt.Errorf("root of trust version %d %w: %w", newest.Version, ErrNotKept, err)
 	}
