@@ -165,10 +165,7 @@ func observed(kyma *v1beta2.Kyma, id, module string, hearing Hearing) rollout.Ru
 	if status == nil {
 		return r
 	}
-	// A runtime that nothing can be published to is as one that is away: nobody waits for it.
-	if !unpublishable(kyma) {
-		r.Heard, r.Unnoted = hearing.At, hearing.Unnoted
-	}
+	r.Heard, r.Unnoted, r.Unpublishable = hearing.At, hearing.Unnoted, unpublishable(kyma)
 	if status.Published == nil {
 		return r
 	}

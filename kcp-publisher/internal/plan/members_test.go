@@ -66,9 +66,9 @@ func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
 		}, rollout.Runtime{Heard: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
-		"A runtime that nothing can be published to is as one that is away": {func(k *v1beta2.Kyma) {
+		"Nothing can be published to it": {func(k *v1beta2.Kyma) {
 			k.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed}}
-		}, rollout.Runtime{Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
+		}, rollout.Runtime{Heard: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
 		"A runtime that never said anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {

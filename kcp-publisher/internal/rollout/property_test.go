@@ -53,6 +53,7 @@ func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
 				all.Go(func() {
 					for i := next.Add(1); i <= count && !t.Failed(); i = next.Add(1) {
 						w := newWorld(rand.New(rand.NewPCG(seed, uint64(i))))
+						w.outages = true
 						w.live()
 						if w.problem != "" {
 							t.Errorf("seed %d, history %d: %s", seed, i, w.problem)
@@ -91,7 +92,7 @@ func (w *world) live() {
 		w.stir()
 	}
 	for _, m := range w.machines {
-		m.online, m.mood = true, v1beta2.StateReady
+		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
 	}
 	// A promotion may have been made into a rollout only now; all people do from here on is to let it go.
 	for range 60 {
@@ -142,6 +143,8 @@ func (w *world) stir() {
 			known, digest := *m.known.DeepCopy(), m.knownDigest
 			w.publish(m)
 			m.known, m.knownDigest = known, digest
+		case 8:
+			m.refuses = w.outages && !m.refuses
 		}
 		if w.chance(80) {
 			w.publish(m)
@@ -197,7 +200,11 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		mine := m.known.Given[keda.Module].Rollout == r.Name && m.known.Versions[keda.Module] == r.Spec.To
 		ready := m.readyBy[r.Name+r.Spec.To]
 		broken := mine && m.said == m.knownDigest && m.saidState == v1beta2.StateError
-		quiet := w.now.Sub(m.heard) > r.Spec.OfflineAfter.Duration
+		heard := m.heard
+		if !m.looked && w.now.Sub(w.began) > r.Spec.OfflineAfter.Duration {
+			heard = m.noted // nobody waits longer for a report that was not looked for
+		}
+		quiet := w.now.Sub(heard) > r.Spec.OfflineAfter.Duration
 		late := mine && !ready && m.heard.After(m.known.Given[keda.Module].Time.Add(5*time.Minute))
 		if broken {
 			failing[n]++
@@ -206,8 +213,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		granted := may && !contains(before, n, m.id)
 		if granted {
 			fresh[n]++
-			if step.Status.Waves[n].StartedAt == nil || !active || r.Spec.Paused || quiet {
-				w.fail("%s: %s may have the version although its wave did not start, the rollout rests, or it is silent", r.Name, m.id)
+			if step.Status.Waves[n].StartedAt == nil || !active || r.Spec.Paused || quiet || m.refuses {
+				w.fail("%s: %s may have the version although its wave did not start, the rollout rests, it is silent, or nothing can be published to it", r.Name, m.id)
 			}
 		}
 		if may || mine && !ready && !broken && !quiet && !late {

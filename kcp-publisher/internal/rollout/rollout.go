@@ -29,6 +29,8 @@ type Runtime struct {
 	Heard time.Time
 	// Unnoted is until when it may have been heard by a publisher that did not note it, zero where that is not so.
 	Unnoted time.Time
+	// Unpublishable says that a newer bundle cannot be published to it.
+	Unpublishable bool
 	// Version is the module's in the newest bundle published to it, empty when the bundle does not have the module.
 	Version string
 	// Given says which rollout gave it that version, nil when none did.

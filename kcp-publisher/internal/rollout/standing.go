@@ -16,7 +16,7 @@ type standing int
 const (
 	aside    standing = iota // has the promoted version or a newer one, and not from this rollout: no concern of it
 	waiting                  // does not have the version yet
-	silent                   // does not have the version yet and is not heard
+	silent                   // does not have the version yet, and is not heard or cannot be given it
 	inFlight                 // has it and did not say how it went
 	updated                  // said, of exactly the bundle it was given, that it is ready
 	failed                   // said the opposite, or said too long nothing of it while it was heard
@@ -93,7 +93,7 @@ func (p *plan) stand(m *member, r *Runtime) {
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
-	case quiet:
+	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
 	default:
 		m.touched, m.standing = false, waiting

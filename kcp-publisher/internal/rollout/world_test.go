@@ -37,6 +37,8 @@ type machine struct {
 	// In the runtime.
 	online bool
 	mood   v1beta2.State
+	// In the registry: it refuses bundles for this runtime.
+	refuses bool
 	// What really happened, for judging: which rollout gave it its version, and which of them it was ready with.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
@@ -54,6 +56,7 @@ func (w *world) fact(m *machine) Runtime {
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Given = &given
 	}
+	r.Unpublishable = m.refuses
 	if !m.looked {
 		r.Heard, r.Unnoted = m.noted, w.began
 	}
@@ -71,6 +74,7 @@ type world struct {
 	machines []*machine
 	rollouts []*fleet.Rollout
 	gates    Gates
+	outages  bool   // the registry may refuse bundles for single runtimes
 	problem  string // the first promise that was broken
 }
 
@@ -141,6 +145,10 @@ func (w *world) push(m *machine) {
 
 // publish is a look of the publisher at one runtime: what its gate allows is pushed as the resolver would, then written down.
 func (w *world) publish(m *machine) {
+	if m.refuses {
+		m.noted, m.looked = m.heard, true // its report is read all the same
+		return
+	}
 	gate := w.gates[keda]
 	d := gate.Decide(m.id, m.known.Versions[keda.Module])
 	switch {
