@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -28,7 +29,7 @@ func (s *stage) people(ctx context.Context, step Step) error {
 	case RotateRoot:
 		return s.keys(ctx, "rotate", "root")
 	case RotateToken:
-		return s.keys(ctx, "rotate", "token")
+		return s.rotateToken(ctx)
 	case Promote, PromoteBroken:
 		return s.promote(ctx, step.Target, step.Kind == PromoteBroken)
 	case PutBack:
@@ -62,6 +63,20 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 		return fmt.Errorf("keys %v: exit code %d\n%s", args, code, output)
 	}
 	return s.tap.learn()
+}
+
+// rotateToken does nothing while somebody is to enroll: two rotations make its token void, and people would have to make it another one.
+func (s *stage) rotateToken(ctx context.Context) error {
+	s.mu.Lock()
+	gone := maps.Clone(s.gone)
+	s.mu.Unlock()
+	for id, sim := range s.simulated() {
+		if !gone[id] && !sim.Enrolled() {
+			s.story.Tell("the token secret stays: %s is still to enroll", id)
+			return nil
+		}
+	}
+	return s.keys(ctx, "rotate", "token")
 }
 
 // promote commits another version for the channel.

@@ -97,6 +97,12 @@ func (s *Simulated) enroll(ctx context.Context) error {
 	return err
 }
 
+// Enrolled reports whether the runtime has followed a bundle that names its key. Until then only its token proves who it is.
+func (s *Simulated) Enrolled() (enrolled bool) {
+	s.set(func() { enrolled = s.current != nil && s.current.Statement.Predicate.Audience.KeyThumbprint != "" })
+	return enrolled
+}
+
 // GoAway cuts the runtime off from everybody.
 func (s *Simulated) GoAway() { s.set(func() { s.away = true }) }
 

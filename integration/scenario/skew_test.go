@@ -231,6 +231,10 @@ func TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade(t *testing.T) {
 	template.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: "scaler"}
 	must(t, f.Control.Create(t.Context(), template))
 	must(t, f.Release(t.Context(), "resizer", renamed.Component(), sample.Channel("regular", "1.7.0")))
+	until(t, time.Minute, "the runtime is offered the renamed module", func() (bool, string) {
+		err := berlin.API.Get(t.Context(), inKyma("resizer"), &v1beta2.ModuleReleaseMeta{})
+		return err == nil, fmt.Sprint(err)
+	})
 	must(t, berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
 		for i := range spec.Modules {
 			if spec.Modules[i].Name == "scaler" {

@@ -133,7 +133,7 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	if last.Epoch == root.Epoch {
 		adopted.Sequence = last.Sequence
 	}
-	found, usable := stored.Bundle, stored.usable(root, now)
+	found, usable := stored.Bundle, stored.usable(root, adopted.Sequence, now)
 	switch {
 	case found != nil && found.Digest == last.Digest && stored.Whole:
 		adopted.follow(found, last)
@@ -182,9 +182,14 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 	return versions
 }
 
-// usable reports whether what lies there was signed by a key of today's root, in its epoch, and not for a time that has not come.
-func (s Stored) usable(root trust.Root, now time.Time) bool {
-	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !Ahead(s.Bundle.Predicate.Sequence, now)
+// usable reports whether what lies there was signed by a key of today's root, in its epoch, and neither for a time that has not come nor far ahead
+// of the last sequence in that epoch, 0 for none: after a clock that was ahead, sequences go on by one from the highest.
+func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
+	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !farAhead(s.Bundle.Predicate.Sequence, last, now)
+}
+
+func farAhead(sequence, last int64, now time.Time) bool {
+	return Ahead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
 }
 
 // Ahead reports whether a sequence, of a bundle or a report, is one that nobody with a right clock gives now.
@@ -222,7 +227,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 		return nil // of the time before a new epoch, and nothing follows from it
 	case found.Predicate.Epoch != root.Epoch:
 		return says(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d", found.Predicate.Sequence, found.Predicate.Epoch)
-	case Ahead(found.Predicate.Sequence, now):
+	case farAhead(found.Predicate.Sequence, last.Sequence, now):
 		return says(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is ahead of the time", found.Predicate.Sequence)
 	case found.Predicate.Sequence <= last.Sequence:
 		return says(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s", found.Predicate.Sequence, found.Digest)

@@ -44,7 +44,7 @@ func TestTheRegistryOnlyConfirmsWhatIsRemembered(t *testing.T) {
 	remembered := &Memory{Epoch: 2, Sequence: 70, Digest: "sha256:seven", Versions: map[string]string{"keda": "1.8.0"}}
 	after := &bundle.Position{Sequence: 70, Digest: "sha256:seven"}
 	own := bundleOf(2, 70, "sha256:seven", nil, "1.8.0")
-	clock := noon.UnixMilli()
+	clock, ahead := noon.UnixMilli(), noon.AddDate(0, 0, 3).UnixMilli()
 	for name, c := range map[string]struct {
 		own        *Published
 		remembered *Memory
@@ -74,6 +74,13 @@ func TestTheRegistryOnlyConfirmsWhatIsRemembered(t *testing.T) {
 			nil, remembered, Stored{"sha256:nine", bundleOf(2, 90, "sha256:nine", &bundle.Position{Sequence: 80, Digest: "sha256:eight"}, "1.9.0"), key, true}, "", false, 90, v1beta2.ReasonBundleUnknown},
 		"one whose sequence is ahead of the time": {
 			nil, remembered, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", after, "1.9.0"), key, true}, "", false, 70, v1beta2.ReasonBundleAhead},
+		"the next one after one of a clock that was ahead": {
+			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{"sha256:eight", bundleOf(2, ahead+1, "sha256:eight", &bundle.Position{Sequence: ahead, Digest: "sha256:seven"}, "1.9.0"), key, true},
+			"sha256:eight", true, ahead + 1, ""},
+		"one of another publisher after one of a clock that was ahead": {
+			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{"sha256:nine", bundleOf(2, ahead+2, "sha256:nine", nil, "1.9.0"), key, true}, "", false, ahead + 2, v1beta2.ReasonBundleUnknown},
+		"one far ahead of one of a clock that was ahead": {
+			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "", false, ahead, v1beta2.ReasonBundleAhead},
 		"something of a stranger": {nil, remembered, Stored{Digest: "sha256:x"}, "", false, 70, v1beta2.ReasonBundleForeign},
 		"another publisher's newer bundle, known by the status": {
 			own, &Memory{Epoch: 2, Sequence: 90, Digest: "sha256:nine"}, Stored{"sha256:nine", bundleOf(2, 90, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", true, 90, ""},

@@ -145,6 +145,11 @@ func TestAModuleStaysWhoseSuccessorIsHeldBack(t *testing.T) {
 	if result = w.resolve(t); !slices.Contains(result.Asked, "functions") || result.Versions["functions"] != "1.0.0" {
 		t.Errorf("a module of which only the version is remembered would be removed: %v, %v", result.Asked, result.Versions)
 	}
+	w = renamed()
+	w.metas = slices.DeleteFunc(w.metas, func(m v1beta2.ModuleReleaseMeta) bool { return m.Spec.ModuleName == "serverless" })
+	if result = w.resolve(t); lastManifest(&result.State, "functions") == nil || !slices.Contains(result.Asked, "functions") {
+		t.Errorf("while no channel has its successor, a module is removed: %v, asked for are %v", outline(result), result.Asked)
+	}
 	if result = renamed().resolve(t); lastManifest(&result.State, "serverless") == nil || slices.Contains(result.Asked, "functions") {
 		t.Errorf("an agent that understands it gets %v, and is asked to have %v", outline(result), result.Asked)
 	}

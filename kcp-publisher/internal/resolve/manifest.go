@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
 )
 
 // newManifest returns a module's manifest in the bundle.
@@ -132,23 +133,28 @@ func (w *wish) former(name string) (string, error) {
 	return former, nil
 }
 
-// keepFormer leaves a module as it is whose successor is asked for and not in the bundle, such as for an agent that is too old for it: the module would
-// be uninstalled instead of handed over.
-func (r *Result) keepFormer(w wish, request Request) {
-	if w.choice.Template == nil || w.revoked || !w.module.Managed {
+// keepFormer leaves a module as it is whose successor is asked for and not in the bundle, such as for an agent that is too old for it or while no
+// channel has it: the module would be uninstalled instead of handed over.
+func (r *Result) keepFormer(w wish, request Request, snapshot *catalog.Snapshot) {
+	if w.revoked || !w.module.Managed || lastManifest(&r.State, w.module.Name) != nil {
 		return
 	}
-	former := w.choice.Template.Annotations[v1beta2.AnnotationRenamedFrom]
-	if former == "" || slices.Contains(r.Asked, former) || lastManifest(&r.State, w.module.Name) != nil {
-		return
+	formerly := snapshot.Formerly(w.module.Name)
+	if template := w.choice.Template; template != nil {
+		formerly = []string{template.Annotations[v1beta2.AnnotationRenamedFrom]}
 	}
-	r.Asked = append(r.Asked, former)
-	last := lastManifest(request.Last, former)
-	if kept := request.readable(last); kept != nil {
-		r.State.Manifests = append(r.State.Manifests, *kept)
-	}
-	if version := floor(last, request.Versions[former]); version != "" {
-		r.Versions[former] = version
+	for _, former := range formerly {
+		if former == "" || slices.Contains(r.Asked, former) {
+			continue
+		}
+		r.Asked = append(r.Asked, former)
+		last := lastManifest(request.Last, former)
+		if kept := request.readable(last); kept != nil {
+			r.State.Manifests = append(r.State.Manifests, *kept)
+		}
+		if version := floor(last, request.Versions[former]); version != "" {
+			r.Versions[former] = version
+		}
 	}
 }
 

@@ -221,7 +221,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		result.add(w, request, contents)
 	}
 	for _, w := range wanted {
-		result.keepFormer(w, request)
+		result.keepFormer(w, request, snapshot)
 	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]

@@ -120,7 +120,7 @@ func (p *plan) estimate(current int) {
 	for i := range p.status.Waves {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
-		case i > current && p.spec.Waves[i].Approval && !p.approved(i):
+		case i > current && p.waits(i) != "":
 			return // nobody knows when people decide
 		case w.ProvenAt != nil:
 			soaked += soak

@@ -56,7 +56,7 @@ func TestWhatIsBelievedOfARuntime(t *testing.T) {
 		"not ready at its deadline, and not heard since":    {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-11*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
 		"silent for longer than it may be":                  {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutProgressing, "0 of 1", false},
 		"at the version already, and not from this rollout": {func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true},
-		"ahead of the version":                              {func(r *Runtime) { r.Version, r.Given = "3.0.0", nil }, fleet.RolloutProgressing, "production", true},
+		"ahead of the version, which it shows nothing of":   {func(r *Runtime) { r.Version, r.Given = "3.0.0", nil }, fleet.RolloutWaiting, "1 runtimes have a newer version", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := dev

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,7 @@ func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
 				all.Go(func() {
 					for i := next.Add(1); i <= count && !t.Failed(); i = next.Add(1) {
 						w := newWorld(rand.New(rand.NewPCG(seed, uint64(i))))
-						w.outages = true
+						w.wild = true
 						w.live()
 						if w.problem != "" {
 							t.Errorf("seed %d, history %d: %s", seed, i, w.problem)
@@ -144,7 +145,7 @@ func (w *world) stir() {
 			w.publish(m)
 			m.known, m.knownDigest = known, digest
 		case 8:
-			m.refuses = w.outages && !m.refuses
+			m.refuses = w.wild && !m.refuses
 		}
 		if w.chance(80) {
 			w.publish(m)
@@ -173,6 +174,10 @@ func (w *world) stir() {
 			w.channel = "3.0.0"
 		case 8:
 			w.channel = newest.Spec.From
+		case 9, 10:
+			if w.wild {
+				w.channel = "1.5.0"
+			}
 		}
 	}
 	w.promote()
@@ -248,10 +253,16 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
 	p.begin(facts)
-	said, concerned := 0, 0
+	said, concerned, newer, later := 0, 0, 0, 0
 	for i, m := range w.machines {
 		has := m.known.Versions[keda.Module]
 		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || bundle.Older(r.Spec.To, has)
+		if p.members[i].wave > wave && !aside {
+			later++
+		}
+		if p.members[i].wave == wave && bundle.Older(r.Spec.To, has) {
+			newer++
+		}
 		if p.members[i].wave != wave || aside {
 			continue
 		}
@@ -264,6 +275,9 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		if m.readyBy[r.Name+r.Spec.To] {
 			said++
 		}
+	}
+	if concerned == 0 && newer > 0 && later > 0 && !slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {
+		w.fail("%s: wave %d is proven, its %d runtimes have newer versions, and nobody approved it", r.Name, wave, newer)
 	}
 	if concerned > 0 && said == 0 {
 		w.fail("%s: wave %d of %d runtimes is proven and none of them said that it is ready", r.Name, wave, concerned)

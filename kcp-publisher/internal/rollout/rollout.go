@@ -11,6 +11,8 @@
 package rollout
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -246,14 +248,14 @@ func (p *plan) advance() {
 		if s.ProvenAt != nil {
 			continue
 		}
+		if s.StartedAt == nil && p.spec.Paused {
+			return
+		}
+		if waits := p.waits(i); waits != "" && !p.spec.Paused {
+			s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting, "wave "+s.Name+" "+waits
+			return
+		}
 		if s.StartedAt == nil {
-			if p.spec.Paused {
-				return
-			}
-			if p.spec.Waves[i].Approval && !p.approved(i) {
-				s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting, "wave "+s.Name+" waits for its approval"
-				return
-			}
 			s.StartedAt = &now
 		}
 		why := w.unready()
@@ -278,11 +280,21 @@ func (p *plan) advance() {
 	p.end(fleet.RolloutSucceeded, "every wave is proven")
 }
 
-func (p *plan) approved(wave int) bool {
-	for _, name := range p.spec.ApprovedWaves {
-		if name == p.spec.Waves[wave].Name {
-			return true
-		}
+// waits says how a wave waits for its approval, empty where it does not. One whose runtimes all have a newer version already shows nothing
+// of the promoted one to the waves after it.
+func (p *plan) waits(wave int) string {
+	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
+		return ""
 	}
-	return false
+	later := 0
+	for i := range p.waves[wave+1:] {
+		later += p.waves[wave+1+i].total
+	}
+	switch w := &p.waves[wave]; {
+	case w.total == 0 && w.newer > 0 && later > 0:
+		return fmt.Sprintf("waits for its approval: its %d runtimes have a newer version than %s, so that none shows whether that one works", w.newer, p.spec.To)
+	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
+		return "waits for its approval"
+	}
+	return ""
 }

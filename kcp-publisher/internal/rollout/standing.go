@@ -32,6 +32,8 @@ type member struct {
 	// touched says that this rollout gave the runtime the version that it has: the promoted one or, back, the last good one.
 	touched bool
 	granted bool
+	// newer says that the runtime has a newer version than the promoted one.
+	newer bool
 	// unsure says that it would be silent, but for what may have been heard of it and was not noted.
 	unsure bool
 	reason string // why it failed
@@ -42,10 +44,16 @@ func (p *plan) judge(runtimes []Runtime) {
 	for i := range runtimes {
 		m := &p.members[i]
 		p.stand(m, &runtimes[i])
-		if m.standing == aside || m.wave < 0 {
+		if m.wave < 0 {
 			continue
 		}
 		w := &p.waves[m.wave]
+		if m.standing == aside {
+			if m.newer {
+				w.newer++
+			}
+			continue
+		}
 		w.total++
 		switch m.standing {
 		case waiting:
@@ -92,7 +100,7 @@ func (p *plan) stand(m *member, r *Runtime) {
 			m.standing = reverted
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
-		m.touched, m.standing = false, aside
+		m.touched, m.standing, m.newer = false, aside, r.Version != p.spec.To
 	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
 	default:

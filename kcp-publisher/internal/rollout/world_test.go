@@ -74,7 +74,7 @@ type world struct {
 	machines []*machine
 	rollouts []*fleet.Rollout
 	gates    Gates
-	outages  bool   // the registry may refuse bundles for single runtimes
+	wild     bool   // the registry may refuse bundles for single runtimes, and the channel may go half the way back
 	problem  string // the first promise that was broken
 }
 

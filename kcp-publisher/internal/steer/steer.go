@@ -59,11 +59,12 @@ func Pause(paused bool) Change {
 	}
 }
 
-// Waiting returns the waves that ask for an approval and have none yet.
-func Waiting(spec v1alpha1.RolloutSpec) []string {
+// Waiting returns the waves that ask for an approval, by the spec or as they stand, and have none yet.
+func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
-	for _, w := range spec.Waves {
-		if w.Approval && !slices.Contains(spec.ApprovedWaves, w.Name) {
+	for i, w := range spec.Waves {
+		asks := w.Approval || i < len(status.Waves) && status.Waves[i].State == v1alpha1.WaveWaiting
+		if asks && !slices.Contains(spec.ApprovedWaves, w.Name) {
 			waiting = append(waiting, w.Name)
 		}
 	}
@@ -73,7 +74,7 @@ func Waiting(spec v1alpha1.RolloutSpec) []string {
 // Approve lets a wave begin that asks for approval.
 func Approve(wave string) Change {
 	return func(r *v1alpha1.Rollout) (string, error) {
-		waiting := Waiting(r.Spec)
+		waiting := Waiting(r.Spec, r.Status)
 		switch {
 		case rollout.Finished(r.Status.State):
 			return "", hasEnded(r)

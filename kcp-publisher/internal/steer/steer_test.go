@@ -39,12 +39,19 @@ func TestSteeringARollout(t *testing.T) {
 		refuse string
 		after  func(v1alpha1.RolloutSpec) bool
 	}{
-		"pause":                          {nil, steer.Pause(true), "", func(s v1alpha1.RolloutSpec) bool { return s.Paused }},
-		"resume":                         {func(r *v1alpha1.Rollout) { r.Spec.Paused = true }, steer.Pause(false), "", func(s v1alpha1.RolloutSpec) bool { return !s.Paused }},
-		"pause what is over":             {finished(v1alpha1.RolloutSucceeded), steer.Pause(true), "it is Succeeded already: over", nil},
-		"approve":                        {nil, steer.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "others" }},
-		"approve twice":                  {func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }, steer.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 }},
-		"approve what nobody asks":       {nil, steer.Approve("canaries"), `wave "canaries" asks for no approval; those that do: others`, nil},
+		"pause":                    {nil, steer.Pause(true), "", func(s v1alpha1.RolloutSpec) bool { return s.Paused }},
+		"resume":                   {func(r *v1alpha1.Rollout) { r.Spec.Paused = true }, steer.Pause(false), "", func(s v1alpha1.RolloutSpec) bool { return !s.Paused }},
+		"pause what is over":       {finished(v1alpha1.RolloutSucceeded), steer.Pause(true), "it is Succeeded already: over", nil},
+		"approve":                  {nil, steer.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "others" }},
+		"approve twice":            {func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }, steer.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 }},
+		"approve what nobody asks": {nil, steer.Approve("canaries"), `wave "canaries" asks for no approval; those that do: others`, nil},
+		"approve what waits all the same": {
+			func(r *v1alpha1.Rollout) {
+				r.Status.Waves = []v1alpha1.WaveStatus{{Name: "canaries", State: v1alpha1.WaveWaiting}}
+			}, steer.Approve("canaries"), "", func(s v1alpha1.RolloutSpec) bool {
+				return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "canaries"
+			},
+		},
 		"approve what is over":           {finished(v1alpha1.RolloutStopped), steer.Approve("others"), "it is Stopped already: over", nil},
 		"abort":                          {nil, steer.Abort, "", func(s v1alpha1.RolloutSpec) bool { return s.Abort }},
 		"abort what is over":             {finished(v1alpha1.RolloutRolledBack), steer.Abort, "it is RolledBack already: over", nil},

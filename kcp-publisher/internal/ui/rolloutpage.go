@@ -72,7 +72,7 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 		v.State = "New"
 	}
 	if !v.Ended {
-		v.Approvals = steer.Waiting(r.Spec)
+		v.Approvals = steer.Waiting(r.Spec, r.Status)
 	}
 	var inFlight int32
 	for i, wave := range s.Waves {
