@@ -45,18 +45,21 @@ func TestWhatIsBelievedOfARuntime(t *testing.T) {
 		message string
 		next    bool // production may have the version
 	}{
-		"ready in exactly the bundle it was given":          {func(*Runtime) {}, fleet.RolloutProgressing, "production", true},
-		"ready in another bundle":                           {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-12*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
-		"ready once and republished since":                  {func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true},
-		"ready once and in trouble now":                     {func(r *Runtime) { r.Given.Ready, r.State = true, v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
-		"in trouble":                                        {func(r *Runtime) { r.State = v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
-		"in trouble in another bundle":                      {func(r *Runtime) { r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
-		"a warning that is no failure":                      {func(r *Runtime) { r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
-		"not ready after its deadline, and heard":           {func(r *Runtime) { r.State = v1beta2.StateProcessing }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
-		"not ready at its deadline, and not heard since":    {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-11*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
-		"silent for longer than it may be":                  {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutProgressing, "0 of 1", false},
-		"at the version already, and not from this rollout": {func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true},
-		"ahead of the version, which it shows nothing of":   {func(r *Runtime) { r.Version, r.Given = "3.0.0", nil }, fleet.RolloutWaiting, "1 runtimes have a newer version", false},
+		"ready in exactly the bundle it was given":                        {func(*Runtime) {}, fleet.RolloutProgressing, "production", true},
+		"ready in another bundle":                                         {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-12*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
+		"ready once and republished since":                                {func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true},
+		"ready once and in trouble now":                                   {func(r *Runtime) { r.Given.Ready, r.State = true, v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
+		"in trouble":                                                      {func(r *Runtime) { r.State = v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
+		"in trouble in another bundle":                                    {func(r *Runtime) { r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
+		"a warning that is no failure":                                    {func(r *Runtime) { r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
+		"not ready after its deadline, and heard":                         {func(r *Runtime) { r.State = v1beta2.StateProcessing }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
+		"not ready at its deadline, and not heard since":                  {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-11*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
+		"silent for longer than it may be":                                {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutProgressing, "0 of 1", false},
+		"at the version already, and not from this rollout":               {func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true},
+		"ahead of the version, which it shows nothing of":                 {func(r *Runtime) { r.Version, r.Given = "3.0.0", nil }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
+		"at the version by a rollout that was superseded, and not ready":  {func(r *Runtime) { r.Given.Rollout, r.Current = "another", false }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
+		"at the version by a rollout that was superseded, and in trouble": {func(r *Runtime) { r.Given.Rollout, r.State = "another", v1beta2.StateError }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
+		"at the version by a rollout that was superseded, and ready":      {func(r *Runtime) { r.Given.Rollout = "another" }, fleet.RolloutProgressing, "production", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := dev

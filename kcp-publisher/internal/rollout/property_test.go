@@ -253,15 +253,19 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
 	p.begin(facts)
-	said, concerned, newer, later := 0, 0, 0, 0
+	said, concerned, shown, unshown, later := 0, 0, 0, 0, 0
 	for i, m := range w.machines {
 		has := m.known.Versions[keda.Module]
 		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || bundle.Older(r.Spec.To, has)
 		if p.members[i].wave > wave && !aside {
 			later++
 		}
-		if p.members[i].wave == wave && bundle.Older(r.Spec.To, has) {
-			newer++
+		if p.members[i].wave == wave && aside {
+			if has == r.Spec.To && (m.known.Given[keda.Module].Rollout == "" || m.known.Given[keda.Module].Ready || facts[i].Current && facts[i].State == v1beta2.StateReady) {
+				shown++
+			} else {
+				unshown++
+			}
 		}
 		if p.members[i].wave != wave || aside {
 			continue
@@ -276,8 +280,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 			said++
 		}
 	}
-	if concerned == 0 && newer > 0 && later > 0 && !slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {
-		w.fail("%s: wave %d is proven, its %d runtimes have newer versions, and nobody approved it", r.Name, wave, newer)
+	if concerned == 0 && unshown > 0 && shown == 0 && later > 0 && !slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {
+		w.fail("%s: wave %d is proven, its %d runtimes show nothing of it, and nobody approved it", r.Name, wave, unshown)
 	}
 	if concerned > 0 && said == 0 {
 		w.fail("%s: wave %d of %d runtimes is proven and none of them said that it is ready", r.Name, wave, concerned)

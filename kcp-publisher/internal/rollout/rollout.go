@@ -280,8 +280,8 @@ func (p *plan) advance() {
 	p.end(fleet.RolloutSucceeded, "every wave is proven")
 }
 
-// waits says how a wave waits for its approval, empty where it does not. One whose runtimes all have a newer version already shows nothing
-// of the promoted one to the waves after it.
+// waits says how a wave waits for its approval, empty where it does not. One whose runtimes all have a newer version, or have the
+// promoted one from a rollout that ended before they were ready, shows nothing of it to the waves after it.
 func (p *plan) waits(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
@@ -291,8 +291,8 @@ func (p *plan) waits(wave int) string {
 		later += p.waves[wave+1+i].total
 	}
 	switch w := &p.waves[wave]; {
-	case w.total == 0 && w.newer > 0 && later > 0:
-		return fmt.Sprintf("waits for its approval: its %d runtimes have a newer version than %s, so that none shows whether that one works", w.newer, p.spec.To)
+	case w.total == 0 && w.aside > 0 && w.shows == 0 && later > 0:
+		return fmt.Sprintf("waits for its approval: its %d runtimes have %s or a newer version already, and none shows that %s works", w.aside, p.spec.To, p.spec.To)
 	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
 		return "waits for its approval"
 	}

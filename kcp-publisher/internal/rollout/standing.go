@@ -32,8 +32,8 @@ type member struct {
 	// touched says that this rollout gave the runtime the version that it has: the promoted one or, back, the last good one.
 	touched bool
 	granted bool
-	// newer says that the runtime has a newer version than the promoted one.
-	newer bool
+	// shows says of one that is aside that it has the promoted version, and did not have it from a rollout that ended before it was ready.
+	shows bool
 	// unsure says that it would be silent, but for what may have been heard of it and was not noted.
 	unsure bool
 	reason string // why it failed
@@ -49,8 +49,9 @@ func (p *plan) judge(runtimes []Runtime) {
 		}
 		w := &p.waves[m.wave]
 		if m.standing == aside {
-			if m.newer {
-				w.newer++
+			w.aside++
+			if m.shows {
+				w.shows++
 			}
 			continue
 		}
@@ -100,7 +101,8 @@ func (p *plan) stand(m *member, r *Runtime) {
 			m.standing = reverted
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
-		m.touched, m.standing, m.newer = false, aside, r.Version != p.spec.To
+		m.touched, m.standing = false, aside
+		m.shows = r.Version == p.spec.To && (r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady)
 	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
 	default:

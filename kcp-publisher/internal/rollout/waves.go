@@ -91,8 +91,8 @@ type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
 	// total are its runtimes; each of them is counted once below, those that wait for the version in none.
 	total, updated, inFlight, failed, deferred int
-	// newer are runtimes besides, which have a newer version: they are given nothing, and show nothing.
-	newer int
+	// aside are runtimes besides, which have the promoted version already or a newer one; shows are those among them by which it works.
+	aside, shows int
 	// unread are those of the updated whose reports were not read since the publisher started: it may know too little of them.
 	unread int
 	// reachable are the runtimes that wait for the version and are not silent.
