@@ -153,6 +153,13 @@ func TestTheCheckerCatchesEveryViolation(t *testing.T) {
 			c.Pushed(1, push("sim-6", 11, "1.1.0"))
 			c.Pushed(1, push("sim-7", 11, "1.1.0"))
 		}, Budget, "3 runtimes have scaler 1.1.0"},
+		"a bundle behind one of a clock that was ahead, which the status names": {func(c *Checker, push func(string, int64, string) Push) {
+			ahead := push("sim-5", 1000, "1.0.0")
+			ahead.Ahead = true
+			c.Pushed(1, ahead)
+			c.Recorded(2, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 1000, Observed: 10, Key: "k", Report: 5})
+			c.Pushed(3, push("sim-5", 11, "1.0.0"))
+		}, Sequences, "bundle 11 of epoch 1 was pushed for sim-5 after bundle 1000"},
 		"a broken version beyond the canaries": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.2.0"))
 		}, Budget, "no canary can run"},
@@ -187,6 +194,12 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
+		},
+		"a bundle behind one of a clock that was ahead, which no status names": func(c *Checker, push func(string, int64, string) Push) {
+			ahead := push("sim-5", 1000, "1.0.0")
+			ahead.Ahead = true
+			c.Pushed(1, ahead)
+			c.Pushed(2, push("sim-5", 11, "1.0.0"))
 		},
 		"the same bundle again, which the registry had lost": func(c *Checker, push func(string, int64, string) Push) { c.Pushed(1, push("sim-5", 10, "1.0.0")) },
 		"a removal that was asked for": func(c *Checker, push func(string, int64, string) Push) {
