@@ -305,6 +305,7 @@ func (g *generator) remember(s *Step) {
 		g.mailer[s.Target] = s.Kind == AddModule
 	case CreateKyma:
 		s.Target = fmt.Sprintf("extra-%d", s.Serial)
+		s.About = s.Target // its deletion waits for it
 		g.extra = append(g.extra, s.Target)
 	case DeleteKyma:
 		g.extra = slices.DeleteFunc(g.extra, func(id string) bool { return id == s.Target })

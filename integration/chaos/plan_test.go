@@ -53,7 +53,9 @@ func TestAPlanCanBeCarriedOut(t *testing.T) {
 				if kymas[s.Target] == (s.Kind == CreateKyma) {
 					t.Errorf("seed %d: %s: it is there: %t", seed, s, kymas[s.Target])
 				}
-				kymas[s.Target] = s.Kind == CreateKyma
+				if kymas[s.Target] = s.Kind == CreateKyma; s.About != s.Target {
+					t.Errorf("seed %d: %s is about %s: a Kyma may be created after it was deleted", seed, s, s.About)
+				}
 			case Promote, PromoteBroken:
 				if versions++; s.Target != VersionOf(versions) {
 					t.Errorf("seed %d: %s comes after version %d", seed, s, versions-1)
