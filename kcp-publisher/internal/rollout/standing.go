@@ -102,12 +102,17 @@ func (p *plan) stand(m *member, r *Runtime) {
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
-		m.shows = r.Version == p.spec.To && (r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady)
+		m.shows = r.Version == p.spec.To && r.wasReady()
 	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
 	default:
 		m.touched, m.standing = false, waiting
 	}
+}
+
+// wasReady reports whether a runtime was ready with its version, as far as a rollout gave it that.
+func (r *Runtime) wasReady() bool {
+	return r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
 // newer reports whether a version is newer than the promoted one. Most runtimes have the last good one, which is compared once.
