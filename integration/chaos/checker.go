@@ -43,7 +43,7 @@ type Push struct {
 	Versions map[string]string
 	Removals []string
 	Deleting bool
-	// Ahead says that no agent with a right clock may follow it: it is of a publisher whose clock was ahead.
+	// Ahead says that its sequence is one that nobody with a right clock gives: it follows one of a publisher whose clock was ahead, or is that.
 	Ahead bool
 	// Refused is why nobody may follow it, nil for a bundle that a publisher key of the root signed.
 	Refused error

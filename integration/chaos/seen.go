@@ -19,8 +19,9 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	before, late := s.pushed, false
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch && p.Sequence > before.Sequence
-		// One of a clock that was ahead counts from when the status names it: a publisher that ends before goes on from the one before.
-		unnoted := before.Ahead && !p.Ahead && s.record.Published < before.Sequence
+		// Such a sequence counts from when the status names it: a publisher that ends before goes on from the one before, by one where the time is
+		// behind that. It believes nothing else once the key was rotated, until a report says what the runtime follows.
+		unnoted := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unnoted || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime, before.Sequence, before.Epoch)
 		late = !newer && !unnoted && !c.led(at)

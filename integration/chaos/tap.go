@@ -167,7 +167,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 		return p
 	}
 	said := verified.Statement.Predicate
-	p.Ahead = said.IssuedAt.After(time.Now().Add(trust.MaxClockSkew))
+	p.Ahead = said.Sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
 	p.Epoch, p.Sequence, p.Removals, p.Deleting = said.Epoch, said.Sequence, said.Removals, said.Deleting
 	document, known := t.blobs[verified.Config.Digest]
 	if !known {
