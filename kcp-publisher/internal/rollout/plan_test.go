@@ -78,6 +78,14 @@ func TestWhatIsBelievedOfARuntime(t *testing.T) {
 	}
 }
 
+func TestARolloutThatConcernsNobodySaysSo(t *testing.T) {
+	dev, prod := at("dev", "dev", "3.0.0"), at("prod", "prod", "3.0.0")
+	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{dev, prod}, Situation{Channel: "2.0.0", Now: noon})
+	if step.Status.State != fleet.RolloutSucceeded || step.Status.Message != "no runtime had to be updated" {
+		t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+	}
+}
+
 func TestAWayBackEndsWithWhatRuntimesSay(t *testing.T) {
 	undone := twoWaves()
 	undone.Undo = true

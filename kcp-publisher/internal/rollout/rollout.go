@@ -277,6 +277,10 @@ func (p *plan) advance() {
 		}
 		s.ProvenAt, s.State = &now, fleet.WaveProven
 	}
+	if !slices.ContainsFunc(p.waves, func(w wave) bool { return w.total > 0 }) {
+		p.end(fleet.RolloutSucceeded, "no runtime had to be updated")
+		return
+	}
 	p.end(fleet.RolloutSucceeded, "every wave is proven")
 }
 
