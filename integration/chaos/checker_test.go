@@ -189,11 +189,6 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 			c.Pushed(1, push("sim-0", 11, "1.2.0"))
 			c.Pushed(2, push("sim-0", 12, "1.0.0"))
 		},
-		"a broken version that the channel has when a runtime is new": func(c *Checker, push func(string, int64, string) Push) {
-			c.Asked(1, "extra-0", "scaler")
-			c.Pushed(1, push("extra-0", 1, "1.2.0"))
-			c.Pushed(2, push("extra-0", 2, "1.2.0"))
-		},
 		"everybody at once without a policy": func(c *Checker, push func(string, int64, string) Push) {
 			c.Unpoliced()
 			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {

@@ -61,11 +61,11 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	if c.unpoliced || Canary(p.Runtime) || before == nil || before.Versions[c.staged] == "" || next == "" {
 		return
 	}
-	if before.Versions[c.staged] == next { // its first bundle may have brought it: a new runtime gets what the channel has
+	c.check(at, Budget, !c.broken[next], "%s %s, which no canary can run, was given to %s", c.staged, next, p.Runtime)
+	if before.Versions[c.staged] == next {
 		s.open = open // it is answered by whatever bundle brings it
 		return
 	}
-	c.check(at, Budget, !c.broken[next], "%s %s, which no canary can run, was given to %s", c.staged, next, p.Runtime)
 	if !bundle.Older(before.Versions[c.staged], next) {
 		return // it goes back, which nothing limits
 	}

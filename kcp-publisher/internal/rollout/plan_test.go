@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,11 +79,41 @@ func TestWhatIsBelievedOfARuntime(t *testing.T) {
 	}
 }
 
-func TestARolloutThatConcernsNobodySaysSo(t *testing.T) {
-	dev, prod := at("dev", "dev", "3.0.0"), at("prod", "prod", "3.0.0")
-	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{dev, prod}, Situation{Channel: "2.0.0", Now: noon})
-	if step.Status.State != fleet.RolloutSucceeded || step.Status.Message != "no runtime had to be updated" {
-		t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+// A channel may go back to a version that every runtime is beyond. New runtimes would get it at once.
+func TestAVersionThatNobodyHasWaitsForItsApprovalUnlessItWorkedBefore(t *testing.T) {
+	approved := twoWaves()
+	approved.ApprovedWaves = []string{approved.Waves[1].Name}
+	ahead := []Runtime{at("dev", "dev", "3.0.0"), at("prod", "prod", "3.0.0")}
+	for name, c := range map[string]struct {
+		spec     fleet.RolloutSpec
+		proven   bool
+		runtimes []Runtime
+		state    fleet.RolloutState
+		message  string
+		fresh    string // what a new runtime may have
+	}{
+		"never tried":               {twoWaves(), false, ahead, fleet.RolloutWaiting, "2 runtimes have 2.0.0 or a newer version already, and none shows that 2.0.0 works", "1.0.0"},
+		"approved":                  {approved, false, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
+		"proven before":             {twoWaves(), true, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
+		"one has it, and is ready":  {twoWaves(), false, []Runtime{ahead[0], at("prod", "prod", "2.0.0")}, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
+		"nobody follows it":         {twoWaves(), false, nil, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
+		"some have to be given it":  {twoWaves(), false, []Runtime{at("dev", "dev", "1.0.0"), ahead[1]}, fleet.RolloutProgressing, "wave development", "1.0.0"},
+		"those after have the last": {twoWaves(), true, []Runtime{ahead[0], at("prod", "prod", "1.0.0")}, fleet.RolloutProgressing, "wave production", "2.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
+			step := Plan(first, c.spec, fleet.RolloutStatus{}, c.runtimes, situation)
+			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
+				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+			}
+			if c.fresh == "" {
+				return
+			}
+			step = Plan(first, c.spec, step.Status, append(slices.Clone(c.runtimes), at("new", "prod", "")), situation)
+			if got := step.Decisions[len(c.runtimes)].Version; got != c.fresh {
+				t.Errorf("a new runtime may have %s, want %s", got, c.fresh)
+			}
+		})
 	}
 }
 

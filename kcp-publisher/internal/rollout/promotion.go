@@ -82,6 +82,15 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 	}
 }
 
+// proven reports whether one of a track's earlier rollouts has shown that the version of another one works: every wave was proven with it, or it was
+// the last good version.
+func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
+	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
+		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded
+		return r.Spec.Revision < of.Spec.Revision && (brought || r.Spec.From == of.Spec.To)
+	})
+}
+
 // mostCommon returns the version that most runtimes have of those that are older than the promoted one: the last good version as
 // long as no rollout says which it is. Without any it is empty, and there is nothing to be careful with.
 func mostCommon(promoted string, runtimes []Runtime) string {

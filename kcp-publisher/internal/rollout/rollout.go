@@ -52,7 +52,9 @@ type Situation struct {
 	Newer string
 	// Channel is the version that the channel has now.
 	Channel string
-	Now     time.Time
+	// Proven says that an earlier rollout of the track has shown that the promoted version works.
+	Proven bool
+	Now    time.Time
 
 	// places are those that were computed before, nil for none.
 	places places
@@ -284,21 +286,40 @@ func (p *plan) advance() {
 	p.end(fleet.RolloutSucceeded, "every wave is proven")
 }
 
-// waits says how a wave waits for its approval, empty where it does not. One whose runtimes all have a newer version, or have the
-// promoted one from a rollout that ended before they were ready, shows nothing of it to the waves after it.
+// waits says how a wave waits for its approval, empty where it does not.
 func (p *plan) waits(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
 	}
-	later := 0
-	for i := range p.waves[wave+1:] {
-		later += p.waves[wave+1+i].total
-	}
-	switch w := &p.waves[wave]; {
-	case w.total == 0 && w.aside > 0 && w.shows == 0 && later > 0:
-		return fmt.Sprintf("waits for its approval: its %d runtimes have %s or a newer version already, and none shows that %s works", w.aside, p.spec.To, p.spec.To)
+	switch untried := p.untried(wave); {
+	case untried > 0:
+		return fmt.Sprintf("waits for its approval: %d runtimes have %s or a newer version already, and none shows that %s works", untried, p.spec.To, p.spec.To)
 	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
 		return "waits for its approval"
 	}
 	return ""
+}
+
+// untried returns how many runtimes show nothing of the promoted version where others would get it next, zero where one shows it: they have a newer
+// one, or have it from a rollout that ended before they were ready. The others are those of later waves or, after the last wave, new runtimes.
+func (p *plan) untried(number int) int {
+	var all wave
+	later := 0
+	for i := range p.waves {
+		w := &p.waves[i]
+		all.total, all.aside, all.shows = all.total+w.total, all.aside+w.aside, all.shows+w.shows
+		if i > number {
+			later += w.total
+		}
+	}
+	w := &p.waves[number]
+	switch {
+	case p.situation.Proven:
+		return 0
+	case number == len(p.waves)-1 && all.total == 0 && all.shows == 0:
+		return all.aside
+	case w.total == 0 && w.shows == 0 && later > 0:
+		return w.aside
+	}
+	return 0
 }

@@ -115,7 +115,7 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 		r.forget(own)
 		return
 	}
-	situation := Situation{Channel: seen.Channel, Now: now, places: r.places}
+	situation := Situation{Channel: seen.Channel, Proven: proven(newest, own), Now: now, places: r.places}
 	step := Plan(newest.Name, newest.Spec, newest.Status, seen.Runtimes, situation)
 	r.Gates[track] = NewGate(newest, step, seen.Runtimes)
 	r.keep(newest, step.Status, now)

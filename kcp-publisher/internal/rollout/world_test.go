@@ -197,6 +197,24 @@ func (w *world) report(m *machine) {
 	}
 }
 
+// shown reports whether a runtime was ever ready with a version, or people approved it.
+func (w *world) shown(version string) bool {
+	if version == "1.0.0" {
+		return true
+	}
+	for _, r := range w.rollouts {
+		if r.Spec.To == version && len(r.Spec.ApprovedWaves) > 0 {
+			return true
+		}
+		for _, m := range w.machines {
+			if m.readyBy[r.Name+version] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // promote makes the rollouts follow the channel, one step of each; what is written may not be acted upon yet.
 func (w *world) promote() {
 	facts := make([]Runtime, len(w.machines))
@@ -207,6 +225,9 @@ func (w *world) promote() {
 	if spec := Next(w.policy, keda, w.channel, newest, facts); spec != nil {
 		next := &fleet.Rollout{Spec: *spec}
 		next.Name = Name(keda, spec.Revision)
+		if !w.shown(spec.From) {
+			w.fail("%s goes back to %s, which no runtime was ever ready with, and nobody approved it", next.Name, spec.From)
+		}
 		w.rollouts = append(w.rollouts, next)
 		if newest != nil && !Finished(newest.Status.State) {
 			newest.Status = Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{Newer: next.Name, Channel: w.channel, Now: w.now}).Status
@@ -216,7 +237,7 @@ func (w *world) promote() {
 	if newest == nil {
 		return
 	}
-	situation := Situation{Channel: w.channel, Now: w.now}
+	situation := Situation{Channel: w.channel, Proven: proven(newest, w.rollouts), Now: w.now}
 	before := *newest.Status.DeepCopy()
 	step := Plan(newest.Name, newest.Spec, before, facts, situation)
 	w.check(newest, before, step, facts)
