@@ -102,7 +102,7 @@ func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	}}}
 	must(t, f.Control.Create(t.Context(), other))
 	for _, command := range [][]string{{"status"}, {"why", "berlin"}} {
-		if got := o.run(0, append(command, on...)...); !strings.Contains(got, "warning") || !strings.Contains(got, "the root of trust expires at 20") || !strings.Contains(got, "kcp-publisher keys rotate root") {
+		if got := o.run(0, append(command, on...)...); !strings.Contains(got, "warning") || !strings.Contains(got, "the root of trust expires at 20") || !strings.Contains(got, "kcp-publisher keys rotate") {
 			t.Errorf("%v does not warn of a root that ends in a week:\n%s", command, got)
 		}
 	}
@@ -140,7 +140,7 @@ func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 	if got := o.run(1, "status", "--request-timeout", "5s"); !strings.Contains(got, "127.0.0.1:1") {
 		t.Errorf("the current context of $KUBECONFIG is not used: %s", got)
 	}
-	if got := o.run(0, with("status")...); got != "no runtime in namespace kcp-system: a Kyma makes one\n" {
+	if got := o.run(0, with("status")...); got != "no runtime in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("an empty fleet: %q", got)
 	}
 
@@ -179,7 +179,7 @@ func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
 		"status --failing -o name":                       "",
 		"status --module scaler --version 9.9.9 -o name": "",
 		"status -l kyma-project.io/region=mars -A":       "no runtime in any namespace has labels that match kyma-project.io/region=mars\n",
-		"status -n default":                              "no runtime in namespace default: a Kyma makes one\n",
+		"status -n default":                              "no runtime in namespace default: create a Kyma to add one\n",
 	} {
 		if got := o.run(0, with(strings.Fields(args)...)...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)

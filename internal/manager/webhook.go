@@ -40,7 +40,7 @@ func (w *webhook) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.address, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
 	flags.StringVar(&w.severity, "events-severity", severityInfo, "info: all events are posted; error: only Warnings")
 	flags.StringSliceVar(&w.reasons, "events-reasons", nil, "reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all")
-	flags.StringVar(&w.headers, "events-headers", "", "file with a header a line, such as Authorization: Bearer …, for --events-addr by https; it is read for each post")
+	flags.StringVar(&w.headers, "events-headers", "", "file with one header per line, such as Authorization: Bearer …, for --events-addr by https; it is read for each post")
 	flags.StringVar(&w.ca, "events-ca", "", "additional CA certificates (PEM file) for --events-addr")
 }
 
@@ -145,7 +145,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 // maxHeadersBytes bounds the file of headers.
 const maxHeadersBytes = 16 << 10
 
-// readHeaders reads a file with a header a line.
+// readHeaders reads a file with one header per line.
 func readHeaders(path string) (textproto.MIMEHeader, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -93,7 +93,7 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	if err != nil {
 		return nil, []preflight.Finding{preflight.Fail("keys", err.Error(), "give the folder that `kcp-publisher keys init` made with --keys")}
 	}
-	findings := []preflight.Finding{preflight.Root(filepath.Join(folder.Dir, keys.FileRoot), root, "sign a newer version with `kcp-publisher keys rotate publisher`", now)}
+	findings := []preflight.Finding{preflight.Root(filepath.Join(folder.Dir, keys.FileRoot), root, "sign a newer version with `kcp-publisher keys rotate`", now)}
 	if _, err := folder.Load(ctx); err != nil {
 		findings = append(findings, preflight.Fail("keys", err.Error(), "give the files that `kcp-publisher keys` wrote, from the newest backup of the folder"))
 	} else {
@@ -117,7 +117,7 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 func rootKeys(folder keys.Folder) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, path := range folder.RootKeyFiles() {
-		findings = append(findings, preflight.Warn("file "+path, "is beside the keys of every day", "keep it where the publisher cannot reach it: its holder decides whom all runtimes trust"))
+		findings = append(findings, preflight.Warn("file "+path, "a root key is in the publisher's key folder", "move it offline, where the publisher cannot reach it: its holder decides whom all runtimes trust"))
 	}
 	return findings
 }

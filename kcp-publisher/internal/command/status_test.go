@@ -117,7 +117,7 @@ func TestStatusSaysWhatComesFirst(t *testing.T) {
 
 func TestStatusOfAFleetThatIsWell(t *testing.T) {
 	f := fleet.Look(fleet.Input{Now: noon})
-	if got, err := shown(t, f, statusFlags{}); err != nil || got != "no runtime in namespace kcp-system: a Kyma makes one\n" {
+	if got, err := shown(t, f, statusFlags{}); err != nil || got != "no runtime in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for n := range 41 {

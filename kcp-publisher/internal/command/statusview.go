@@ -68,7 +68,7 @@ func (v statusView) verdict() string {
 		return "no runtime in " + v.where + " has labels that match " + v.selector
 	}
 	if v.Summary.Total == 0 {
-		return "no runtime in " + v.where + ": a Kyma makes one"
+		return "no runtime in " + v.where + ": create a Kyma to add one"
 	}
 	word := v.paint(cli.Green, "well")
 	switch {

@@ -49,7 +49,7 @@ var controlPlaneScenes = []scene{
 	}, RuntimeIDChanged, "", "its runtime is r-0", "set the label"},
 	{"an expired root of trust", func(w *world) {
 		w.failed(publishing(refusal.New(refusal.RootExpired, "the root of trust, version 3, expired at 2026-05-01T00:00:00Z")))
-	}, RootExpired, "", "expired at 2026-05-01", "kcp-publisher keys rotate root"},
+	}, RootExpired, "", "expired at 2026-05-01", "kcp-publisher keys rotate"},
 	{"keys that the root does not list", func(w *world) {
 		w.failed(publishing(refusal.New(refusal.UnknownKey, "publisher key abc is not listed in the root of trust, version 3")))
 	}, KeysNotAccepted, "", "not listed", "kcp-publisher keys show"},
@@ -73,7 +73,7 @@ var controlPlaneScenes = []scene{
 	}, AnnotationInvalid, "", "", ""},
 	{"a registry that denies the runtime's repository", func(w *world) {
 		w.failed(errors.New("the registry answers 403 Forbidden"))
-	}, RegistryNotAnswering, "", "403", "registry check"},
+	}, RegistryNotAnswering, "", "403", "kcp-publisher check --location"},
 	{"a registry that does not answer for this runtime", func(w *world) {
 		w.failed(errors.New("the registry answers, but not the requests for this runtime: see the publisher's log"))
 	}, RegistryNotAnswering, "", "", ""},
@@ -124,7 +124,7 @@ var wayScenes = []scene{
 	}, ModuleBroken, "", "", ""},
 	{"a registry with a stranger's bundle", func(w *world) {
 		w.facts.Deviation = &plan.Deviation{Reason: v1beta2.ReasonBundleForeign, Message: "what is there was signed by nobody"}
-	}, RegistryTampered, "", "", "registry check"},
+	}, RegistryTampered, "", "", "access log"},
 	{"a revoked key", func(w *world) {
 		w.pending(time.Minute).refusedReport(refusal.Revoked, "signed with key +lYYa, which is revoked: delete the agent's key and enroll it again")
 	}, KeyRevoked, "", "which is revoked", "kcp-publisher enroll r-1"},
@@ -166,7 +166,7 @@ var wayScenes = []scene{
 	{"a bundle with an older version", func(w *world) { w.refusedBundle(refusal.Downgrade) }, BundleDowngrade, "", "", ""},
 	{"a bundle of the future", func(w *world) { w.refusedBundle(refusal.NotYetIssued) }, BundleClock, "", "", ""},
 	{"a bundle of an unknown key", func(w *world) { w.refusedBundle(refusal.UnknownKey) }, BundleKeyUnknown, "", "", ""},
-	{"an agent without a valid root", func(w *world) { w.refusedBundle(refusal.RootExpired) }, BundleRootExpired, "", "", "keys rotate root"},
+	{"an agent without a valid root", func(w *world) { w.refusedBundle(refusal.RootExpired) }, BundleRootExpired, "", "", "keys rotate"},
 	{"a bundle that was shown again", func(w *world) { w.refusedBundle(refusal.Rollback) }, BundleReplayed, "", "", ""},
 	{"a component that was not released", func(w *world) { w.refusedBundle(refusal.NotReleased) }, BundleNotReleased, "", "", ""},
 	{"a bundle that is no bundle", func(w *world) { w.refusedBundle(refusal.BadSignature) }, BundleRefused, "", "", "kcp-publisher why r-1"},
