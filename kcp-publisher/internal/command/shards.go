@@ -124,7 +124,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 		return err
 	}
 	planner := &control.Planner{
-		Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll, ReportInterval: f.settings.report,
+		Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll,
+		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report,
 		Hearings: s.board.Hearings, Now: time.Now,
 		Announce: func(ctx context.Context, state string, active bool) error {
 			if err := lease.Held(); err != nil {

@@ -27,15 +27,15 @@ func TestAPolicyThatTakesHealthyRuntimesForOfflineIsToldOnce(t *testing.T) {
 			t.Errorf("%d Events and %d lines, want %d and %d", gotEvents, gotLines, wantEvents, wantLines)
 		}
 	}
-	r := &Rollouts{Events: recorder, quiet: quietAtMost(0, 30*time.Second)}
+	r := &Rollouts{Events: recorder, quiet: quietAtMost(0, 0, 30*time.Second)}
 	look(r, nil, 0, 0)
 	look(r, policy(1, 2*time.Minute), 1, 1)
 	look(r, policy(1, 2*time.Minute), 1, 1)
 	look(r, policy(2, 15*time.Minute), 1, 1)
-	look(r, policy(3, 5*time.Minute), 2, 2)
+	look(r, policy(3, 7*time.Minute), 2, 2) // it reports after 5 minutes, at its next poll, and is asked up to a minute later
 	again := &Rollouts{Events: recorder, quiet: r.quiet}
-	look(again, policy(3, 5*time.Minute), 2, 3)
-	look(again, policy(3, 5*time.Minute), 2, 3)
-	oftener := &Rollouts{Events: recorder, quiet: quietAtMost(time.Minute, 30*time.Second)}
-	look(oftener, policy(3, 5*time.Minute), 2, 3)
+	look(again, policy(3, 7*time.Minute), 2, 3)
+	look(again, policy(3, 7*time.Minute), 2, 3)
+	oftener := &Rollouts{Events: recorder, quiet: quietAtMost(time.Minute, time.Minute, 30*time.Second)}
+	look(oftener, policy(3, 7*time.Minute), 2, 3)
 }

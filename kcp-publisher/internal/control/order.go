@@ -139,12 +139,17 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
 	if !view.Awaits(plan.RuntimeID(kyma)) {
 		if plan.Resting(kyma) {
-			return max(k.PollInterval, min(restingPolls*k.PollInterval, restingPoll))
+			return restingPollOf(k.PollInterval)
 		}
 		return k.PollInterval
 	}
 	soon := k.PollInterval / awaitedPolls
 	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
+}
+
+// restingPollOf returns how often a runtime is asked from which nothing is awaited, where others are asked at an interval.
+func restingPollOf(poll time.Duration) time.Duration {
+	return max(poll, min(restingPolls*poll, restingPoll))
 }
 
 // freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look has something to publish: the

@@ -24,8 +24,8 @@ type Planner struct {
 	Shards int
 	// PollInterval is how often shards ask for the report of a runtime.
 	PollInterval time.Duration
-	// ReportInterval is how often agents report although nothing changed, 0 for their own setting.
-	ReportInterval time.Duration
+	// AgentPollInterval is how often agents look for a bundle, and ReportInterval how often they report although nothing changed; 0 for their own setting.
+	AgentPollInterval, ReportInterval time.Duration
 	// Announce tells the shards which state of the control plane is planned, and whether a rollout is under way.
 	Announce func(ctx context.Context, state string, active bool) error
 	// Hearings returns what a shard told last of when its runtimes were heard; nil for nothing yet.
@@ -50,7 +50,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	}
 	r := &p.rollouts
 	r.Events, r.Catalog, r.Now, r.hearing, r.announce = events, p.Catalog, p.Now, p.hearing, p.announce
-	r.quiet = quietAtMost(p.ReportInterval, p.PollInterval)
+	r.quiet = quietAtMost(p.AgentPollInterval, p.ReportInterval, p.PollInterval)
 	if err := setUpRollouts(mgr, r, p.PollInterval); err != nil {
 		return err
 	}

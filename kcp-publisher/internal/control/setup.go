@@ -50,7 +50,8 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	}
 	r := &kymas.Rollouts
 	r.Events, r.Catalog, r.Now, r.hearing, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.hearing, kymas.Shard
-	r.quiet = quietAtMost(kymas.Rules.Settings.ReportInterval.Duration, kymas.PollInterval)
+	settings := kymas.Rules.Settings
+	r.quiet = quietAtMost(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
 	if err := setUpRollouts(mgr, r, kymas.PollInterval); err != nil {
 		return err
 	}
