@@ -279,11 +279,15 @@ func (p *plan) advance() {
 		}
 		s.ProvenAt, s.State = &now, fleet.WaveProven
 	}
-	if !slices.ContainsFunc(p.waves, func(w wave) bool { return w.total > 0 }) {
-		p.end(fleet.RolloutSucceeded, "no runtime had to be updated")
-		return
+	p.end(fleet.RolloutSucceeded, p.success())
+}
+
+// success says what a rollout came to of which every wave is proven.
+func (p *plan) success() string {
+	if slices.ContainsFunc(p.waves, func(w wave) bool { return w.total > 0 }) {
+		return "every wave is proven"
 	}
-	p.end(fleet.RolloutSucceeded, "every wave is proven")
+	return "no runtime had to be updated"
 }
 
 // waits says how a wave waits for its approval, empty where it does not.
