@@ -180,6 +180,9 @@ func (w *world) stir() {
 			}
 		}
 	}
+	if w.wild && w.chance(10) {
+		w.machines = append(w.machines, &machine{id: fmt.Sprint("r-", len(w.machines)), online: true, mood: v1beta2.StateReady, bundles: map[int]string{}, readyBy: map[string]bool{}})
+	}
 	w.promote()
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
 }

@@ -311,7 +311,7 @@ func (p *plan) untried(number int) int {
 	later := 0
 	for i := range p.waves {
 		w := &p.waves[i]
-		all.total, all.aside, all.shows = all.total+w.total, all.aside+w.aside, all.shows+w.shows
+		all.total, all.fresh, all.aside, all.shows = all.total+w.total, all.fresh+w.fresh, all.aside+w.aside, all.shows+w.shows
 		if i > number {
 			later += w.total
 		}
@@ -320,7 +320,7 @@ func (p *plan) untried(number int) int {
 	switch {
 	case p.situation.Proven:
 		return 0
-	case number == len(p.waves)-1 && all.total == 0 && all.shows == 0:
+	case number == len(p.waves)-1 && all.total == all.fresh && all.shows == 0:
 		return all.aside
 	case w.total == 0 && w.shows == 0 && later > 0:
 		return w.aside

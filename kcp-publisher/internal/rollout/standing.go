@@ -56,6 +56,9 @@ func (p *plan) judge(runtimes []Runtime) {
 			continue
 		}
 		w.total++
+		if runtimes[i].Version == "" {
+			w.fresh++
+		}
 		switch m.standing {
 		case waiting:
 			if !m.unsure {

@@ -91,6 +91,8 @@ type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
 	// total are its runtimes; each of them is counted once below, those that wait for the version in none.
 	total, updated, inFlight, failed, deferred int
+	// fresh are those of them that do not have the module in any version yet.
+	fresh int
 	// aside are runtimes besides, which have the promoted version already or a newer one; shows are those among them by which it works.
 	aside, shows int
 	// unread are those of the updated whose reports were not read since the publisher started: it may know too little of them.

@@ -153,6 +153,12 @@ func (w *world) publish(m *machine) {
 	d := gate.Decide(m.id, m.known.Versions[keda.Module])
 	switch {
 	case d.Version == m.version:
+	case m.version == "":
+		if newest := Newest(w.rollouts); newest != nil && !w.shown(d.Version) && (Finished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {
+			w.fail("%s is new and gets %s, which no runtime was ever ready with, and %s is %s", m.id, d.Version, newest.Name, newest.Status.State)
+		}
+		m.version, m.givenBy = d.Version, gate.rollout
+		w.push(m)
 	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // no downgrade
 	default:
 		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout {
