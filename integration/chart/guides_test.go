@@ -92,7 +92,7 @@ func (o *operator) notes() {
 	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
 		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
 		for line := range strings.Lines(printed) {
-			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") {
+			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") && !strings.Contains(command, "--context RUNTIME ") { // which is another cluster
 				command, _, _ = strings.Cut(command, "   ") // the rest explains
 				o.follow(strings.ReplaceAll(command, "rollout status", "rollout status --watch=false"))
 				ran++

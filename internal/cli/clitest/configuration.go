@@ -116,7 +116,7 @@ func keysTable(root *cobra.Command) string {
 
 func kindOf(f *pflag.Flag) string {
 	kind := map[string]string{
-		"bool": "boolean", "int": "number", "int64": "number", "int32": "number", "uint": "number", "float32": "number", "float64": "number",
+		"bool": "boolean", "int": "number", "int64": "number", "int32": "number", "uint": "number", "uint8": "number", "float32": "number", "float64": "number",
 		"duration": "duration", "stringArray": "string", "stringSlice": "string", "string": "string",
 	}[f.Value.Type()]
 	if kind == "" {
