@@ -246,7 +246,7 @@ func (w *walk) clocks() {
 	stand(t, w.r.API, v1beta2.RuntimeNamespace, "skr-agent")
 	before, err := inForce(t, w.r)
 	must(t, err)
-	w.says(blocks[0], "restarted")
+	w.says(blocks[0], "scaled")
 	must(t, w.r.CrashAgent())
 	until(t, time.Minute, "the agent remembers again", func() (bool, string) {
 		now, err := inForce(t, w.r)

@@ -86,7 +86,7 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 // the last good version.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
-		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded
+		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
 		return r.Spec.Revision < of.Spec.Revision && (brought || r.Spec.From == of.Spec.To)
 	})
 }

@@ -105,7 +105,7 @@ func (p *plan) stand(m *member, r *Runtime) {
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
-		m.shows = r.Version == p.spec.To && r.wasReady()
+		m.shows = r.Version == p.spec.To && r.wasReady() && !(r.Current && p.failsOn(m.wave, symptom(r.State)))
 	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
 	default:
@@ -131,10 +131,12 @@ func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 	switch symptom := symptom(r.State); {
 	case r.Current && symptom != "" && p.failsOn(m.wave, symptom):
 		m.standing, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
-	case r.Current && r.State == v1beta2.StateReady, r.Given.Ready:
+	case r.wasReady():
 		m.standing = updated
 	case quiet, r.Waits:
 		m.standing = deferred
+	case r.Unpublishable:
+		m.standing = inFlight // what it says is not noted meanwhile
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
 		m.standing, m.reason = failed, fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration, lateReason(r))
 	default:

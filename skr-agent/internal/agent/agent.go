@@ -147,8 +147,10 @@ func (a *Agent) Notify() {
 // Reconcile does one round. It never fails: the queue's own backoff would take the place of the poll interval. What went wrong is told, and
 // tried again while polls go on.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	a.begun.Store(true)
 	log := ctrl.LoggerFrom(ctx)
+	if !a.begun.Swap(true) {
+		a.takeOver(ctx, log)
+	}
 	now := a.Now()
 	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
 	if polled {
@@ -158,6 +160,13 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	restoring := a.restore(ctx, log, polled)
 	again, err := a.round(ctx, log, polled)
 	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
+}
+
+// takeOver takes up what the agent before accepted: this one may have stood by since long before that, and would take an older bundle for the newest.
+func (a *Agent) takeOver(ctx context.Context, log logr.Logger) {
+	if err := a.Puller.Restore(ctx); err != nil {
+		log.Error(err, "what the agent before this one accepted could not be read")
+	}
 }
 
 // round brings the runtime in line with the bundle in force and tells what became of it. It returns when there is more to do without being asked,

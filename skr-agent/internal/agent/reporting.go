@@ -75,7 +75,11 @@ func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return
 	}
-	a.sequence = max(a.sequence, a.Puller.Reported())
+	saved, err := a.Puller.Reported(ctx)
+	if err != nil {
+		return // nor could it be saved
+	}
+	a.sequence = max(a.sequence, saved)
 	key, err := a.Signer.PublicKey()
 	if err != nil {
 		return

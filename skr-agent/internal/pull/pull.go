@@ -14,7 +14,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -102,16 +101,12 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore takes up the bundle that was in force before a restart. What was kept is checked against the root again, for the
+// Restore takes up the bundle that was in force before a restart, or that another agent accepted while this one stood by. What was kept is checked against the root again, for the
 // cluster's Secrets are not the publisher. State that is lost or damaged is said and started over, never guessed.
 func (p *Puller) Restore(ctx context.Context) error {
-	var secret corev1.Secret
-	err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: StateSecret}, &secret)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
+	secret, err := p.saved(ctx)
 	if err != nil {
-		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
+		return client.IgnoreNotFound(err)
 	}
 	return errors.Join(p.restoreReported(secret.Data), p.restoreBundle(ctx, secret.Data))
 }
@@ -124,9 +119,11 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	if len(state[stateAccepted]) == 0 {
 		return nil // a newer root was followed or a report delivered, and no bundle was accepted yet
 	}
-	if err := json.Unmarshal(state[stateAccepted], &p.accepted); err != nil {
+	var accepted bundle.Accepted
+	if err := json.Unmarshal(state[stateAccepted], &accepted); err != nil {
 		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
 	}
+	p.accepted, p.current = accepted, nil
 	p.manifest = state[stateManifest]
 	fetched := bundle.Fetched{
 		Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: p.accepted.Digest}, Bytes: p.manifest,

@@ -381,21 +381,52 @@ func TestWhatWasTamperedWithInTheClusterIsNotInForce(t *testing.T) {
 	}
 }
 
+func (w *world) reported() int64 {
+	w.Helper()
+	sequence, err := w.puller.Reported(w.Context())
+	require.NoError(w, err)
+	return sequence
+}
+
+func TestAnAgentThatStoodByTakesBackNothingWhenItReports(t *testing.T) {
+	w := newWorld(t)
+	w.publish()
+	_, err := w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	standby := New(w.puller.Options)
+	require.NoError(t, standby.Restore(t.Context()))
+
+	w.publish()
+	_, err = w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, w.puller.SaveReported(t.Context(), 9))
+	newest := inForce(w.puller)
+	last, err := standby.Reported(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 9, last, "it goes on from where the other ended")
+	require.NoError(t, standby.SaveReported(t.Context(), 10))
+	require.NoError(t, standby.Restore(t.Context()), "once it is its turn")
+	require.Equal(t, newest, inForce(standby))
+	w.restart()
+	require.Equal(t, newest, inForce(w.puller), "what the other accepted")
+	require.EqualValues(t, 10, w.reported())
+}
+
 func TestTheSequenceOfReportsSurvivesARestart(t *testing.T) {
 	w := newWorld(t)
-	require.Zero(t, w.puller.Reported())
+	require.Zero(t, w.reported())
 	require.NoError(t, w.puller.SaveReported(t.Context(), 7), "before the first bundle")
 	w.restart()
-	require.EqualValues(t, 7, w.puller.Reported())
+	require.EqualValues(t, 7, w.reported())
 
 	w.publish()
 	_, err := w.puller.Pull(t.Context())
 	require.NoError(t, err)
 	w.restart()
-	require.EqualValues(t, 7, w.puller.Reported(), "a bundle that is accepted later keeps it")
+	require.EqualValues(t, 7, w.reported(), "a bundle that is accepted later keeps it")
 	require.NoError(t, w.puller.SaveReported(t.Context(), 8))
 	w.restart()
-	require.EqualValues(t, 8, w.puller.Reported())
+	require.EqualValues(t, 8, w.reported())
 	require.Equal(t, w.made[0].Descriptor.Digest, inForce(w.puller), "and it keeps the bundle")
 
 	var secret corev1.Secret

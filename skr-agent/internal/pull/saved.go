@@ -9,20 +9,53 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reported is the sequence of the last report that was delivered, 0 before the first.
-func (p *Puller) Reported() int64 { return p.reported }
+// Reported returns the sequence of the last report that was delivered, 0 before the first. It is read when it is asked for: an agent that stood by
+// is to go on from where the one before it ended.
+func (p *Puller) Reported(ctx context.Context) (int64, error) {
+	saved, err := p.saved(ctx)
+	if err == nil {
+		err = p.restoreReported(saved.Data)
+	}
+	return p.reported, client.IgnoreNotFound(err)
+}
+
+// saved returns the Secret with what survives a restart. The error tells whether there is none.
+func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: StateSecret}, secret); err != nil {
+		return nil, fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
+	}
+	return secret, nil
+}
 
 // SaveReported makes the sequence of a report that was delivered survive a restart. The registry has it too, until it is restored from
-// an older copy.
+// an older copy. Nothing else of the state is written: what another agent accepted meanwhile must not be taken back.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reported = sequence
-	if err := p.Save(ctx); err != nil {
+	if p.Preview {
+		return nil
+	}
+	secret, err := p.saved(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = p.Save(ctx)
+	case err == nil:
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[stateReported] = p.encodedReported()
+		err = p.Client.Update(ctx, secret)
+	}
+	if err != nil {
 		return fmt.Errorf("write Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateReported, err)
 	}
 	return nil
 }
+
+func (p *Puller) encodedReported() []byte { return strconv.AppendInt(nil, p.reported, 10) }
 
 func (p *Puller) restoreReported(state map[string][]byte) error {
 	if len(state[stateReported]) == 0 {
@@ -53,7 +86,7 @@ func (p *Puller) Save(ctx context.Context) error {
 		secret.Data[stateAccepted], secret.Data[stateManifest], secret.Data[stateBundleRoot] = accepted, p.manifest, p.acceptedUnder
 	}
 	if p.reported > 0 {
-		secret.Data[stateReported] = strconv.AppendInt(nil, p.reported, 10)
+		secret.Data[stateReported] = p.encodedReported()
 	}
 	err := p.Client.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
