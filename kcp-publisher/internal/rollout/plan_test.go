@@ -60,6 +60,8 @@ func TestWhatIsBelievedOfARuntime(t *testing.T) {
 		"ahead of the version, which it shows nothing of":                 {func(r *Runtime) { r.Version, r.Given = "3.0.0", nil }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
 		"at the version by a rollout that was superseded, and not ready":  {func(r *Runtime) { r.Given.Rollout, r.Current = "another", false }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
 		"at the version by a rollout that was superseded, and in trouble": {func(r *Runtime) { r.Given.Rollout, r.State = "another", v1beta2.StateError }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
+		"not ready after its deadline, and nothing can be published":      {func(r *Runtime) { r.Current, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false},
+		"at the version by one superseded, ready once and in trouble now": {func(r *Runtime) { r.Given.Rollout, r.Given.Ready, r.State = "another", true, v1beta2.StateError }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
 		"at the version by a rollout that was superseded, and ready":      {func(r *Runtime) { r.Given.Rollout = "another" }, fleet.RolloutProgressing, "production", true},
 	} {
 		t.Run(name, func(t *testing.T) {
