@@ -105,12 +105,18 @@ func (p *plan) stand(m *member, r *Runtime) {
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
-		m.shows = r.Version == p.spec.To && r.wasReady() && !(r.Current && p.failsOn(m.wave, symptom(r.State)))
+		m.shows = r.Version == p.spec.To && r.wasReady() && !p.inTrouble(m, r)
 	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
 	default:
 		m.touched, m.standing = false, waiting
 	}
+}
+
+// inTrouble reports whether a runtime says of its newest bundle what its wave takes for a failure.
+func (p *plan) inTrouble(m *member, r *Runtime) bool {
+	symptom := symptom(r.State)
+	return r.Current && symptom != "" && p.failsOn(m.wave, symptom)
 }
 
 // wasReady reports whether a runtime was ready with its version, as far as a rollout gave it that.
@@ -128,8 +134,8 @@ func (p *plan) newer(version string) bool {
 
 // standWithVersion judges a runtime that this rollout gave the version.
 func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
-	switch symptom := symptom(r.State); {
-	case r.Current && symptom != "" && p.failsOn(m.wave, symptom):
+	switch {
+	case p.inTrouble(m, r):
 		m.standing, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 	case r.wasReady():
 		m.standing = updated
