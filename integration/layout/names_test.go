@@ -42,7 +42,8 @@ func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
 		"Those [of Rollouts](#conditions-of-rollouts) follow, as `apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
-		"Reasons of refused bundles are in the [tables of attacks](../security.md#attacks-on-bundles).\n")
+		"Reasons of refused bundles are in the [tables of attacks](../security.md#attacks-on-bundles), and reasons why bundles are published in\n" +
+		"[metrics](metrics.md#why-bundles-are-published).\n")
 	writeTable(&page, "Conditions", "condition", withPrefix(constants, "Condition"))
 	writeTable(&page, "Reasons", "reason", withPrefix(constants, "Reason"))
 	writeTable(&page, "States", "state", withPrefix(constants, "State"))
@@ -51,6 +52,22 @@ func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	writeTable(&page, "States of Rollouts", "state", withPrefix(rollouts, "Rollout"))
 	writeTable(&page, "States of waves", "state", withPrefix(rollouts, "Wave"))
 	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())
+}
+
+// Reasons why bundles are published are a label of a metric and a field of what publish prints.
+func TestTheReferenceListsWhyBundlesArePublished(t *testing.T) {
+	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n", "<!-- end of reasons of bundles -->\n"
+	before, rest, begins := strings.Cut(readFile(t, page), begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !begins || !ends {
+		t.Fatalf("%s has no part between the comments %q and %q", page, begin, end)
+	}
+	var table strings.Builder
+	table.WriteString("| reason | meaning |\n|---|---|\n")
+	for _, c := range withPrefix(apiConstants(t, "kcp-publisher/internal/plan", 20), "Reason") {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", c.value, c.about)
+	}
+	checkReference(t, page, before+begin+table.String()+end+after)
 }
 
 func checkReference(t *testing.T, page, want string) {
