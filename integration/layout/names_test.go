@@ -17,11 +17,17 @@ import (
 
 var update = flag.Bool("update", false, "write the references of names")
 
+// The folders of the API whose names are listed.
+const (
+	operatorAPI = "apis/operator/v1beta2"
+	fleetAPI    = "apis/fleet/v1alpha1"
+)
+
 // constant is one exported name of the API with what its comment says.
 type constant struct{ name, value, about string }
 
 func TestTheReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
-	constants := apiConstants(t)
+	constants := apiConstants(t, operatorAPI, 80)
 	var page strings.Builder
 	page.WriteString("# Annotations and labels\n\nWhat the programs read and write on objects, as `apis/operator/v1beta2` has it. `make generate` writes this page.\n" +
 		"Names below `operator.kyma-project.io` and `kyma-project.io` are Kyma's own; those below `kyma-pull.dev` are this project's.\n")
@@ -32,14 +38,36 @@ func TestTheReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
 }
 
 func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
-	constants := apiConstants(t)
+	constants, rollouts := apiConstants(t, operatorAPI, 80), apiConstants(t, fleetAPI, 20)
 	var page strings.Builder
-	page.WriteString("# Conditions and reasons\n\nConditions of Kymas and Manifests, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
-		"`make generate` writes this page.\nReasons of refused bundles are in the [tables of attacks](../security.md#attacks-on-bundles).\n")
+	page.WriteString("# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
+		"Those [of Rollouts](#conditions-of-rollouts) follow, as `apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
+		"Reasons of refused bundles are in the [tables of attacks](../security.md#attacks-on-bundles), and reasons why bundles are published in\n" +
+		"[metrics](metrics.md#why-bundles-are-published).\n")
 	writeTable(&page, "Conditions", "condition", withPrefix(constants, "Condition"))
 	writeTable(&page, "Reasons", "reason", withPrefix(constants, "Reason"))
 	writeTable(&page, "States", "state", withPrefix(constants, "State"))
+	writeTable(&page, "Conditions of Rollouts", "condition", withPrefix(rollouts, "Condition"))
+	writeTable(&page, "Reasons of Events on Rollouts and RolloutPolicies", "reason", withPrefix(rollouts, "Reason"))
+	writeTable(&page, "States of Rollouts", "state", withPrefix(rollouts, "Rollout"))
+	writeTable(&page, "States of waves", "state", withPrefix(rollouts, "Wave"))
 	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())
+}
+
+// Reasons why bundles are published are a label of a metric and a field of what publish prints.
+func TestTheReferenceListsWhyBundlesArePublished(t *testing.T) {
+	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n", "<!-- end of reasons of bundles -->\n"
+	before, rest, begins := strings.Cut(readFile(t, page), begin)
+	_, after, ends := strings.Cut(rest, end)
+	if !begins || !ends {
+		t.Fatalf("%s has no part between the comments %q and %q", page, begin, end)
+	}
+	var table strings.Builder
+	table.WriteString("| reason | meaning |\n|---|---|\n")
+	for _, c := range withPrefix(apiConstants(t, "kcp-publisher/internal/plan", 20), "Reason") {
+		fmt.Fprintf(&table, "| `%s` | %s |\n", c.value, c.about)
+	}
+	checkReference(t, page, before+begin+table.String()+end+after)
 }
 
 func checkReference(t *testing.T, page, want string) {
@@ -69,17 +97,15 @@ func withPrefix(constants []constant, prefix string) []constant {
 func writeTable(page *strings.Builder, title, column string, constants []constant) {
 	fmt.Fprintf(page, "\n## %s\n\n| %s | in Go | meaning |\n|---|---|---|\n", title, column)
 	for _, c := range constants {
-		if c.about == "" {
-			c.about = "as in Kyma: see [compatibility](../kyma-compatibility.md)"
-		}
 		fmt.Fprintf(page, "| `%s` | `%s` | %s |\n", c.value, c.name, c.about)
 	}
 }
 
-// apiConstants reads the constants with the comment in front of each. The first of names that share one says it for all of them.
-func apiConstants(t *testing.T) []constant {
+// apiConstants reads the constants of a folder, of which there are some, with the comment in front of each. The first of names that share one says it
+// for all of them.
+func apiConstants(t *testing.T, folder string, some int) []constant {
 	t.Helper()
-	specs, abouts := constantSpecs(t)
+	specs, abouts := constantSpecs(t, folder)
 	values := map[string]string{}
 	var found []constant
 	for range 3 { // a name may be made of another that is declared later
@@ -100,11 +126,11 @@ func apiConstants(t *testing.T) []constant {
 			}
 		}
 	}
-	if len(found) < 80 {
-		t.Fatalf("only %d constants were found", len(found))
+	if len(found) < some {
+		t.Fatalf("only %d constants were found in %s", len(found), folder)
 	}
 	for i, c := range explain(found) {
-		if c.about == "" && strings.HasPrefix(c.value, "kyma-pull.dev/") {
+		if c.about == "" && onAPage.MatchString(c.name) {
 			t.Errorf("%s has no comment: say what it means", c.name)
 		}
 		found[i] = c
@@ -112,10 +138,13 @@ func apiConstants(t *testing.T) []constant {
 	return found
 }
 
+// onAPage are the names that a page has.
+var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
+
 // constantSpecs returns the declarations of constants, and what is said of each.
-func constantSpecs(t *testing.T) (specs []*ast.ValueSpec, abouts []string) {
+func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts []string) {
 	t.Helper()
-	for _, file := range tracked(t, "apis/operator/v1beta2/*.go") {
+	for _, file := range tracked(t, folder+"/*.go") {
 		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "zz_") {
 			continue
 		}
@@ -179,6 +208,10 @@ func constantText(expression ast.Expr, values map[string]string) (string, bool) 
 		left, ok := constantText(e.X, values)
 		right, also := constantText(e.Y, values)
 		return left + right, ok && also
+	case *ast.CallExpr: // string(StateReady)
+		if to, ok := e.Fun.(*ast.Ident); ok && to.Name == "string" && len(e.Args) == 1 {
+			return constantText(e.Args[0], values)
+		}
 	}
 	return "", false
 }

@@ -169,22 +169,24 @@ type RuntimeFailure struct {
 // +kubebuilder:validation:Enum="";Progressing;Paused;Waiting;Stopped;RollingBack;RolledBack;Superseded;Succeeded
 type RolloutState string
 
-// Conditions of a rollout. Their reason is the state.
+// States of a rollout.
 const (
-	ConditionReady   = "Ready"
-	ConditionStalled = "Stalled"
-)
-
-// States of a rollout. Waiting is for an approval, or for something in the spec to be set right.
-const (
+	// RolloutProgressing says that runtimes get the version, wave by wave.
 	RolloutProgressing RolloutState = "Progressing"
-	RolloutPaused      RolloutState = "Paused"
-	RolloutWaiting     RolloutState = "Waiting"
-	RolloutStopped     RolloutState = "Stopped"
+	// RolloutPaused says that spec.paused is set: no further runtime gets the version.
+	RolloutPaused RolloutState = "Paused"
+	// RolloutWaiting says that the rollout waits for an approval, or for something in the spec to be corrected.
+	RolloutWaiting RolloutState = "Waiting"
+	// RolloutStopped says that the rollout has ended by failures or by spec.abort: runtimes keep the version that they have.
+	RolloutStopped RolloutState = "Stopped"
+	// RolloutRollingBack says that runtimes are given their last good version back.
 	RolloutRollingBack RolloutState = "RollingBack"
-	RolloutRolledBack  RolloutState = "RolledBack"
-	RolloutSuperseded  RolloutState = "Superseded"
-	RolloutSucceeded   RolloutState = "Succeeded"
+	// RolloutRolledBack says that the rollout has ended, and that runtimes were given their last good version back.
+	RolloutRolledBack RolloutState = "RolledBack"
+	// RolloutSuperseded says that a newer rollout of the module in the channel took its place.
+	RolloutSuperseded RolloutState = "Superseded"
+	// RolloutSucceeded says that all waves are proven.
+	RolloutSucceeded RolloutState = "Succeeded"
 )
 
 // WaveState is where a wave stands.
@@ -193,10 +195,16 @@ type WaveState string
 
 // States of a wave.
 const (
-	WavePending     WaveState = "Pending"
-	WaveWaiting     WaveState = "Waiting"
+	// WavePending says that a wave before it is not proven yet.
+	WavePending WaveState = "Pending"
+	// WaveWaiting says that the wave waits for its approval.
+	WaveWaiting WaveState = "Waiting"
+	// WaveProgressing says that the wave's runtimes get the version.
 	WaveProgressing WaveState = "Progressing"
-	WaveSoaking     WaveState = "Soaking"
-	WaveProven      WaveState = "Proven"
-	WaveFailed      WaveState = "Failed"
+	// WaveSoaking says that the wave's runtimes have the version and are watched for the time of its soak.
+	WaveSoaking WaveState = "Soaking"
+	// WaveProven says that the next wave may start.
+	WaveProven WaveState = "Proven"
+	// WaveFailed says that more runtimes of the wave failed than its policy allows.
+	WaveFailed WaveState = "Failed"
 )

@@ -2,17 +2,30 @@ package v1beta2
 
 // Labels and annotations that Kyma gives a meaning.
 const (
-	LabelModuleName         = Group + "/module-name"
-	LabelKymaName           = Group + "/kyma-name"
-	LabelChannel            = Group + "/channel"
-	LabelManagedBy          = Group + "/managed-by"
-	LabelWatchedBy          = Group + "/watched-by"
-	LabelPurpose            = Group + "/purpose"
-	LabelControllerName     = Group + "/controller-name"
-	LabelBeta               = Group + "/beta"
-	LabelInternal           = Group + "/internal"
+	// LabelModuleName is the name of a module: on a ModuleTemplate whose spec does not name it, on a Manifest, on the objects that a module brought, and
+	// on a Secret for a runtime that belongs to a module.
+	LabelModuleName = Group + "/module-name"
+	// LabelKymaName is on a Manifest the name of its Kyma: in a runtime always "default".
+	LabelKymaName = Group + "/kyma-name"
+	// LabelChannel is on a Manifest the channel that its version came by.
+	LabelChannel = Group + "/channel"
+	// LabelManagedBy is "kyma" on what the agent keeps as its bundle says: the runtime's Kyma, Manifests, the catalog, the objects of modules and the
+	// namespace kyma-system.
+	LabelManagedBy = Group + "/managed-by"
+	// LabelWatchedBy is "kyma" on the Kyma in a runtime, as other programs of Kyma expect it; nothing here reads it.
+	LabelWatchedBy = Group + "/watched-by"
+	// LabelPurpose says on a Kyma what its runtime is for; it is copied to the Kyma in the runtime.
+	LabelPurpose = Group + "/purpose"
+	// LabelControllerName is on a ModuleTemplate the name under which spec.modules[].controller of a Kyma selects it; its Manifest has the same label.
+	LabelControllerName = Group + "/controller-name"
+	// LabelBeta is "true" on a Kyma that may have beta modules, and on a ModuleTemplate or ModuleReleaseMeta that only such Kymas may have.
+	LabelBeta = Group + "/beta"
+	// LabelInternal is "true" on a Kyma that may have internal modules, and on a ModuleTemplate or ModuleReleaseMeta that only such Kymas may have.
+	LabelInternal = Group + "/internal"
+	// LabelSkipReconciliation is "true" on a Kyma in KCP to which nothing new is published, and on a Manifest in a runtime that the agent leaves as it is.
 	LabelSkipReconciliation = Group + "/skip-reconciliation"
-	LabelMandatoryModule    = Group + "/mandatory-module"
+	// LabelMandatoryModule is "true" on the Manifest of a module that every runtime gets unasked.
+	LabelMandatoryModule = Group + "/mandatory-module"
 	// LabelSync is "false" on a Kyma whose runtime has no say in what it runs and sees no catalog, and on a ModuleTemplate that no
 	// runtime shall see.
 	LabelSync = Group + "/sync"
@@ -32,8 +45,11 @@ const (
 	// LabelSealed is ours: in a runtime, it is "true" on the Secrets that came sealed in a bundle.
 	LabelSealed = "kyma-pull.dev/sealed"
 
-	AnnotationFQDN          = Group + "/fqdn"
-	AnnotationOwnedBy       = Group + "/owned-by"
+	// AnnotationFQDN is on a Manifest the name of the OCM component that its module is from.
+	AnnotationFQDN = Group + "/fqdn"
+	// AnnotationOwnedBy is on an object of a module the Manifest, as NAMESPACE/NAME, that it came with.
+	AnnotationOwnedBy = Group + "/owned-by"
+	// AnnotationClusterScoped says on a ModuleTemplate that its default CR has no namespace; it is accepted and without effect, because the API server tells.
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
 	// AnnotationCustomStateCheck holds a ModuleTemplate's spec.customStateCheck on its Manifest, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
@@ -90,7 +106,9 @@ const (
 	// control plane, and in the namespace kyma-system.
 	AnnotationSecretName      = "kyma-pull.dev/secret-name"
 	AnnotationSecretNamespace = "kyma-pull.dev/secret-namespace"
-	AnnotationUnmanaged       = Group + "/is-unmanaged"
+	// AnnotationUnmanaged is "true" on a Manifest whose module is not managed any more: the agent removes the Manifest and leaves the module's objects in
+	// place.
+	AnnotationUnmanaged = Group + "/is-unmanaged"
 	// AnnotationPublicFields is ours: fields of a ModuleTemplate or ModuleReleaseMeta, between commas, that look like a secret and are
 	// none, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"
@@ -115,13 +133,21 @@ const (
 	AnnotationSyncCatalog  = Group + "/sync-module-catalog"
 	AnnotationNoModuleCopy = Group + "/sync-no-module-copy"
 
-	LabelRuntimeID       = "kyma-project.io/runtime-id"
-	LabelInstanceID      = "kyma-project.io/instance-id"
+	// LabelRuntimeID is on a Kyma in KCP the id of its runtime. A Kyma without it has its own name as the id.
+	LabelRuntimeID = "kyma-project.io/runtime-id"
+	// LabelInstanceID is on a Kyma in KCP the id of its service instance. It reaches the runtime's Kyma where --kyma-labels names it.
+	LabelInstanceID = "kyma-project.io/instance-id"
+	// LabelGlobalAccountID is on a Kyma in KCP the global account that its runtime belongs to, by which rules for maintenance windows match. It reaches the
+	// runtime's Kyma where --kyma-labels names it.
 	LabelGlobalAccountID = "kyma-project.io/global-account-id"
-	LabelSubaccountID    = "kyma-project.io/subaccount-id"
-	LabelRegion          = "kyma-project.io/region"
-	LabelPlatformRegion  = "kyma-project.io/platform-region"
-	LabelPlan            = "kyma-project.io/broker-plan-name"
+	// LabelSubaccountID is on a Kyma in KCP the subaccount that its runtime belongs to. It reaches the runtime's Kyma where --kyma-labels names it.
+	LabelSubaccountID = "kyma-project.io/subaccount-id"
+	// LabelRegion is on a Kyma in KCP the region of its runtime's cluster, by which rules for maintenance windows match.
+	LabelRegion = "kyma-project.io/region"
+	// LabelPlatformRegion is on a Kyma in KCP the region of its account's platform, by which rules for maintenance windows match.
+	LabelPlatformRegion = "kyma-project.io/platform-region"
+	// LabelPlan is on a Kyma in KCP the plan that its runtime was ordered by, by which rules for maintenance windows match.
+	LabelPlan = "kyma-project.io/broker-plan-name"
 
 	// True is the value that switches a label on.
 	True = "true"
@@ -143,18 +169,26 @@ const (
 
 // Finalizers.
 const (
-	FinalizerKyma     = Group + "/Kyma"
+	// FinalizerKyma keeps a deleted Kyma in KCP until its runtime is empty, or is not waited for any more.
+	FinalizerKyma = Group + "/Kyma"
+	// FinalizerManifest keeps a deleted Manifest in a runtime until its module's objects are removed.
 	FinalizerManifest = "declarative.kyma-project.io/finalizer"
 )
 
 // Condition types. Modules, ModuleCatalog and SKRWebhook are Kyma's own on a Kyma, Resources and Installation on a Manifest.
 const (
-	ConditionReady         = "Ready"
-	ConditionModules       = "Modules"
+	// ConditionReady says whether the state is Ready: on a Kyma that all it asks for is installed and works, on a Manifest that its module does, on a
+	// Watcher that runtimes are asked to watch. The message says what is missing.
+	ConditionReady = "Ready"
+	// ConditionModules says on a Kyma on either side whether all modules that are managed are Ready. The message names one that is not.
+	ConditionModules = "Modules"
+	// ConditionModuleCatalog says on a Kyma on either side whether the runtime has the catalog of the newest bundle, as far as that side knows.
 	ConditionModuleCatalog = "ModuleCatalog"
 	// ConditionSKRWebhook says on a Kyma on either side whether the runtime watches what the Watchers ask for; it is absent when there are none.
-	ConditionSKRWebhook   = "SKRWebhook"
-	ConditionResources    = "Resources"
+	ConditionSKRWebhook = "SKRWebhook"
+	// ConditionResources says on a Manifest whether its content could be read and rendered to objects that may be applied.
+	ConditionResources = "Resources"
+	// ConditionInstallation says on a Manifest whether its objects are applied. It does not say that they work: that is condition Ready.
 	ConditionInstallation = "Installation"
 	// ConditionImages says on a Manifest whether the images of its objects are those that its component lists.
 	ConditionImages = "Images"
@@ -185,12 +219,18 @@ type State string
 
 // States, as Kyma names them.
 const (
-	StateReady      State = "Ready"
+	// StateReady says that all is installed as asked for, and works.
+	StateReady State = "Ready"
+	// StateProcessing says that something is being installed, upgraded or removed, or that the runtime has not reported it yet.
 	StateProcessing State = "Processing"
-	StateError      State = "Error"
-	StateWarning    State = "Warning"
-	StateDeleting   State = "Deleting"
-	StateUnmanaged  State = "Unmanaged"
+	// StateError says that a module cannot be installed or does not work, or that no bundle can be published.
+	StateError State = "Error"
+	// StateWarning says that what is installed works on, and that somebody has to look: the message says at what.
+	StateWarning State = "Warning"
+	// StateDeleting says that the Kyma is deleted and its modules are being removed, or that one module is.
+	StateDeleting State = "Deleting"
+	// StateUnmanaged says of a module that it is left as it is: its spec.modules[].managed is false. The states of Kymas do not count it.
+	StateUnmanaged State = "Unmanaged"
 )
 
 // CustomResourcePolicy says what becomes of a module's default CR.

@@ -45,9 +45,11 @@ const (
 	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to the one before.
 	ReasonUpgraded   = "Upgraded"
 	ReasonRolledBack = "RolledBack"
-	// ReasonAgentOutdated and ReasonUnderstood are of Features.
+	// ReasonAgentOutdated is of Features: the agent is too old for something that its bundle would say, which is left out. The message says what; upgrade
+	// the agent.
 	ReasonAgentOutdated = "AgentOutdated"
-	ReasonUnderstood    = "Understood"
+	// ReasonUnderstood is of Features: the agent understands all of its bundle again.
+	ReasonUnderstood = "Understood"
 
 	// ReasonConsistent is of Registry: the registry holds what was published.
 	ReasonConsistent = "Consistent"
@@ -75,8 +77,8 @@ const (
 	// ReasonNotWritten is of Secrets: the agent could not write them.
 	ReasonNotWritten = "NotWritten"
 
-	// ReasonWatching: what the Watchers ask for is watched in the runtime.
+	// ReasonWatching is of SKRWebhook: the runtime watches what all Watchers ask for.
 	ReasonWatching = "Watching"
-	// ReasonNotWatched: some of it is not; the message names the Watcher and says why.
+	// ReasonNotWatched is of SKRWebhook: the runtime does not watch what a Watcher asks for. The message names the Watcher and says why.
 	ReasonNotWatched = "NotWatched"
 )

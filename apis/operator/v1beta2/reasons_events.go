@@ -4,7 +4,8 @@ package v1beta2
 // runtime has other versions than before and is not Ready with them yet), ReasonRolledBack (a bundle takes modules back to older versions) and ReasonReady.
 // Each is told once, when the status that says so was written.
 const (
-	// ReasonPublished is of an Event: a bundle asks for other modules or versions than the one before. The message says which.
+	// ReasonPublished is of an Event on a Kyma: a bundle asks for other modules or versions than the one before. The message says which. It is of Ready on
+	// a Watcher, too: the bundles of all runtimes ask for it.
 	ReasonPublished = "Published"
 	// ReasonFailed is of an Event of type Warning: the state became Error, or Warning from anything better. The message is that of condition Ready.
 	ReasonFailed = "Failed"
@@ -14,6 +15,37 @@ const (
 	ReasonRuntimeHeard = "RuntimeHeard"
 	// ReasonRootExpires is of the publisher's Lease: the root of trust expires soon, or has expired.
 	ReasonRootExpires = "RootExpires"
+)
+
+// Reasons of the one Event on a Kyma that is deleted, when its finalizer is removed.
+const (
+	// ReasonRuntimeEmpty is of an Event on a deleted Kyma that goes: its runtime has reported that all modules are removed.
+	ReasonRuntimeEmpty = "RuntimeEmpty"
+	// ReasonRuntimeGone is of an Event on a deleted Kyma that goes: LabelRuntimeGone says that the runtime's cluster does not exist any more.
+	ReasonRuntimeGone = "RuntimeGone"
+	// ReasonDeletionForced is of an Event of type Warning on a deleted Kyma that goes: LabelForceDeletion says not to wait for the runtime, which may
+	// still have modules.
+	ReasonDeletionForced = "DeletionForced"
+	// ReasonRuntimeNeverReported is of an Event of type Warning on a deleted Kyma that goes: no report of its runtime was ever accepted, so that there is
+	// nothing to wait for.
+	ReasonRuntimeNeverReported = "RuntimeNeverReported"
+	// ReasonDeletionTimeout is of an Event of type Warning on a deleted Kyma that goes: its runtime did not report to be empty within the publisher's
+	// --deletion-timeout, and may still have modules.
+	ReasonDeletionTimeout = "DeletionTimeout"
+	// ReasonNothingToRemove is of an Event of type Warning on a deleted Kyma that goes: nothing was ever published for it, and nothing may be, such as
+	// where its runtime is another Kyma's.
+	ReasonNothingToRemove = "NothingToRemove"
+)
+
+// Reasons of what a Watcher asks for.
+const (
+	// ReasonRefused is of Ready on a Watcher: no runtime is asked to watch for it. The message says what to correct.
+	ReasonRefused = "Refused"
+	// ReasonWatchedObjectChanged is of an Event on a Kyma: the runtime reported that an object changed that a Watcher asks for. The message names the Watcher
+	// and the object.
+	ReasonWatchedObjectChanged = "WatchedObjectChanged"
+	// ReasonWatchFailed is of an Event of type Warning on a Kyma: the runtime cannot watch what a Watcher asks for. The message says why.
+	ReasonWatchFailed = "WatchFailed"
 )
 
 // Reasons of Events on objects of the control plane that have no condition for it.

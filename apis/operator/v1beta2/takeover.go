@@ -9,7 +9,8 @@ const (
 	// TakeoverActive and TakeoverFinished are the values of LabelTakeover.
 	TakeoverActive   = "true"
 	TakeoverFinished = "finished"
-	// AnnotationTakeoverPhase is ours: how far a Kyma with the label TakeoverActive is: adopt, clean or release. None is adopt.
+	// AnnotationTakeoverPhase is ours: on a Kyma that is being taken over, which has LabelTakeover, the phase: "adopt" while the agent adopts modules, "clean"
+	// while it removes what lifecycle-manager left, "release" while it gives the modules back. Without the annotation the phase is "adopt".
 	AnnotationTakeoverPhase = "kyma-pull.dev/takeover-phase"
 	// ReasonTakeover is that of Events on a Kyma that tell how far its runtime is taken over.
 	ReasonTakeover = "Takeover"

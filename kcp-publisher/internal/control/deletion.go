@@ -85,7 +85,7 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 		return false, fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, client.IgnoreNotFound(err))
 	}
 	kind := corev1.EventTypeNormal
-	if reason != plan.ReasonRuntimeEmpty && reason != plan.ReasonRuntimeGone {
+	if reason != v1beta2.ReasonRuntimeEmpty && reason != v1beta2.ReasonRuntimeGone {
 		kind = corev1.EventTypeWarning
 	}
 	k.event(kyma, kind, reason, "Delete", message)

@@ -42,7 +42,7 @@ func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
 		}
 		ctrl.LoggerFrom(ctx).Info("a policy counts runtimes that work as offline", "policy", p.Name, "reason", why)
 		if r.looked != nil {
-			r.Events.Eventf(p, nil, corev1.EventTypeWarning, "OfflineAfterTooShort", "Rollout", "%s", noted(why))
+			r.Events.Eventf(p, nil, corev1.EventTypeWarning, fleet.ReasonOfflineAfterTooShort, "Rollout", "%s", noted(why))
 		}
 	}
 	r.looked = looked

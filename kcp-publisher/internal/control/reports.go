@@ -295,7 +295,7 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 	isNew := newest.digest != before.digest
 	if isNew && newest.refused != nil && (before.digest != "" || !toldRefused(kyma, newest.refused)) {
 		reportsRefused.WithLabelValues(string(newest.refused.Reason)).Inc()
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "ReportRefused", "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.refused)))
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused, "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.refused)))
 	}
 	if isNew && newest.accepted != nil && newest.refused == nil {
 		k.announceNewer(ctx, kyma, *newest.accepted)
@@ -337,7 +337,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			// What is in the registry is not what was pushed: read it again, and replace it.
 			k.Publisher.Forget(runtime)
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "BundleRefused", "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused, "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
 		}
 	}
 }

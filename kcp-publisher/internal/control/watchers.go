@@ -80,13 +80,13 @@ func (w *Watchers) tell(ctx context.Context, watcher *v1beta2.Watcher, refused e
 	}
 	before := watcher.DeepCopy()
 	condition := metav1.Condition{
-		Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: "Published", Message: "the bundles of all runtimes ask for it",
+		Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonPublished, Message: "the bundles of all runtimes ask for it",
 		ObservedGeneration: watcher.Generation, LastTransitionTime: metav1.NewTime(w.now()),
 	}
 	watcher.Status.State, watcher.Status.ObservedGeneration = v1beta2.StateReady, watcher.Generation
 	if refused != nil {
 		watcher.Status.State = v1beta2.StateError
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "Refused", noted(refused.Error())
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1beta2.ReasonRefused, noted(refused.Error())
 	}
 	meta.SetStatusCondition(&watcher.Status.Conditions, condition)
 	if equality.Semantic.DeepEqual(before.Status, watcher.Status) {
@@ -157,10 +157,10 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace, Name: news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,
 			}
-			k.Events.Eventf(kyma, about, corev1.EventTypeNormal, "WatchedObjectChanged", "Ingest", "%s", noted(note))
+			k.Events.Eventf(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, "Ingest", "%s", noted(note))
 		}
 		if news.trouble != "" {
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, "WatchFailed", "Ingest", "%s", noted(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed, "Ingest", "%s", noted(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
 		}
 	}
 }

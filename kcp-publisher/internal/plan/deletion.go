@@ -8,22 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Why a deleted Kyma is finalized, as reasons of Events.
-const (
-	ReasonRuntimeEmpty    = "RuntimeEmpty"
-	ReasonRuntimeGone     = "RuntimeGone"
-	ReasonDeletionForced  = "DeletionForced"
-	ReasonNeverReported   = "RuntimeNeverReported"
-	ReasonDeletionTimeout = "DeletionTimeout"
-	ReasonNothingToRemove = "NothingToRemove"
-)
-
 // FinalizableUntold decides the same of a Kyma whose runtime was not told to remove its modules, such as while the registry is down.
 func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 	if !saidGone(kyma) {
 		return "", ""
 	}
-	return ReasonRuntimeGone, fmt.Sprintf("the label %s says that the cluster of runtime %s does not exist any more", v1beta2.LabelRuntimeGone, RuntimeID(kyma))
+	return v1beta2.ReasonRuntimeGone, fmt.Sprintf("the label %s says that the cluster of runtime %s does not exist any more", v1beta2.LabelRuntimeGone, RuntimeID(kyma))
 }
 
 func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
@@ -33,15 +23,15 @@ func FinalizableRefused(kyma *v1beta2.Kyma, timeout time.Duration, now time.Time
 	const left = "nothing may be published for it, so that a runtime of its stays as it is"
 	switch s := kyma.Status.Runtime; {
 	case s == nil || s.Published == nil:
-		return ReasonNothingToRemove, "nothing was ever published for it"
+		return v1beta2.ReasonNothingToRemove, "nothing was ever published for it"
 	case saidGone(kyma):
 		return FinalizableUntold(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
-		return ReasonDeletionForced, left
+		return v1beta2.ReasonDeletionForced, left
 	case s.Observed == nil:
-		return ReasonNeverReported, neverReported(kyma)
+		return v1beta2.ReasonRuntimeNeverReported, neverReported(kyma)
 	case now.Sub(kyma.DeletionTimestamp.Time) > timeout:
-		return ReasonDeletionTimeout, left
+		return v1beta2.ReasonDeletionTimeout, left
 	}
 	return "", ""
 }
@@ -59,15 +49,15 @@ func Finalizable(kyma *v1beta2.Kyma, published Published, report *bundle.Accepte
 	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest && published.Predicate.Deleting &&
 		len(report.Modules) == 0 && !report.LeavesModulesOut() && report.Kyma == nil:
-		return ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
+		return v1beta2.ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
 	case saidGone(kyma):
 		return FinalizableUntold(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
-		return ReasonDeletionForced, fmt.Sprintf("runtime %s was not waited for: its last bundle tells it to remove all modules whenever it looks", runtime)
+		return v1beta2.ReasonDeletionForced, fmt.Sprintf("runtime %s was not waited for: its last bundle tells it to remove all modules whenever it looks", runtime)
 	case kyma.Status.Runtime == nil || kyma.Status.Runtime.Observed == nil:
-		return ReasonNeverReported, neverReported(kyma)
+		return v1beta2.ReasonRuntimeNeverReported, neverReported(kyma)
 	case waited > timeout:
-		return ReasonDeletionTimeout, fmt.Sprintf("runtime %s did not report to be empty within %s: its last bundle tells it to remove all modules whenever it looks", runtime, timeout)
+		return v1beta2.ReasonDeletionTimeout, fmt.Sprintf("runtime %s did not report to be empty within %s: its last bundle tells it to remove all modules whenever it looks", runtime, timeout)
 	}
 	return "", ""
 }

@@ -18,7 +18,7 @@ func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
 	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
 		t.Errorf("it goes before its runtime was told: %s", reason)
 	}
-	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour, noon); reason != ReasonDeletionForced {
+	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour, noon); reason != v1beta2.ReasonDeletionForced {
 		t.Errorf("told, and forced: %q", reason)
 	}
 	refused := kymaOf("two")
@@ -31,11 +31,11 @@ func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
 		after  time.Duration
 		want   string
 	}{
-		"nothing was published":    {nil, nil, 0, ReasonNothingToRemove},
+		"nothing was published":    {nil, nil, 0, v1beta2.ReasonNothingToRemove},
 		"something was":            {living("one").Status.Runtime, nil, 0, ""},
-		"something, never applied": {silent, nil, 0, ReasonNeverReported},
-		"the cluster is gone":      {living("one").Status.Runtime, gone, 0, ReasonRuntimeGone},
-		"for too long":             {living("one").Status.Runtime, nil, 2 * time.Hour, ReasonDeletionTimeout},
+		"something, never applied": {silent, nil, 0, v1beta2.ReasonRuntimeNeverReported},
+		"the cluster is gone":      {living("one").Status.Runtime, gone, 0, v1beta2.ReasonRuntimeGone},
+		"for too long":             {living("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout},
 	} {
 		refused.Status.Runtime, refused.Labels = c.status, c.labels
 		if reason, _ := FinalizableRefused(refused, time.Hour, noon.Add(c.after)); reason != c.want {
@@ -52,7 +52,7 @@ func TestADeletedKymaWhoseClusterIsGoneWaitsForNobody(t *testing.T) {
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
 	for name, published := range map[string]Published{"untold": {}, "told": {Predicate: bundle.Predicate{Deleting: true}}} {
 		reason, message := Finalizable(kyma, published, nil, time.Hour, noon)
-		if reason != ReasonRuntimeGone || !strings.Contains(message, v1beta2.LabelRuntimeGone) {
+		if reason != v1beta2.ReasonRuntimeGone || !strings.Contains(message, v1beta2.LabelRuntimeGone) {
 			t.Errorf("%s: %s: %s", name, reason, message)
 		}
 	}

@@ -52,7 +52,7 @@ func TestAModuleThatAReportLeavesOutIsNotGone(t *testing.T) {
 		runtime := Rules{}.Runtime(kyma, report)
 		return after(&published).said(nil).pending(&published, nil, Runtime{Installed: runtime.Installed, Observed: runtime.Observed, LeavesModulesOut: runtime.LeavesModulesOut})
 	}
-	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != ReasonRuntimeEmpty || len(removed()) != 0 {
+	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != v1beta2.ReasonRuntimeEmpty || len(removed()) != 0 {
 		t.Errorf("with a whole report: %q, to be removed %v", reason, removed())
 	}
 	report.Truncated = &bundle.Truncated{Modules: 1}

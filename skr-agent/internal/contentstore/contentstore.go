@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
@@ -31,13 +32,12 @@ const (
 	MaxBlobBytes = bundle.MaxLayerBytes
 
 	prefix       = "kyma-pull-content-"
-	labelContent = "kyma-pull.dev/content"
-	// labelDigest selects the Secrets of one blob. It holds the start of the digest: a label has room for 63 characters.
-	labelDigest = "kyma-pull.dev/content-digest"
-	// annotationDigest holds the digest itself.
-	annotationDigest = "kyma-pull.dev/content-digest"
-	annotationChunks = "kyma-pull.dev/content-chunks"
-	annotationSize   = "kyma-pull.dev/content-size"
+	labelContent = v1beta2.LabelContent
+	// labelDigest holds the start of the digest: a label has room for 63 characters.
+	labelDigest      = v1beta2.LabelContentDigest
+	annotationDigest = v1beta2.AnnotationContentDigest
+	annotationChunks = v1beta2.AnnotationContentChunks
+	annotationSize   = v1beta2.AnnotationContentSize
 
 	roleIndex = "index"
 	roleChunk = "chunk"

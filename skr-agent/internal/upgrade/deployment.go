@@ -10,17 +10,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // container is the agent's in its pods.
 const container = "skr-agent"
-
-// Annotations of the Deployment, which outlive every pod.
-const (
-	annotationProven = "kyma-pull.dev/proven-image"
-	annotationFailed = "kyma-pull.dev/failed-image"
-	annotationStarts = "kyma-pull.dev/unproven-starts"
-)
 
 // Deployment is the agent's own.
 type Deployment struct {
@@ -92,9 +87,9 @@ func (d *Deployment) decide(ctx context.Context, wanted string, decide func(Know
 func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, step Step) error {
 	before := deployment.DeepCopy()
 	*imageOf(deployment.Spec.Template.Spec) = step.Set
-	annotate(deployment, annotationProven, step.Proven)
-	annotate(deployment, annotationFailed, step.Failed)
-	annotate(deployment, annotationStarts, map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
+	annotate(deployment, v1beta2.AnnotationProvenImage, step.Proven)
+	annotate(deployment, v1beta2.AnnotationFailedImage, step.Failed)
+	annotate(deployment, v1beta2.AnnotationUnprovenStarts, map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
 	if err := d.Client.Patch(ctx, deployment, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
@@ -104,12 +99,12 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 // known reads what the Deployment says. Starts of other pods do not count: anybody who may evict pods makes as many as they like.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	starts := 0
-	if pod, count, _ := strings.Cut(deployment.Annotations[annotationStarts], ":"); pod == d.Pod {
+	if pod, count, _ := strings.Cut(deployment.Annotations[v1beta2.AnnotationUnprovenStarts], ":"); pod == d.Pod {
 		starts, _ = strconv.Atoi(count)
 	}
 	known := Known{
 		Set: set, Running: d.Running, Starts: max(starts, 0),
-		Proven: deployment.Annotations[annotationProven], Failed: deployment.Annotations[annotationFailed],
+		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage], Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
 	}
 	for _, c := range deployment.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && deployment.Status.ObservedGeneration == deployment.Generation {
