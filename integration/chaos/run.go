@@ -48,15 +48,18 @@ type Outcome struct {
 	Trends []Trend
 }
 
+// troubledSpace is filled by a fault; calmSpace has room for what a registry that loses nothing takes in hours: 200,000 files of a page in each.
+const troubledSpace, calmSpace = 256 << 20, 8 << 30
+
 // Run carries the plan of a seed out. An error says that the run did not take place.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
-	plan := Generate(options.Seed, options.Shape, options.Length)
+	plan, space := Generate(options.Seed, options.Shape, options.Length), int64(troubledSpace)
 	if options.Soak {
-		plan = Calm(plan)
+		plan, space = Calm(plan), calmSpace
 	}
 	s := &stage{
-		plan: plan, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
+		plan: plan, space: space, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
 		reals: map[string]*fleet.Runtime{}, ways: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{}, programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
 	}
 	s.story = NewStory(s.began, options.Live)

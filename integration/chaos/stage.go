@@ -55,6 +55,7 @@ type stage struct {
 	fleet    *fleet.Fleet
 	registry *registry.Registry
 	repo     *repository
+	space    int64   // bytes that the registry may take
 	storage  *volume // nil where none can be mounted: then there is no disk that can be full
 	cache    *volume
 	troubles troubles
@@ -134,7 +135,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 func (s *stage) addRegistry(ctx context.Context) error {
 	dir := filepath.Join(s.dir, "registry")
 	var err error
-	if s.storage, err = newVolume(dir, 256<<20); err == nil {
+	if s.storage, err = newVolume(dir, s.space); err == nil {
 		dir = s.storage.dir
 	} else if !errors.Is(err, errNoVolume) {
 		return err
