@@ -55,8 +55,10 @@ type Said struct {
 	Sequence int64
 	// Epoch and Observed are the epoch and sequence of the bundle that it is about, 0 for none.
 	Epoch, Observed int64
-	// Answered are the versions of modules of which it says how they went: well, badly, or that they wait for a window.
+	// Answered are the versions of modules of which it says how they went.
 	Answered map[string]string
+	// Waiting are the modules whose newest version waits for a window. Agents do not say which version that is.
+	Waiting map[string]bool
 	// Ahead says that the runtime's clock is further ahead than control planes accept: they refuse the report, and later ones need not be newer.
 	Ahead bool
 }

@@ -185,6 +185,12 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 			c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.1.0"}})
 			c.Pushed(3, push("sim-7", 11, "1.1.0"))
 		},
+		"a version that waits for a window beyond the budget": func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-5", 11, "1.1.0"))
+			c.Pushed(1, push("sim-6", 11, "1.1.0"))
+			c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.0.0"}, Waiting: map[string]bool{"scaler": true}})
+			c.Pushed(3, push("sim-7", 11, "1.1.0"))
+		},
 		"a broken version in a canary, and its way back": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-0", 11, "1.2.0"))
 			c.Pushed(2, push("sim-0", 12, "1.0.0"))

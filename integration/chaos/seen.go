@@ -98,7 +98,7 @@ func (c *Checker) Reported(at time.Duration, r Said) {
 		c.check(at, Signed, s.pushed != nil && r.Observed <= s.pushed.Sequence, "%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
 	}
 	s.said = r
-	if s.open != "" && r.Observed >= s.openSince && r.Answered[c.staged] == s.open {
+	if s.open != "" && r.Observed >= s.openSince && (r.Waiting[c.staged] || r.Answered[c.staged] == s.open) {
 		s.open = ""
 	}
 }

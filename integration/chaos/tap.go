@@ -246,14 +246,14 @@ func (t *tap) report(runtime string, body []byte) {
 		t.checker.Break(t.since(), Signed, "%s pushed a report that cannot be read: %v", runtime, err)
 		return
 	}
-	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Ahead: report.Sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()}
+	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{}, Ahead: report.Sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()}
 	if o := report.Observed; o != nil {
 		said.Epoch, said.Observed = o.Epoch, o.Sequence
 	}
 	for _, m := range report.Modules {
 		switch {
 		case m.Maintenance:
-			said.Answered[m.Name] = m.Wanted
+			said.Waiting[m.Name] = true
 		case m.State == v1beta2.StateReady || m.State == v1beta2.StateError || m.State == v1beta2.StateWarning:
 			said.Answered[m.Name] = m.Version
 		}

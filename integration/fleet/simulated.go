@@ -41,7 +41,7 @@ type Simulated struct {
 	current  *bundle.Bundle
 	bundles  int
 	has      map[string]bundle.Manifest
-	waits    map[string]string // versions that wait for a maintenance window, by module
+	waits    map[string]bool
 	own      *v1beta2.KymaSpec // that of the runtime's own Kyma once somebody has edited it
 	edits    int64
 	history  []string
@@ -60,7 +60,7 @@ const (
 func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, error) {
 	s := &Simulated{
 		ID: kyma.Labels[v1beta2.LabelRuntimeID], fleet: f, ended: make(chan struct{}),
-		breaks: map[string]bool{}, has: map[string]bundle.Manifest{}, waits: map[string]string{},
+		breaks: map[string]bool{}, has: map[string]bundle.Manifest{}, waits: map[string]bool{},
 	}
 	if err := s.enroll(ctx); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (s *Simulated) install() {
 		have, there := s.has[m.Module]
 		switch {
 		case there && have.Version != m.Version && m.RequiresDowntime && !open && !bundle.Older(m.Version, have.Version):
-			s.waits[m.Module] = m.Version
+			s.waits[m.Module] = true
 		case have.Version != m.Version:
 			s.history = append(s.history, m.Module+" "+m.Version)
 			fallthrough
@@ -321,9 +321,8 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.has)) {
 		m := s.has[name]
-		module := bundle.ReportedModule{Name: name, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady}
-		if wanted, waits := s.waits[name]; waits {
-			module.Maintenance, module.Wanted = true, wanted
+		module := bundle.ReportedModule{Name: name, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady, Maintenance: s.waits[name]}
+		if module.Maintenance {
 			module.Message = "the upgrade waits for the maintenance window"
 		}
 		if s.breaks[m.Version] {
