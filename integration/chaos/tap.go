@@ -167,7 +167,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 		return p
 	}
 	said := verified.Statement.Predicate
-	p.Ahead = said.Sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
+	p.Ahead = ahead(said.Sequence)
 	p.Epoch, p.Sequence, p.Removals, p.Deleting = said.Epoch, said.Sequence, said.Removals, said.Deleting
 	document, known := t.blobs[verified.Config.Digest]
 	if !known {
@@ -240,13 +240,18 @@ func (t *tap) learnLocked() error {
 	return nil
 }
 
+// ahead reports whether a sequence is one that nobody with a right clock gives.
+func ahead(sequence int64) bool {
+	return sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
+}
+
 func (t *tap) report(runtime string, body []byte) {
 	report, err := bundle.ClaimedReport(fetched(body))
 	if err != nil {
 		t.checker.Break(t.since(), Signed, "%s pushed a report that cannot be read: %v", runtime, err)
 		return
 	}
-	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{}, Ahead: report.Sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()}
+	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{}, Ahead: ahead(report.Sequence)}
 	if o := report.Observed; o != nil {
 		said.Epoch, said.Observed = o.Epoch, o.Sequence
 	}

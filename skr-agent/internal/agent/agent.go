@@ -149,7 +149,7 @@ func (a *Agent) Notify() {
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	if !a.begun.Swap(true) {
-		a.takeOver(ctx, log)
+		a.catchUp(ctx, log)
 	}
 	now := a.Now()
 	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
@@ -162,8 +162,8 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
 }
 
-// takeOver takes up what the agent before accepted: this one may have stood by since long before that, and would take an older bundle for the newest.
-func (a *Agent) takeOver(ctx context.Context, log logr.Logger) {
+// catchUp takes up what the agent before accepted: this one may have stood by since long before that, and would take an older bundle for the newest.
+func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
 	if err := a.Puller.Restore(ctx); err != nil {
 		log.Error(err, "what the agent before this one accepted could not be read")
 	}

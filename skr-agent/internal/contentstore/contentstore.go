@@ -31,13 +31,7 @@ const (
 	// MaxBlobBytes bounds a blob before compression: the largest layer that a bundle may name.
 	MaxBlobBytes = bundle.MaxLayerBytes
 
-	prefix       = "kyma-pull-content-"
-	labelContent = v1beta2.LabelContent
-	// labelDigest holds the start of the digest: a label has room for 63 characters.
-	labelDigest      = v1beta2.LabelContentDigest
-	annotationDigest = v1beta2.AnnotationContentDigest
-	annotationChunks = v1beta2.AnnotationContentChunks
-	annotationSize   = v1beta2.AnnotationContentSize
+	prefix = "kyma-pull-content-"
 
 	roleIndex = "index"
 	roleChunk = "chunk"
@@ -120,7 +114,7 @@ func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write fun
 	}
 	chunks := split(packed, maxChunkBytes)
 	describe := func(part *corev1.Secret) *corev1.Secret {
-		part.Annotations[annotationChunks], part.Annotations[annotationSize] = strconv.Itoa(len(chunks)), strconv.Itoa(len(data))
+		part.Annotations[v1beta2.AnnotationContentChunks], part.Annotations[v1beta2.AnnotationContentSize] = strconv.Itoa(len(chunks)), strconv.Itoa(len(data))
 		return part
 	}
 	var written []string
@@ -198,7 +192,7 @@ func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 
 // Whole returns the blobs of which all parts are there, as Has does for one, in one request.
 func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
-	parts, err := s.list(ctx, client.HasLabels{labelContent})
+	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
 		return nil, fmt.Errorf("look for content: %w", err)
 	}
@@ -230,7 +224,7 @@ func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 
 // parts returns what is there of a blob.
 func (s *Store) parts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
-	return s.list(ctx, client.MatchingLabels{labelDigest: short(d)})
+	return s.list(ctx, client.MatchingLabels{v1beta2.LabelContentDigest: short(d)})
 }
 
 func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
@@ -256,7 +250,7 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 
 // DigestOf returns the digest of the blob that a Secret with these annotations is part of, empty for a Secret of something else.
 func DigestOf(annotations map[string]string) digest.Digest {
-	return digest.Digest(annotations[annotationDigest])
+	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
 // Recheck reports whether a blob is there as its digest says. One that is not counts as missing from then on, also for Has.
@@ -277,15 +271,15 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 // Prune deletes every blob that is not to be kept, and what interrupted writes left behind. A blob that is being put at
 // the same time must be among those to keep. It gives the number of blobs deleted.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
-	parts, err := s.list(ctx, client.HasLabels{labelContent})
+	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
 		return 0, fmt.Errorf("prune content: %w", err)
 	}
 	var indexes, chunks []string
 	for _, part := range parts {
 		switch {
-		case keep[digest.Digest(part.Annotations[annotationDigest])]:
-		case part.Labels[labelContent] == roleIndex:
+		case keep[digest.Digest(part.Annotations[v1beta2.AnnotationContentDigest])]:
+		case part.Labels[v1beta2.LabelContent] == roleIndex:
 			indexes = append(indexes, part.Name)
 		default:
 			chunks = append(chunks, part.Name)
@@ -358,8 +352,8 @@ func (s *Store) secret(d digest.Digest, name, role string, data map[string][]byt
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   s.namespace,
 			Name:        name,
-			Labels:      map[string]string{labelContent: role, labelDigest: short(d)},
-			Annotations: map[string]string{annotationDigest: d.String()},
+			Labels:      map[string]string{v1beta2.LabelContent: role, v1beta2.LabelContentDigest: short(d)},
+			Annotations: map[string]string{v1beta2.AnnotationContentDigest: d.String()},
 		},
 		Immutable: &immutable,
 		Type:      "kyma-pull.dev/content",
@@ -368,11 +362,11 @@ func (s *Store) secret(d digest.Digest, name, role string, data map[string][]byt
 }
 
 func shape(annotations map[string]string) (chunks, size int, err error) {
-	chunks, err = strconv.Atoi(annotations[annotationChunks])
+	chunks, err = strconv.Atoi(annotations[v1beta2.AnnotationContentChunks])
 	if err != nil {
 		return 0, 0, fmt.Errorf("index: number of chunks: %w", err)
 	}
-	size, err = strconv.Atoi(annotations[annotationSize])
+	size, err = strconv.Atoi(annotations[v1beta2.AnnotationContentSize])
 	if err != nil {
 		return 0, 0, fmt.Errorf("index: size: %w", err)
 	}
@@ -392,6 +386,7 @@ func check(d digest.Digest, data []byte) error {
 	return nil
 }
 
+// short is the start of a digest: a label has room for 63 characters.
 func short(d digest.Digest) string {
 	return d.Algorithm().String() + "-" + d.Encoded()[:32]
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
@@ -78,7 +79,7 @@ type limited struct {
 
 func (l *limited) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	var secrets corev1.SecretList
-	if err := l.List(ctx, &secrets, client.HasLabels{labelContent}); err != nil {
+	if err := l.List(ctx, &secrets, client.HasLabels{v1beta2.LabelContent}); err != nil {
 		return err
 	}
 	if len(secrets.Items) >= l.most {
@@ -162,7 +163,7 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 	t.Log("so is one that an older agent stored, whose chunk does not say that it is the only one")
 	require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: "default", Name: chunkName(small, 0)}, chunk))
 	require.NoError(t, c.Delete(ctx, chunk))
-	delete(chunk.Annotations, annotationChunks)
+	delete(chunk.Annotations, v1beta2.AnnotationContentChunks)
 	chunk.ResourceVersion, chunk.UID = "", ""
 	require.NoError(t, c.Create(ctx, chunk))
 	_, err = store.Load(ctx, small)
@@ -177,7 +178,7 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, pruned)
 	var secrets corev1.SecretList
-	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{labelContent}))
+	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{v1beta2.LabelContent}))
 	require.Len(t, secrets.Items, 4)
 	has(true)
 
@@ -186,7 +187,7 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 	require.NoError(t, err)
 	tight := New(c, &limited{c, 3}, "default")
 	require.True(t, apierrors.IsForbidden(tight.Add(ctx, d, data)), "it needs four Secrets")
-	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{labelContent}))
+	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{v1beta2.LabelContent}))
 	require.Zero(t, len(secrets.Items))
 	require.ErrorIs(t, New(c, &dying{c, 3}, "default").Add(ctx, d, data), errDied)
 	require.True(t, apierrors.IsForbidden(tight.Add(ctx, small, []byte("small"))))

@@ -101,8 +101,9 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore takes up the bundle that was in force before a restart, or that another agent accepted while this one stood by. What was kept is checked against the root again, for the
-// cluster's Secrets are not the publisher. State that is lost or damaged is said and started over, never guessed.
+// Restore takes up the bundle that was in force before a restart, or that another agent accepted while this one stood by. What was kept is
+// checked against the root again, for the cluster's Secrets are not the publisher. State that is lost or damaged is said and started over,
+// never guessed.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
