@@ -134,6 +134,9 @@ func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
 		}), refusal.NotYetIssued},
 		{"a bundle of another cluster", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }), refusal.WrongCluster},
 		{"a bundle of another epoch", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch},
+		{"a bundle that needs a feature of later agents", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
+			p.Critical = []bundle.Feature{"teleport"}
+		}), refusal.UnsupportedFeature},
 		{"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}), refusal.UnknownKey},
 		{"a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"payload":"`)

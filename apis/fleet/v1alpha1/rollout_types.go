@@ -59,7 +59,7 @@ type RolloutSpec struct {
 	// Paused lets no further runtime have the version; those that have it are still watched.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves are the waves with approval that may start.
+	// ApprovedWaves are the waves that may start although they wait for an approval: by the policy, or because nothing shows that the version works.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`

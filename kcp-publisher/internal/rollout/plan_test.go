@@ -119,6 +119,38 @@ func TestAVersionThatNobodyHasWaitsForItsApprovalUnlessItWorkedBefore(t *testing
 	}
 }
 
+// A channel that goes back and forth makes a rollout anew whose canaries have its version for a minute.
+func TestAWaveThatHasTheVersionIsWatchedForItsSoakAllTheSame(t *testing.T) {
+	soaking := twoWaves()
+	soaking.Waves[0].Soak = minutes(60)
+	for name, c := range map[string]struct {
+		minutesAgo int
+		proven     bool
+		given      bool
+		next       bool // production may have the version
+	}{
+		"given to it by the rollout before, a minute ago": {minutesAgo: 1, given: true},
+		"given to it an hour ago":                         {minutesAgo: 60, given: true, next: true},
+		"given to it by no rollout":                       {next: true},
+		"given to it a minute ago, and proven by another": {minutesAgo: 1, given: true, proven: true, next: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := at("dev", "dev", "2.0.0")
+			if c.given {
+				r = given(r, c.minutesAgo)
+				r.Given.Rollout = "the-one-before"
+			}
+			step := Plan(first, soaking, fleet.RolloutStatus{}, []Runtime{r, at("prod", "prod", "1.0.0")}, Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
+			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
+				t.Errorf("production may have %s, and the rollout says: %s", step.Decisions[1].Version, step.Status.Message)
+			}
+			if !c.next && (step.Status.Waves[0].State != fleet.WaveSoaking || !strings.Contains(step.Status.Message, "is watched before the next one starts")) {
+				t.Errorf("the wave is %s, and the rollout says: %s", step.Status.Waves[0].State, step.Status.Message)
+			}
+		})
+	}
+}
+
 func TestAWayBackEndsWithWhatRuntimesSay(t *testing.T) {
 	undone := twoWaves()
 	undone.Undo = true

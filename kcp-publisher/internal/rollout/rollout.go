@@ -267,7 +267,7 @@ func (p *plan) advance() {
 		if s.State = fleet.WaveProgressing; s.ReadyAt != nil {
 			s.State = fleet.WaveSoaking
 		}
-		soaked := s.ReadyAt != nil && (w.total == 0 || !p.situation.Now.Before(s.ReadyAt.Add(p.spec.Waves[i].Soak.Duration)))
+		soaked := s.ReadyAt != nil && !p.situation.Now.Before(p.soakedAt(i, s.ReadyAt.Time))
 		if why == "" && soaked {
 			why = w.unseen()
 		}

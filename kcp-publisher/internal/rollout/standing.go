@@ -51,7 +51,7 @@ func (p *plan) judge(runtimes []Runtime) {
 		if m.standing == aside {
 			w.aside++
 			if m.shows {
-				w.shows++
+				w.show(&runtimes[i])
 			}
 			continue
 		}
@@ -79,6 +79,14 @@ func (p *plan) judge(runtimes []Runtime) {
 	}
 	for i := range p.waves {
 		p.waves[i].budgets(p.spec.Waves[i])
+	}
+}
+
+// show counts a runtime that shows that the promoted version works, and had it before.
+func (w *wave) show(r *Runtime) {
+	w.shows++
+	if r.Given != nil && r.Given.Time.After(w.shownSince) {
+		w.shownSince = r.Given.Time.Time
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -95,6 +96,8 @@ type wave struct {
 	fresh int
 	// aside are runtimes besides, which have the promoted version already or a newer one; shows are those among them by which it works.
 	aside, shows int
+	// shownSince is when the last of shows was given the version by another rollout, zero when none was.
+	shownSince time.Time
 	// unread are those of the updated whose reports were not read since the publisher started: it may know too little of them.
 	unread int
 	// reachable are the runtimes that wait for the version and are not silent.
@@ -222,6 +225,18 @@ func (w *wave) unready() string {
 		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
 	}
 	return ""
+}
+
+// soakedAt returns when a wave that was ready at a time has been watched for its soak. One that has nothing to update was watched since its runtimes
+// were given the version by rollouts before.
+func (p *plan) soakedAt(number int, ready time.Time) time.Time {
+	if w := &p.waves[number]; w.total == 0 {
+		ready = w.shownSince
+		if p.situation.Proven {
+			ready = time.Time{}
+		}
+	}
+	return ready.Add(p.spec.Waves[number].Soak.Duration)
 }
 
 func (w *wave) doing(unready string, soaking bool) string {
