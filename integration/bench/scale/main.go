@@ -75,7 +75,7 @@ func parse(args []string) (commandLine, error) {
 	flags.Int64Var(&limit, "memory-limit", 500, "MiB that the publisher gets in the stage memory-limit")
 	flags.IntVar(&c.Seen, "seen", 10000, "runtimes that the stage status has, up to 99,999; those beyond -n are copies")
 	flags.StringVar(&publisher, "publisher-flags", "", "flags for `kcp-publisher run` beside its defaults, separated by spaces")
-	flags.StringVar(&c.Profiles, "profiles", "", "folder for CPU and heap profiles of the publisher, one of each stage")
+	flags.StringVar(&c.Profiles, "profiles", "", "folder for profiles of each stage: CPU of publisher, registry and API server, and the publisher's heap")
 	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
 	flags.StringVar(&c.registry, "serve-registry", "", "serve a registry from this folder and nothing else; for the command itself")
 	if err := flags.Parse(args); err != nil {

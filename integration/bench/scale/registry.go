@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"net/url"
 	"os"
 	"os/exec"
@@ -176,6 +177,7 @@ func serveRegistry(ctx context.Context, dir string, in io.Reader, out io.Writer)
 		mu.Unlock()
 		_ = json.NewEncoder(w).Encode(entries) // who asked is gone otherwise
 	})
+	handler.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}
 	go func() { _ = server.Serve(listener) }() // ends when it is closed
 	if err := json.NewEncoder(out).Encode(registryAddresses{r.Host(), listener.Addr().String()}); err != nil {
@@ -254,17 +256,26 @@ func (r *registryProcess) progress(ctx context.Context, since time.Time) (seen, 
 }
 
 func (r *registryProcess) ask(ctx context.Context, path string, into any) error {
-	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.traffic+path, nil)
+	data, err := get(ctx, r.traffic, path)
 	if err != nil {
 		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+// get asks a program of the bench.
+func get(ctx context.Context, address, path string) ([]byte, error) {
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return nil, err
 	}
 	answer, err := local.Do(asked)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return errors.New(answer.Status)
+		return nil, fmt.Errorf("%s: %s", path, answer.Status)
 	}
-	return json.NewDecoder(answer.Body).Decode(into)
+	return io.ReadAll(answer.Body)
 }

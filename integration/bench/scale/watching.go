@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -110,19 +109,11 @@ const statusPatches = "PATCH kymas/status"
 
 // ask gets a path of the publisher's metrics endpoint.
 func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.metrics+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := local.Do(request)
+	data, err := get(ctx, w.metrics, path)
 	if err != nil {
 		return nil, fmt.Errorf("ask the publisher: %w", err)
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask the publisher for %s: %s", path, answer.Status)
-	}
-	return io.ReadAll(answer.Body)
+	return data, nil
 }
 
 func (w *world) publisherMetrics(ctx context.Context) (families, error) {
@@ -151,36 +142,43 @@ func (w *world) liveHeap(ctx context.Context) (int64, error) {
 // profileSeconds is how much of a stage its CPU profile is of.
 const profileSeconds = 15
 
-// profile takes profiles of the publisher and the API server during a stage, where they were asked for.
+// profile takes profiles of the publisher, the registry and the API server during a stage, where they were asked for.
 func (w *world) profile(ctx context.Context) (stop func()) {
-	if w.Profiles == "" || w.publisher == nil {
+	if w.Profiles == "" {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done, server := make(chan error, 1), make(chan error, 1)
 	name := filepath.Join(w.Profiles, fmt.Sprintf("fleet-%d-%s", w.Runtimes, w.stage))
-	go func() {
-		done <- w.save(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds), name+".cpu.pprof")
-	}()
-	go func() {
-		data, err := w.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).Timeout(time.Minute).DoRaw(ctx)
-		if err == nil {
-			err = w.keep(data, name+".kube-apiserver.cpu.pprof")
-		}
-		server <- err
-	}()
+	cpu := fmt.Sprintf("/debug/pprof/profile?seconds=%d", profileSeconds)
+	published := w.publisher != nil && w.publisher.running()
+	var all sync.WaitGroup
+	take := func(of string, from func() ([]byte, error)) {
+		all.Go(func() {
+			data, err := from()
+			if err == nil {
+				err = w.keep(data, name+of+".cpu.pprof")
+			}
+			if err != nil {
+				w.say("no CPU profile%s: the program was another at the end of the stage: %v", of, err)
+			}
+		})
+	}
+	if published {
+		take("", func() ([]byte, error) { return w.ask(ctx, cpu) })
+	}
+	take(".registry", func() ([]byte, error) { return get(ctx, w.registry.traffic, cpu) })
+	take(".kube-apiserver", func() ([]byte, error) {
+		return w.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).Timeout(time.Minute).DoRaw(ctx)
+	})
 	return func() {
 		heap, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer stop()
-		if err := w.save(heap, "/debug/pprof/heap", name+".heap.pprof"); err != nil {
-			w.say("no heap profile: %v", err)
+		if published {
+			if err := w.save(heap, "/debug/pprof/heap", name+".heap.pprof"); err != nil {
+				w.say("no heap profile: %v", err)
+			}
 		}
-		if err := <-done; err != nil { // a stage that is shorter waits for it: what follows is idle until then
-			w.say("no CPU profile: the publisher was another at the end of the stage: %v", err)
-		}
-		if err := <-server; err != nil {
-			w.say("no CPU profile of kube-apiserver: %v", err)
-		}
+		all.Wait() // a stage that is shorter waits for them: what follows is idle until then
 		cancel()
 	}
 }
