@@ -100,7 +100,7 @@ type seen struct {
 	wants          map[string]bool
 	pushed         *Push
 	signed         map[string]map[string]bool // by module, versions in bundles for this runtime
-	removed        map[string]bool            // modules that a signed bundle removed
+	removed        map[string]Push            // the newest signed bundle that removes it, by module
 	open           string                     // the newer version of the staged module that it did not answer yet
 	openSince      int64                      // sequence of the bundle that brought it first
 	said           Said
@@ -129,7 +129,7 @@ func (c *Checker) of(runtime string) *seen {
 	if s == nil {
 		s = &seen{
 			asked: map[string]time.Duration{}, unasked: map[string]time.Duration{}, wants: map[string]bool{},
-			signed: map[string]map[string]bool{}, removed: map[string]bool{}, present: map[string]string{}, deleted: map[string]time.Duration{},
+			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{}, deleted: map[string]time.Duration{},
 		}
 		c.runtimes[runtime] = s
 	}
@@ -239,6 +239,18 @@ func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 func (s *seen) mayGo(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < excuse)
+}
+
+// mayLack reports whether a runtime may not have a module any more: somebody asked for that, or it follows no bundle yet that is newer than
+// the one that removes the module, whoever took the wish back meanwhile.
+func (s *seen) mayLack(at time.Duration, module string) bool {
+	removing, removed := s.removed[module]
+	return s.mayGo(at, module) || removed && !removing.before(s.said.Epoch, s.said.Observed)
+}
+
+// before reports whether a runtime that follows a bundle would not go back to this one.
+func (p Push) before(epoch, sequence int64) bool {
+	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
 }
 
 // Wanted returns the modules that a runtime shall have now.

@@ -78,6 +78,16 @@ func TestTheCheckerCatchesEveryViolation(t *testing.T) {
 			p.Versions, p.Removals = nil, []string{"scaler"}
 			c.Pushed(time.Hour, p)
 		}, Kept, "removes module scaler"},
+		"a module that goes in a runtime that follows a newer bundle than the one that removed it": {func(c *Checker, push func(string, int64, string) Push) {
+			c.Unasked(1, "sim-5", "scaler")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions, p.Removals = nil, []string{"scaler"}
+			c.Pushed(2, p)
+			c.Asked(3, "sim-5", "scaler")
+			c.Pushed(4, push("sim-5", 12, "1.0.0"))
+			c.Reported(5, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
+			c.Present(time.Hour, "sim-5", nil)
+		}, Kept, "nobody asked for that"},
 		"an object that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Objects(1, "sim-5", "scaler", nil)
 		}, Kept, "Deployment scaler-manager"},
@@ -215,6 +225,16 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 			c.Pushed(2, p)
 			c.Present(3, "sim-5", nil)
 			c.Objects(3, "sim-5", "scaler", nil)
+		},
+		"a removal that was taken back long ago, by a runtime that saw no newer bundle since": func(c *Checker, push func(string, int64, string) Push) {
+			c.Unasked(1, "sim-5", "scaler")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions, p.Removals = nil, []string{"scaler"}
+			c.Pushed(2, p)
+			c.Asked(3, "sim-5", "scaler")
+			c.Pushed(4, push("sim-5", 12, "1.0.0"))
+			c.Present(time.Hour, "sim-5", nil)
+			c.Objects(time.Hour, "sim-5", "scaler", nil)
 		},
 		"a bundle without a module that cannot be resolved, which stays for it is not removed": func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")

@@ -104,7 +104,7 @@ func (s *stage) lose(step Step) error {
 	if filepath.Base(name) == "%s" {
 		name = fmt.Sprintf(name, s.shape.All()[step.Serial%len(s.shape.All())])
 	}
-	path := filepath.Join(s.registry.Dir(), "data/docker/registry/v2/repositories/fleet", name)
+	path := filepath.Join(s.registryData(), "docker/registry/v2/repositories/fleet", name)
 	away := filepath.Join(s.registry.Dir(), fmt.Sprint("lost-", step.Serial))
 	s.story.Tell("the registry loses %s", name)
 	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // lost before
@@ -113,9 +113,16 @@ func (s *stage) lose(step Step) error {
 	return os.RemoveAll(away)
 }
 
+// registryCopy is a folder beside the registry's data, on the same file system: to give it back is to rename it.
+func (s *stage) registryCopy(serial int) string {
+	return filepath.Join(s.registry.Dir(), fmt.Sprint("copy-", serial))
+}
+
+func (s *stage) registryData() string { return filepath.Join(s.registry.Dir(), "data") }
+
 // copyRegistry keeps what the registry has now.
-func (s *stage) copyRegistry(to string) error {
-	return s.whileRegistryStands(func() error { return os.CopyFS(to, os.DirFS(filepath.Join(s.registry.Dir(), "data"))) })
+func (s *stage) copyRegistry() error {
+	return s.whileRegistryStands(func() error { return os.CopyFS(s.registryCopy(0), os.DirFS(s.registryData())) })
 }
 
 func (s *stage) whileRegistryStands(change func() error) error {
@@ -125,19 +132,15 @@ func (s *stage) whileRegistryStands(change func() error) error {
 	return errors.Join(change(), s.registry.Resume())
 }
 
-// restore gives the registry what it had in the beginning, or after the restore before.
+// restore gives the registry what it had in the beginning, or before the restore before. It is down no longer than that takes: other faults
+// are for outages.
 func (s *stage) restore(serial int) error {
-	copies := func(n int) string { return filepath.Join(s.dir, fmt.Sprint("copy-", n)) }
 	s.story.Tell("the registry gets back copy %d", serial-1)
-	data := filepath.Join(s.registry.Dir(), "data")
 	return s.whileRegistryStands(func() error {
-		if err := os.CopyFS(copies(serial), os.DirFS(data)); err != nil {
+		if err := os.Rename(s.registryData(), s.registryCopy(serial)); err != nil {
 			return err
 		}
-		if err := os.RemoveAll(data); err != nil {
-			return err
-		}
-		return errors.Join(os.CopyFS(data, os.DirFS(copies(serial-1))), os.RemoveAll(copies(serial-1)))
+		return os.Rename(s.registryCopy(serial-1), s.registryData())
 	})
 }
 

@@ -48,8 +48,9 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace is filled by a fault; calmSpace has room for what a registry that loses nothing takes in hours: 200,000 files of a page in each.
-const troubledSpace, calmSpace = 256 << 20, 8 << 30
+// troubledSpace is filled by a fault, and has room for what an hour leaves and a copy of it. calmSpace has room for what a registry that loses
+// nothing takes in hours: 200,000 files of a page in each.
+const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
 // Run carries the plan of a seed out. An error says that the run did not take place.
 func Run(ctx context.Context, options Options) (Outcome, error) {
@@ -76,7 +77,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
 		return fmt.Errorf("the fleet does not converge before anything is broken:\n%s", strings.Join(problems, "\n"))
 	}
-	if err := s.copyRegistry(filepath.Join(s.dir, "copy-0")); err != nil {
+	if err := s.copyRegistry(); err != nil {
 		return err
 	}
 	before := s.sample(ctx)

@@ -37,14 +37,14 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	}
 	for _, module := range p.Removals {
 		c.check(at, Kept, s.mayGo(at, module), "bundle %d removes module %s from %s, and nobody asked for that", p.Sequence, module, p.Runtime)
-		s.removed[module] = true
+		s.remove(module, p)
 	}
 	if p.Deleting {
 		for _, module := range []string{c.staged} {
 			c.check(at, Kept, s.mayGo(at, module), "bundle %d removes everything from %s, and nobody asked for that", p.Sequence, p.Runtime)
 		}
 		for module := range s.signed {
-			s.removed[module] = true
+			s.remove(module, p)
 		}
 	}
 	if late {
@@ -52,6 +52,13 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	}
 	c.spend(at, s, before, &p)
 	s.pushed = &p
+}
+
+// remove notes that a bundle removes a module.
+func (s *seen) remove(module string, p Push) {
+	if noted, removed := s.removed[module]; !removed || noted.before(p.Epoch, p.Sequence) {
+		s.removed[module] = p
+	}
 }
 
 // spend judges what a bundle takes of a rollout's budget.
@@ -147,8 +154,9 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	}
 	for module := range s.present {
 		_, still := modules[module]
-		c.check(at, Kept, still || s.removed[module], "%s has no module %s any more, and no signed bundle removed it", runtime, module)
-		c.check(at, Kept, still || s.mayGo(at, module), "%s has no module %s any more, and nobody asked for that", runtime, module)
+		_, removed := s.removed[module]
+		c.check(at, Kept, still || removed, "%s has no module %s any more, and no signed bundle removed it", runtime, module)
+		c.check(at, Kept, still || s.mayLack(at, module), "%s has no module %s any more, and nobody asked for that", runtime, module)
 	}
 	s.present = modules
 }
@@ -168,7 +176,7 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 	}
 	for o, uid := range c.objectsSeen[runtime][module] {
 		when, byUser := s.deleted[o]
-		may := s.mayGo(at, module) || byUser && at-when < excuse
+		may := s.mayLack(at, module) || byUser && at-when < excuse
 		now, still := objects[o]
 		c.check(at, Kept, may || still, "%s has no %s of module %s any more, and nobody asked for that", runtime, o, module)
 		c.check(at, Kept, may || !still || now == uid, "%s has another %s of module %s: it was deleted and created again, and nobody asked for that", runtime, o, module)
