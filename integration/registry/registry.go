@@ -43,7 +43,7 @@ type Options struct {
 	KeySet string
 	// Config is a configuration file of distribution, whose storage and authentication then count; nil for none.
 	Config []byte
-	// NotifyURL is where the registry posts a notification of everything that happens to it, with NotifyToken; empty for nowhere.
+	// NotifyURL is where the registry posts a notification of every push, with NotifyToken; empty for nowhere.
 	NotifyURL, NotifyToken string
 }
 
@@ -130,6 +130,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		config.Notifications.Endpoints = []configuration.Endpoint{{
 			Name: "kcp-publisher", URL: options.NotifyURL, Headers: http.Header{"Authorization": {"Bearer " + options.NotifyToken}},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
+			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}}, // as the guide on notifications has it
 		}}
 	}
 	if options.TLS {

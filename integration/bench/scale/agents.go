@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -30,8 +31,10 @@ type agents struct {
 	held         atomic.Bool
 	slots        chan struct{} // agents that work at the same time
 	each         []*agent
-	stop         context.CancelFunc
-	running      sync.WaitGroup
+	// connect opens an agent's connection to the publisher's notifications, nil where agents only poll.
+	connect func(ctx context.Context, a *agent) (io.ReadCloser, error)
+	stop    context.CancelFunc
+	running sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
 	known map[digest.Digest]*installed
@@ -83,6 +86,9 @@ func (all *agents) begin(ctx context.Context) {
 	all.held.Store(false)
 	for _, a := range all.each {
 		all.running.Go(func() { all.live(ctx, a) })
+		if all.connect != nil {
+			all.running.Go(func() { all.listen(ctx, a) })
+		}
 	}
 }
 
@@ -131,15 +137,8 @@ func (all *agents) resume(now bool) {
 	if !now {
 		return
 	}
-	for i := range all.each {
-		all.wakeOne(i)
-	}
-}
-
-func (all *agents) wakeOne(i int) {
-	select {
-	case all.each[i].wake <- struct{}{}:
-	default: // it was not yet awake since it was woken before
+	for _, a := range all.each {
+		a.poll()
 	}
 }
 

@@ -39,7 +39,7 @@ func (w *world) hostile(ctx context.Context) error {
 		return c
 	})
 	defer w.agents.behave(func(int) conduct { return conduct{} })
-	w.agents.wakeOne(0)
+	w.agents.each[0].poll()
 	good := 0
 	for i := range w.Runtimes {
 		if !bad[runtimeID(i)] {

@@ -20,6 +20,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
 // options are what the command line says.
@@ -31,6 +33,7 @@ type options struct {
 	Idle          time.Duration
 	MemoryLimit   int64
 	PublisherArgs []string
+	Notifications bool
 	Only          []string
 	Profiles      string
 	Out           string
@@ -46,7 +49,7 @@ func main() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		if o.registry != "" {
-			err = serveRegistry(ctx, o.registry, os.Stdin, os.Stdout)
+			err = serveRegistry(ctx, registry.Options{Dir: o.registry, NotifyURL: o.notifyURL, NotifyToken: o.notifyToken}, os.Stdin, os.Stdout)
 		} else {
 			err = run(ctx, o.options, os.Stdout)
 		}
@@ -59,7 +62,7 @@ func main() {
 
 type commandLine struct {
 	options
-	registry string
+	registry, notifyURL, notifyToken string
 }
 
 func parse(args []string) (commandLine, error) {
@@ -77,9 +80,17 @@ func parse(args []string) (commandLine, error) {
 	flags.StringVar(&publisher, "publisher-flags", "", "flags for `kcp-publisher run` beside its defaults, separated by spaces")
 	flags.StringVar(&c.Profiles, "profiles", "", "folder for profiles of each stage: CPU of publisher, registry and API server, and the publisher's heap")
 	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
+	flags.BoolVar(&c.Notifications, "notifications", false, "the registry notifies the publisher and the publisher the agents; both poll every "+short(rarePoll)+", unless other flags say otherwise")
 	flags.StringVar(&c.registry, "serve-registry", "", "serve a registry from this folder and nothing else; for the command itself")
+	flags.StringVar(&c.notifyURL, "serve-notify-url", "", "where that registry sends notifications; for the command itself")
+	flags.StringVar(&c.notifyToken, "serve-notify-token", "", "the token that it sends with them; for the command itself")
 	if err := flags.Parse(args); err != nil {
 		return c, err
+	}
+	asked := false
+	flags.Visit(func(f *flag.Flag) { asked = asked || f.Name == "agent-poll" })
+	if c.Notifications && !asked {
+		c.AgentPoll = rarePoll
 	}
 	if c.Runtimes < 100 || c.Runtimes > 10000 {
 		return c, fmt.Errorf("-n %d: want 100 to 10000", c.Runtimes)

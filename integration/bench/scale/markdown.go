@@ -13,6 +13,9 @@ func (r *results) markdown(out io.Writer, before *results) {
 	o := r.Options
 	fmt.Fprintf(out, "Measured at %s, version %s, %s: %d runtimes with %d modules each of %d (%d sets), agents poll every %s and report every %s.\n",
 		r.Time.Format(time.RFC3339), r.Version, r.Machine, r.Runtimes, perRuntime, offered, sets, short(o.AgentPoll), short(o.AgentReport))
+	if o.Notifications {
+		fmt.Fprintf(out, "The registry notified the publisher, and the publisher the agents; the publisher polled every %s.\n", short(rarePoll))
+	}
 	if len(o.PublisherArgs) > 0 {
 		fmt.Fprintf(out, "The publisher ran with `%s`.\n", strings.Join(o.PublisherArgs, " "))
 	}

@@ -108,8 +108,8 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	return took, nil
 }
 
-// polling measures when agents know of a promotion that poll by their own clocks.
-func (w *world) polling(ctx context.Context) error {
+// learning measures when agents know of a promotion by their own polls or by notifications.
+func (w *world) learning(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (w *world) polling(ctx context.Context) error {
 	for i, at := range arrived {
 		waited[i] = at.Sub(started)
 	}
-	note := fmt.Sprintf("agents poll every %s", short(w.AgentPoll))
+	note := w.polling()
 	w.add(quantile(waited, 0.5).Seconds(), seconds, "edit -> an agent has verified its bundle, p50", note)
 	w.add(quantile(waited, 0.99).Seconds(), seconds, "edit -> an agent has verified its bundle, p99", note)
 	last, err := w.untilRight(ctx, w.Runtimes, w.right)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
@@ -129,8 +130,8 @@ type entry struct {
 }
 
 // serveRegistry is the process of the registry. It ends when its input does, and so with the bench however that ends.
-func serveRegistry(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
-	r, err := registry.Start(ctx, registry.Options{Dir: dir})
+func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, out io.Writer) error {
+	r, err := registry.Start(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -199,7 +200,8 @@ type registryProcess struct {
 	input         io.Closer
 }
 
-func startRegistry(dir string) (*registryProcess, error) {
+// startRegistry starts a registry whose data are in a folder; notifications may be nil.
+func startRegistry(dir string, notifications *fleet.Notifications) (*registryProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -208,8 +210,12 @@ func startRegistry(dir string) (*registryProcess, error) {
 	if err != nil {
 		return nil, err
 	}
+	args := []string{"-serve-registry", filepath.Join(dir, "registry")}
+	if notifications != nil {
+		args = append(args, "-serve-notify-url", notifications.ReceiverURL(), "-serve-notify-token", notifications.Token)
+	}
 	r := &registryProcess{}
-	r.program, err = start(filepath.Join(dir, "registry.log"), self, []string{"-serve-registry", filepath.Join(dir, "registry")}, func(cmd *exec.Cmd) {
+	r.program, err = start(filepath.Join(dir, "registry.log"), self, args, func(cmd *exec.Cmd) {
 		cmd.Stdout = write
 		r.input, err = cmd.StdinPipe()
 	})

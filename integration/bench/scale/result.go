@@ -120,6 +120,9 @@ func (r *results) write(folder string, out io.Writer) error {
 		return err
 	}
 	base := filepath.Join(folder, fmt.Sprintf("fleet-%d", r.Runtimes))
+	if r.Options.Notifications {
+		base += "-notified"
+	}
 	before, err := readResults(base + ".json")
 	if len(r.Options.Only)+len(r.Failed) > 0 {
 		base += "-part" // which is nothing to compare a whole run with

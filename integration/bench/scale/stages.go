@@ -31,7 +31,7 @@ var stages = []stage{
 	{"enrollment", true, (*world).enrollment},
 	{"promotion", false, (*world).promotion},
 	{"reports", false, (*world).reports},
-	{"poll", false, (*world).polling},
+	{"poll", false, (*world).learning},
 	{"size", false, (*world).size},
 	{idleStage, false, (*world).idle},
 	{"waves", false, (*world).waves},

@@ -209,7 +209,7 @@ func (w *world) untilProven(ctx context.Context, started time.Time) error {
 			}
 			for proven < len(r.Status.Waves) && r.Status.Waves[proven].ProvenAt != nil {
 				wave := r.Status.Waves[proven]
-				w.add(time.Since(started).Seconds(), seconds, fmt.Sprintf("edit -> wave %s is proven", wave.Name), fmt.Sprintf("%d runtimes, agents poll every %s", wave.Total, short(w.AgentPoll)))
+				w.add(time.Since(started).Seconds(), seconds, fmt.Sprintf("edit -> wave %s is proven", wave.Name), fmt.Sprintf("%d runtimes, %s", wave.Total, w.polling()))
 				proven++
 			}
 			return r.Status.State == v1alpha1.RolloutSucceeded, fmt.Sprintf("%s: %s, %s", r.Status.State, r.Status.Wave, r.Status.Message)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -42,22 +43,25 @@ type world struct {
 	results *results
 	stage   string
 
-	dir       string
-	binaries  fleet.Binaries
-	kcp       *cluster.Cluster
-	pids      map[string]int // of the API server and etcd
-	control   client.Client
-	api       rest.Interface // for what the client cannot do
-	registry  *registryProcess
-	place     store.Store // as agents reach it
-	publisher *program
-	metrics   string                   // address of the publisher's
-	spentBy   map[string]time.Duration // by processes that were replaced
-	lastCPU   map[string]time.Duration
-	kymas     *kymas
-	agents    *agents
-	version   int  // of the promoted module
-	pending   bool // a promotion was pushed that agents do not know yet
+	dir      string
+	binaries fleet.Binaries
+	kcp      *cluster.Cluster
+	pids     map[string]int // of the API server and etcd
+	control  client.Client
+	api      rest.Interface // for what the client cannot do
+	registry *registryProcess
+	// notifications are the addresses of the publisher's, nil where everybody only polls; notifyFlags are its flags for them.
+	notifications *fleet.Notifications
+	notifyFlags   []string
+	place         store.Store // as agents reach it
+	publisher     *program
+	metrics       string                   // address of the publisher's
+	spentBy       map[string]time.Duration // by processes that were replaced
+	lastCPU       map[string]time.Duration
+	kymas         *kymas
+	agents        *agents
+	version       int  // of the promoted module
+	pending       bool // a promotion was pushed that agents do not know yet
 	// promoted is how long the promotion of its stage took, 0 where that was not measured; statuses the same of its reports.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // of publisher and registry
@@ -81,7 +85,12 @@ func (w *world) up(ctx context.Context) error {
 	if output, code := fleet.Run(ctx, w.binaries.Publisher, "keys", "init", "--keys", w.keys()); code != 0 {
 		return fmt.Errorf("make keys: %s", output)
 	}
-	if w.registry, err = startRegistry(w.dir); err != nil {
+	if w.Notifications {
+		if err := w.notify(); err != nil {
+			return err
+		}
+	}
+	if w.registry, err = startRegistry(w.dir, w.notifications); err != nil {
 		return err
 	}
 	if w.place, err = openStore(net.JoinHostPort(agentsHost, w.registry.port) + "/" + fleetPath); err != nil {
@@ -111,8 +120,10 @@ func (w *world) up(ctx context.Context) error {
 	if err := w.offer(ctx); err != nil {
 		return err
 	}
-	w.agents, err = w.newAgents(ctx)
-	return err
+	if w.agents, err = w.newAgents(ctx); err != nil || !w.Notifications {
+		return err
+	}
+	return w.subscribe(ctx)
 }
 
 func (w *world) keys() string { return filepath.Join(w.dir, "keys") }
@@ -145,7 +156,7 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	}
 	host := net.JoinHostPort(publisherHost, w.registry.port)
 	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location", host + "/" + fleetPath, "--components", host + "/" + modulesPath,
-		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"}, w.PublisherArgs...)
+		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"}, slices.Concat(w.notifyFlags, w.PublisherArgs)...)
 	how := func(cmd *exec.Cmd) {
 		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir) // as in the chart: a container that starts again goes on with its lease
 		if within != nil {

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// rarePoll is how often agents and publisher poll where notifications tell them what is new, as the guide on notifications advises.
+const rarePoll = 10 * time.Minute
+
+// notify has the registry notify the publisher, and the publisher the agents.
+func (w *world) notify() error {
+	var err error
+	if w.notifications, err = fleet.NewNotifications(); err != nil {
+		return err
+	}
+	flags, err := w.notifications.PublisherFlags(w.dir)
+	if err != nil {
+		return err
+	}
+	w.notifyFlags = append(flags, "--report-poll-interval="+rarePoll.String(), "--allowed-silence=1h")
+	return nil
+}
+
+// subscribe gives every agent the password by which the publisher lets it wait for notifications.
+func (w *world) subscribe(ctx context.Context) error {
+	registries := make(map[string]*store.Registries, w.Runtimes)
+	var mu sync.Mutex // guards registries
+	_, err := each(ctx, w.agents.each, func(ctx context.Context, a *agent) error {
+		output, code := fleet.Run(ctx, w.binaries.Publisher, "registry", "credentials", a.id, "--keys", w.keys(), "--location", w.notifications.Agents+"/"+fleetPath)
+		if code != 0 {
+			return fmt.Errorf("password of %s: %s", a.id, output)
+		}
+		known, err := store.NewRegistries(store.Access{DockerConfig: []byte(output), NoRetry: true})
+		if err != nil {
+			return fmt.Errorf("password of %s: %w", a.id, err)
+		}
+		mu.Lock()
+		registries[a.id] = known
+		mu.Unlock()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	url := w.notifications.AgentsURL()
+	w.agents.connect = func(ctx context.Context, a *agent) (io.ReadCloser, error) { return registries[a.id].Stream(ctx, url) }
+	return nil
+}
+
+// polling says how agents learn of a bundle.
+func (w *world) polling() string {
+	if w.Notifications {
+		return "agents are notified, and poll every " + short(w.AgentPoll)
+	}
+	return "agents poll every " + short(w.AgentPoll)
+}
+
+// listen has an agent poll whenever it is notified, and connects again when a connection ends.
+func (all *agents) listen(ctx context.Context, a *agent) {
+	for ctx.Err() == nil {
+		all.hear(ctx, a)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second + rand.N(time.Second)):
+		}
+	}
+}
+
+// hear reads one connection to its end.
+func (all *agents) hear(ctx context.Context, a *agent) {
+	answer, err := all.connect(ctx, a)
+	if err != nil {
+		return
+	}
+	defer answer.Close()
+	a.poll() // what was pushed while it did not listen was told to nobody
+	for lines := bufio.NewScanner(answer); lines.Scan(); {
+		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
+			a.poll()
+		}
+	}
+}
+
+// poll has an agent that is awake look for a bundle now.
+func (a *agent) poll() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // it was not yet awake since it was woken before
+	}
+}
