@@ -62,20 +62,20 @@ test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leave
 # The random histories run one step after the other and would take ten times as long.
 test-race: assets ## the race detector over publishing while keys change, and over the agent's pulls; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
-	  CGO_ENABLED=1 go test -race -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/control ./kcp-publisher/internal/publish && \
+	  CGO_ENABLED=1 go test -race -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish && \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 go test -race \
-	    ./skr-agent/internal/pull ./skr-agent/internal/subscription; \
+	    ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription; \
 	else echo "test-race: no C compiler here, so nothing was checked"; fi
 
 # make test runs a part of the same histories.
 histories: ## 10,000 random histories each of attackers and of key changes, and 100,000 of rollouts; HISTORIES=N for another number
-	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -timeout $(TIMEOUT) ./kcp-publisher/internal/control ./kcp-publisher/internal/rollout \
+	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -timeout $(TIMEOUT) ./kcp-publisher/internal/controller ./kcp-publisher/internal/core/rollout \
 	  -run 'TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo|TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories|TestRandomHistoriesKeepEveryPromise'
 
 # Root of a Debian gets the browser from its archive; elsewhere $CHROMIUM names one. Without, the tests skip and say so.
 test-ui: ## the web page in a real Chromium, judged by axe-core; pictures of it in bin/screenshots
 	@set -a; eval "$$(go run ./hack/browser)"; SCREENSHOTS="$${SCREENSHOTS:-$(CURDIR)/bin/screenshots}"; \
-	  go test -count=1 -timeout $(TIMEOUT) -v ./kcp-publisher/internal/ui
+	  go test -count=1 -timeout $(TIMEOUT) -v ./kcp-publisher/internal/web/ui
 
 # Without a browser the tests skip, and the copy fails.
 picture: ## the page's picture for the documentation, as the tests in a browser take it

@@ -51,19 +51,19 @@ func signing(ctx context.Context) ([]result, error) {
 
 // resolving runs the publisher's own benchmarks: its packages are internal to it.
 func resolving(ctx context.Context) ([]result, error) {
-	took, err := benchmark(ctx, "./kcp-publisher/internal/resolve", "Resolve10000", "1x")
+	took, err := benchmark(ctx, "./kcp-publisher/internal/core/resolve", "Resolve10000", "1x")
 	if err != nil {
 		return nil, err
 	}
-	read, err := benchmark(ctx, "./kcp-publisher/internal/component", "Descriptor", "1s")
+	read, err := benchmark(ctx, "./kcp-publisher/internal/components/component", "Descriptor", "1s")
 	if err != nil {
 		return nil, err
 	}
-	counted, err := benchmark(ctx, "./kcp-publisher/internal/plan", "Members$", "3x")
+	counted, err := benchmark(ctx, "./kcp-publisher/internal/core/plan", "Members$", "3x")
 	if err != nil {
 		return nil, err
 	}
-	planned, err := benchmark(ctx, "./kcp-publisher/internal/rollout", "Look", "3x")
+	planned, err := benchmark(ctx, "./kcp-publisher/internal/core/rollout", "Look", "3x")
 	if err != nil {
 		return nil, err
 	}

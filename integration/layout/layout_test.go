@@ -141,6 +141,69 @@ func judge(from, to string) string {
 	return ""
 }
 
+// levels orders the folders below the internal/ of each program. A folder imports only from folders with a lower level.
+var levels = map[string]map[string]int{
+	"kcp-publisher/internal/": {
+		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "rolloutactions": 2, "takeover": 2,
+		"publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5, "command": 6,
+	},
+	"skr-agent/internal/": {
+		"contentstore": 0, "core": 0, "intake": 0, "render": 0, "resident": 0, "secrets": 0, "watch": 0,
+		"importer": 1, "objects": 1, "pull": 1, "install": 2, "agent": 3, "command": 4,
+	},
+}
+
+func TestProgramFoldersImportDownwards(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imported := range p.Imports {
+			if problem := judgeLevel(p.ImportPath, imported); problem != "" {
+				t.Error(problem)
+			}
+		}
+	}
+}
+
+func TestLevelJudgeRefusesUpwardImports(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		allowed  bool
+	}{
+		{"kcp-publisher/internal/controller", "kcp-publisher/internal/core/plan", true},
+		{"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/resolve", true},
+		{"kcp-publisher", "kcp-publisher/internal/command", true},
+		{"kcp-publisher/internal/core/plan", "kcp-publisher/internal/publish", false},
+		{"kcp-publisher/internal/gitops/follow", "kcp-publisher/internal/components/component", false},
+		{"kcp-publisher/internal/attic", "kcp-publisher/internal/core/plan", false},
+		{"skr-agent/internal/agent", "skr-agent/internal/install", true},
+		{"skr-agent/internal/install", "skr-agent/internal/agent", false},
+	} {
+		problem := judgeLevel(module+"/"+c.from, module+"/"+c.to)
+		if (problem == "") != c.allowed {
+			t.Errorf("%s imports %s: allowed must be %t, the result is %q", c.from, c.to, c.allowed, problem)
+		}
+	}
+}
+
+// judgeLevel returns the problem of an import between two folders of one program, or nothing if the import is allowed.
+func judgeLevel(from, to string) string {
+	for prefix, order := range levels {
+		source, inProgram := strings.CutPrefix(from, module+"/"+prefix)
+		target, ours := strings.CutPrefix(to, module+"/"+prefix)
+		if !inProgram || !ours || folder(source) == folder(target) {
+			continue
+		}
+		high, known := order[folder(source)]
+		low, targetKnown := order[folder(target)]
+		switch {
+		case !known || !targetKnown:
+			return fmt.Sprintf("%s imports %s: add the folder to levels in integration/layout", from, to)
+		case low >= high:
+			return fmt.Sprintf("%s (level %d) imports %s (level %d): imports run downwards", from, high, to, low)
+		}
+	}
+	return ""
+}
+
 func folder(path string) string {
 	first, _, _ := strings.Cut(path, "/")
 	return first

@@ -9,10 +9,10 @@ import (
 // pure are the packages that decide. They take values and return values: no I/O, no client, no clock of their own.
 var pure = []string{
 	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
-	"kcp-publisher/internal/catalog", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout",
-	"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/disclosure",
-	"kcp-publisher/internal/fleet",
-	"skr-agent/internal/autonomy", "skr-agent/internal/maintenance", "skr-agent/internal/provenance", "skr-agent/internal/report", "skr-agent/internal/sayonce",
+	"kcp-publisher/internal/core/catalog", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout",
+	"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest", "kcp-publisher/internal/core/forecast", "kcp-publisher/internal/core/disclosure",
+	"kcp-publisher/internal/core/fleet",
+	"skr-agent/internal/core/autonomy", "skr-agent/internal/core/maintenance", "skr-agent/internal/core/provenance", "skr-agent/internal/core/report", "skr-agent/internal/agent/logonce",
 }
 
 // impure are import path prefixs that a pure package must not name. net/url only parses.
@@ -20,7 +20,7 @@ var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.i
 
 // storeUsers are the only packages that may name the registry library: the store, what reads components and archives, and what builds releases.
 var storeUsers = []string{
-	"bundle/store", "kcp-publisher/internal/archive", "kcp-publisher/internal/cache", "kcp-publisher/internal/component", "integration", "hack/release",
+	"bundle/store", "kcp-publisher/internal/components/archive", "kcp-publisher/internal/components/cache", "kcp-publisher/internal/components/component", "integration", "hack/release",
 }
 
 // maxAgentPackages is a ceiling on what the agent links, the standard library included: it is to stay light.
@@ -47,8 +47,8 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 // A decision that links the registry client is slow to test and easy to make impure.
 func TestTheWireLinksNoRegistryClient(t *testing.T) {
 	for _, name := range []string{
-		"bundle", "bundle/trust", "kcp-publisher/internal/resolve", "kcp-publisher/internal/rollout", "kcp-publisher/internal/catalog",
-		"kcp-publisher/internal/plan", "kcp-publisher/internal/ingest", "kcp-publisher/internal/forecast", "kcp-publisher/internal/fleet",
+		"bundle", "bundle/trust", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout", "kcp-publisher/internal/core/catalog",
+		"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest", "kcp-publisher/internal/core/forecast", "kcp-publisher/internal/core/fleet",
 	} {
 		for dependency := range strings.Lines(string(goList(t, "-deps", "./"+name))) {
 			if strings.HasPrefix(dependency, "oras.land/") || strings.HasPrefix(dependency, "k8s.io/client-go") {

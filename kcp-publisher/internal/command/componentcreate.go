@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/assemble"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/assemble"
 )
 
 // createFlags are what `component create` takes.

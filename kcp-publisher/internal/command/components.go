@@ -13,10 +13,10 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/archive"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/cache"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signature"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/cache"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
 // componentFlags say where components come from and what is demanded of them.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/forecast"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
 // controlled are the objects of a control plane by name.

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
 // followFlags say which repository the control plane follows.
@@ -91,7 +91,7 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 }
 
 // followWith lets the manager run the follower, and the controllers publish what it brings.
-func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *control.Kymas) error {
+func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
 	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
 	follower.HoldUntilStarted()

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
 // gitFlags say which commit of a Git repository is meant and how to get at it.

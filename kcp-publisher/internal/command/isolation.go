@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/isolation"
 )
 
 // registryCheckFlags are what `registry check` takes.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // maintenanceFlags say when runtimes may be upgraded where that means downtime.

@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/notify"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/receiver"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/notify"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
 // notificationFlags are those of notifications from registries and to agents.
@@ -68,7 +68,7 @@ func (f *notificationFlags) check() (err error) {
 }
 
 // setUp adds both servers to the manager, each where it has an address.
-func (f *notificationFlags) setUp(mgr ctrl.Manager, kymas *control.Kymas, folder keys.Folder, location string) error {
+func (f *notificationFlags) setUp(mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, location string) error {
 	secure, err := f.secure(mgr)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
 }
 
-func (f *notificationFlags) setUpReceiver(mgr ctrl.Manager, kymas *control.Kymas, location string, secure *tls.Config) error {
+func (f *notificationFlags) setUpReceiver(mgr ctrl.Manager, kymas *controller.Kymas, location string, secure *tls.Config) error {
 	if f.receiverAddress == "" {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (f *notificationFlags) setUpReceiver(mgr ctrl.Manager, kymas *control.Kymas
 	return nil
 }
 
-func (f *notificationFlags) setUpSubscribers(mgr ctrl.Manager, kymas *control.Kymas, folder keys.Folder, secure *tls.Config) error {
+func (f *notificationFlags) setUpSubscribers(mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, secure *tls.Config) error {
 	if f.address == "" {
 		return nil
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/git"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/promote"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
 // promoteFlags are what `promote` takes.

@@ -23,13 +23,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/source"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/statefile"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish/statefile"
 )
 
 // publishFlags are what `publish` takes.

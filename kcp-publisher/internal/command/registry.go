@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/token"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
 // Files of a key folder that a registry's tokens need.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rollout"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/steer"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
 // rolloutFlags are what all commands on rollouts take.
@@ -30,10 +30,10 @@ func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
 	cmd := cli.Group("rollout", "shows and controls rollouts",
 		newRolloutList(f), newRolloutShow(f),
-		f.steer("pause", "pauses a rollout: no further runtime gets the version", steer.Pause(true)),
-		f.steer("resume", "resumes a paused rollout", steer.Pause(false)),
+		f.steer("pause", "pauses a rollout: no further runtime gets the version", rolloutactions.Pause(true)),
+		f.steer("resume", "resumes a paused rollout", rolloutactions.Pause(false)),
 		newRolloutApprove(f),
-		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", steer.Abort),
+		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", rolloutactions.Abort),
 		newRolloutUndo(f))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
@@ -141,7 +141,7 @@ func listed(err error) error {
 }
 
 // steer makes a command that changes the spec of a rollout; change gives what to tell.
-func (f *rolloutFlags) steer(name, short string, change steer.Change) *cobra.Command {
+func (f *rolloutFlags) steer(name, short string, change rolloutactions.Change) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], change) },
@@ -154,8 +154,8 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := f.change(cmd, args[0], steer.Approve(args[1]))
-			if errors.Is(err, steer.ErrNoApproval) {
+			err := f.change(cmd, args[0], rolloutactions.Approve(args[1]))
+			if errors.Is(err, rolloutactions.ErrNoApproval) {
 				return cli.Usage(err)
 			}
 			return err
@@ -177,19 +177,19 @@ func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			return f.change(cmd, args[0], steer.Undo(all.Items))
+			return f.change(cmd, args[0], rolloutactions.Undo(all.Items))
 		},
 	}
 	cli.Complete(cmd, f.rollouts)
 	return cmd
 }
 
-func (f *rolloutFlags) change(cmd *cobra.Command, name string, change steer.Change) error {
+func (f *rolloutFlags) change(cmd *cobra.Command, name string, change rolloutactions.Change) error {
 	api, err := f.connect()
 	if err != nil {
 		return err
 	}
-	told, err := steer.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, change)
+	told, err := rolloutactions.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, change)
 	if err != nil {
 		return listed(err)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/isolation"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signature"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/isolation"
 )
 
 // Execute runs the command line and returns the exit code.

@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 // maxLeases is how many Leases of a namespace are looked at for those of publishers.
 const maxLeases = 500
 
 // publishersLease are the names of publishers' Leases: those with a selector go on with a digest of it.
-var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(control.LeaseName) + `(-[0-9a-f]{8})?$`)
+var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
 // rootExpires returns when the root of trust expires as publishers of a namespace note it at their Leases, zero where none did. Whoever may not list
 // Leases does not learn it. One that cannot be read says nothing.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 func TestOnlyLeasesOfPublishersSayWhenTheRootEnds(t *testing.T) {
@@ -24,11 +24,11 @@ func TestOnlyLeasesOfPublishersSayWhenTheRootEnds(t *testing.T) {
 	earlier := end.AddDate(0, -1, 0)
 	builder := fake.NewClientBuilder().WithScheme(scheme)
 	for name, note := range map[string]fleet.RootNote{
-		control.LeaseName: {Epoch: 1, Version: 2, Expires: end, Fleet: "north"},
-		manager.Identity(control.LeaseName, "shard=a"): {Epoch: 1, Version: 1, Expires: earlier, Fleet: "north"},
-		control.LeaseName + "x":                        {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
-		control.LeaseName + "-shard-0":                 {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
-		control.LeaseName + "-0123456789":              {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
+		controller.LeaseName:                              {Epoch: 1, Version: 2, Expires: end, Fleet: "north"},
+		manager.Identity(controller.LeaseName, "shard=a"): {Epoch: 1, Version: 1, Expires: earlier, Fleet: "north"},
+		controller.LeaseName + "x":                        {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
+		controller.LeaseName + "-shard-0":                 {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
+		controller.LeaseName + "-0123456789":              {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
 	} {
 		builder.WithObjects(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name, Annotations: map[string]string{v1beta2.AnnotationRootOfTrust: note.String()}}})
 	}

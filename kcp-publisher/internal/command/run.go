@@ -23,10 +23,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/admission"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/admission"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -85,7 +85,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
-	flags.StringVar(&f.events, "events", string(control.AllEvents), "which Events are made of what happens to runtimes: all, or failures; each is a write to the API server")
+	flags.StringVar(&f.events, "events", string(controller.AllEvents), "which Events are made of what happens to runtimes: all, or failures; each is a write to the API server")
 	f.follow.add(flags)
 	f.notifications.add(flags)
 	publisherKeyFlags(flags, &f.keys)
@@ -130,13 +130,13 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme, Cache: watched,
-		LeaderElectionID: manager.Identity(control.LeaseName, f.selector), LeaderElectionNamespace: f.namespace,
+		LeaderElectionID: manager.Identity(controller.LeaseName, f.selector), LeaderElectionNamespace: f.namespace,
 	})
 	if err != nil {
 		return err
 	}
 	kymas.Publisher.MayPush = f.manager.Lease().Held
-	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
+	if err := controller.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
 	}
 	if err := f.notifications.setUp(mgr, kymas, f.keys, f.location); err != nil {
@@ -177,15 +177,15 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
 			// Of Secrets only those with public keys are of interest, and only with a policy that asks for them.
-			&corev1.Secret{}: {Label: control.SignatureSecrets()},
-			&v1beta2.Kyma{}:  {Label: kymas, Transform: control.Slim},
+			&corev1.Secret{}: {Label: controller.SignatureSecrets()},
+			&v1beta2.Kyma{}:  {Label: kymas, Transform: controller.Slim},
 		},
 	}
 }
 
-func (f *runFlags) kymas() (*control.Kymas, error) {
+func (f *runFlags) kymas() (*controller.Kymas, error) {
 	// The controllers have one backoff for all.
-	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: control.ObserveRegistry})
+	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: controller.ObserveRegistry})
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, err := control.ParseKymaEvents(f.events)
+	told, err := controller.ParseKymaEvents(f.events)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--events: %w", err))
 	}
@@ -233,13 +233,13 @@ func (f *runFlags) kymas() (*control.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &control.Kymas{
+	return &controller.Kymas{
 		KymaEvents: told,
-		Publisher:  publisher, Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
-		Keys: &control.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
-			Lease: manager.Identity(control.LeaseName, f.selector)},
+		Publisher:  publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
+		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
+			Lease: manager.Identity(controller.LeaseName, f.selector)},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
-		Rules: plan.Rules{Settings: settings, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: control.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,
+		Rules: plan.Rules{Settings: settings, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: controller.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,
 			PolicyFile: f.components.policy, Interval: f.keysPoll},
 	}, nil
 }

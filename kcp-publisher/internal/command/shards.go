@@ -16,9 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/replica"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/replica"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
 // checkShards finds what cannot be had with shards.
@@ -63,12 +63,12 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	if err != nil {
 		return fmt.Errorf("connect to the control plane: %w", err)
 	}
-	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, control.LeaseName, parts.Holder, f.shards), scheme}
+	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, controller.LeaseName, parts.Holder, f.shards), scheme}
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work, Leases: func(part int) string {
 		if part == replica.Planner {
-			return control.LeaseName // so that no publisher without shards works beside it
+			return controller.LeaseName // so that no publisher without shards works beside it
 		}
-		return fmt.Sprintf("%s-shard-%d", control.LeaseName, part)
+		return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
 	}}
 	if err := errors.Join(parts.Outer.Add(s.board), parts.Outer.Add(one)); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	if err != nil {
 		return err
 	}
-	kymas.Shard = &control.Shard{
+	kymas.Shard = &controller.Shard{
 		Number: number, Count: f.shards, Announced: s.board.Announced,
 		Tell: func(ctx context.Context, data []byte) error { return s.board.Tell(ctx, number, data) },
 	}
@@ -106,7 +106,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 		}
 		return lease.Held()
 	}
-	if err := control.Setup(mgr, kymas, f.concurrency); err != nil {
+	if err := controller.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up shard %d: %w", number, err)
 	}
 	defer kymas.Retire()
@@ -123,8 +123,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	if err != nil {
 		return err
 	}
-	planner := &control.Planner{
-		Catalog: &control.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll,
+	planner := &controller.Planner{
+		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll,
 		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report,
 		Hearings: s.board.Hearings, Now: time.Now,
 		Announce: func(ctx context.Context, state string, active bool) error {
@@ -134,7 +134,7 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 			return s.board.Announce(ctx, state, active)
 		},
 	}
-	if err := control.SetupPlanner(mgr, planner); err != nil {
+	if err := controller.SetupPlanner(mgr, planner); err != nil {
 		return fmt.Errorf("set up the planner: %w", err)
 	}
 	defer s.board.Resign()

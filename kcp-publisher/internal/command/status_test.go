@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 var update = flag.Bool("update", false, "write the golden files and references anew")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 // runs has a Kyma run a version of module-b, as its publisher notes it.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 )
 
 // pageOf is how many Kymas are asked for at once.

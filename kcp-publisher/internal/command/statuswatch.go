@@ -22,8 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 const (
@@ -118,7 +118,7 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	if err != nil {
 		return nil, nil, err
 	}
-	options := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Label: selector, Transform: control.Slim}}}
+	options := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Label: selector, Transform: controller.Slim}}}
 	if scope := f.scope(); scope != "" {
 		options.DefaultNamespaces = map[string]cache.Config{scope: {}}
 	}

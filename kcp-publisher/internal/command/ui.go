@@ -30,10 +30,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/access"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/control"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/ui"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
 // askedEvery is how often the page asks for what no watched object says: whether a commit holds everything, and when the root of trust expires.
@@ -88,7 +88,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Transform: func(object any) (any, error) {
 			read.Add(1)
-			return control.Slim(object)
+			return controller.Slim(object)
 		}}}})
 	if err != nil {
 		return err

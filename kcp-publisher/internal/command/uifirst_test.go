@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 func TestThePageReadsFirstWhatIsNotWell(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/access"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/signin"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/signin"
 )
 
 // signInFlags are those of a page that others than its starter look at: who may, and how they sign in.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 // contentLife is how long a content that was found is not looked for again. Thousands of runtimes ask for the same few at once; the reader of

@@ -8,7 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 func keyFor(request string) resolutionKey {

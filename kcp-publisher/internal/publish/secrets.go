@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // seal returns what the next bundle says about Secrets, and what it says already is not sealed again. A Secret is kept while its module

@@ -8,7 +8,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 func secret(module, name, revision string) bundle.RuntimeSecret {

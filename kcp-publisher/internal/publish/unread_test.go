@@ -13,9 +13,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/catalog"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/component"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 // breakable are components that cannot be read while there is an error.

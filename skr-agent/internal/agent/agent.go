@@ -29,16 +29,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/autonomy"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/autonomy"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sayonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
@@ -88,7 +88,7 @@ type Agent struct {
 	notify   chan event.GenericEvent
 	// said is what was logged of the registry, the agent's certificate, enrollment, state and decisions, waiting of upgrades that wait for a maintenance
 	// window, by module, and notImported of files that could not be imported.
-	said, waiting, notImported sayonce.Memo
+	said, waiting, notImported logonce.Memo
 	delivery                   delivery
 	// sequence is that of the last report; resumed says that those of the agent before this one are known.
 	sequence int64

@@ -10,7 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 )
 
 // report tells the control plane when something changed or it has not been told for long. A report that cannot be delivered is

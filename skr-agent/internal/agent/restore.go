@@ -21,10 +21,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/sayonce"
 )
 
 // restoreInterval is how soon something is tried again that could not be put back, and restoreMost how often that doubles.
@@ -39,7 +39,7 @@ const (
 type restoration struct {
 	// changes is what watches saw; notRestored is what was said of it, and suspected of Manifests without content.
 	changes                changes
-	notRestored, suspected sayonce.Memo
+	notRestored, suspected logonce.Memo
 	lost                   losses
 	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in force are not
 	// stored.
@@ -111,7 +111,7 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 // losses are stored contents that were deleted or damaged. Whoever goes on damaging one has it logged once: it is news again after a time
 // between two polls in which it was left alone.
 type losses struct {
-	said sayonce.Memo
+	said logonce.Memo
 	// sincePoll are those since the last poll.
 	sincePoll map[string]string
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/subscription"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/subscription"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 

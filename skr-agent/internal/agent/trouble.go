@@ -14,8 +14,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/report"
 )
 
 // addTrouble adds to the facts what could not be written into the runtime, and logs once what of it nothing else logs.

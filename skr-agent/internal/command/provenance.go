@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/provenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/provenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 

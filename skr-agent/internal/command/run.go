@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
@@ -35,7 +36,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/resident"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/upgrade"
 )
 
 const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; raise it where clocks are not synchronized"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/images"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 

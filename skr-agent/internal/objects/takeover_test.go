@@ -20,7 +20,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 )
 
 func TestOnlyWhatBearsLifecycleManagersMarkIsALeftover(t *testing.T) {

@@ -1,0 +1,161 @@
+package assemble
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail}\n"
+
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestEachKindOfFilesIsInstalledAsWhatItIs(t *testing.T) {
+	mailer := map[string]string{"Chart.yaml": "apiVersion: v2\nname: mailer\nversion: 1.0.0\n", "templates/config.yaml": configMap, "values.yaml": "a: 1\n", ".helmignore": "*.md\n", "README.md": "for people"}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  v1beta2.ImageSpecType
+	}{
+		"manifests":       {map[string]string{"a.yaml": configMap, "deep/b.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`}, v1beta2.OCIDir},
+		"a kustomization": {map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap}, v1beta2.Kustomize},
+		"a chart":         {mailer, v1beta2.HelmChart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, err := Read(folder(t, c.files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := Read(folder(t, c.files))
+			if err != nil || !bytes.Equal(first.Packed, second.Packed) {
+				t.Errorf("the same files are packed otherwise, %v", err)
+			}
+			made, err := New("example.org/mailer", "1.0.0", "example.org", first, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			selected, err := resolve.Select(made.Descriptor)
+			if err != nil || selected.Type != c.want {
+				t.Errorf("installed as %s, %v", selected.Type, err)
+			}
+			if err := ocm.CheckContent(selected.Install, first.Packed); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("Helm reads the chart, without what it ignores, and as it packs one itself", func(t *testing.T) {
+		packed, err := Read(folder(t, mailer))
+		if err != nil {
+			t.Fatal(err)
+		}
+		loaded, err := loader.LoadArchive(bytes.NewReader(packed.Packed))
+		if err != nil || loaded.Name() != "mailer" || len(loaded.Templates) != 1 || slices.ContainsFunc(loaded.Raw, func(f *chart.File) bool { return f.Name == "README.md" }) {
+			t.Fatalf("got %+v, %v", loaded, err)
+		}
+		archive := filepath.Join(t.TempDir(), "mailer-1.0.0.tgz")
+		if err := os.WriteFile(archive, packed.Packed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Read(archive); err != nil || !bytes.Equal(again.Packed, packed.Packed) || again.Type != packed.Type {
+			t.Errorf("an archive is %s, %v", again.Type, err)
+		}
+	})
+}
+
+func TestOnlyWhatEveryReaderUnderstandsIsPacked(t *testing.T) {
+	dir := folder(t, map[string]string{"a.yaml": configMap, ".git/config.yaml": "x: [", "README.md": "for people"})
+	files, err := Read(dir)
+	if err != nil || bytes.Contains(files.Packed, []byte("README")) || bytes.Contains(files.Packed, []byte(".git")) {
+		t.Errorf("%v", err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "link.yaml: is no regular file") {
+		t.Errorf("a link: %v", err)
+	}
+}
+
+func TestImagesAreResourcesOfTheirOwnNamesAndTags(t *testing.T) {
+	const pin = "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	made, err := New("example.org/mailer", "1.0.0", "example.org", Files{Type: typeDirectory, MediaType: mediaTypeTar}, []string{
+		"a.example/x/mailer:1.2.3" + pin, "b.example/y/mailer:1.2.3", "mailer", "a.example/tool:v20260101_ab",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range made.Descriptor.Resources[1:] {
+		got = append(got, r.Name+":"+r.Version)
+		if err := ocm.CheckVersion(r.Version); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"mailer:1.2.3", "mailer:1.2.3", "mailer:0.0.0-latest", "tool:0.0.0-v20260101-ab"}; !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if made.Descriptor.Resources[2].ExtraIdentity["image"] != "b.example/y/mailer" || made.Descriptor.Resources[1].Digest.Value != strings.TrimPrefix(pin, "@sha256:") {
+		t.Errorf("got %+v", made.Descriptor.Resources)
+	}
+	if unpinned := made.Unpinned(); len(unpinned) != 3 || made.Sign("release", nil) == nil {
+		t.Errorf("unpinned %v are signed", unpinned)
+	}
+}
+
+func TestNothingOutsideOfAFolderIsTakenAlongAndNothingIsTooLarge(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "kubeconfig.yaml")
+	if err := os.WriteFile(secret, []byte(configMap), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	chartYAML := "apiVersion: v2\nname: mailer\nversion: 1.0.0\n"
+	for name, files := range map[string]map[string]string{
+		"a chart":         {"Chart.yaml": chartYAML, "files/a.yaml": configMap},
+		"a kustomization": {"kustomization.yaml": "resources: []\n", "files/a.yaml": configMap},
+		"manifests":       {"files/a.yaml": configMap},
+	} {
+		linked, large := folder(t, files), folder(t, files)
+		if err := os.Symlink(secret, filepath.Join(linked, "files", "b.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(linked); err == nil || !strings.Contains(err.Error(), "b.yaml: is no regular file") {
+			t.Errorf("%s with a link that leads outside: %v", name, err)
+		}
+		if err := os.Truncate(filepath.Join(large, "files", "a.yaml"), 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(large); err == nil {
+			t.Errorf("%s with a file of 1 TiB is taken", name)
+		}
+	}
+	for _, name := range []string{"chart.tgz", "manifests.yaml"} {
+		path := filepath.Join(folder(t, map[string]string{name: ""}), name)
+		if err := os.Truncate(path, 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+			t.Errorf("%s of 1 TiB: %v", name, err)
+		}
+	}
+}

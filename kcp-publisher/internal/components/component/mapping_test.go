@@ -1,0 +1,280 @@
+package component
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/cache"
+)
+
+func local(name string, d digest.Digest) string {
+	return fmt.Sprintf("  resources:\n  - {name: %s, version: 1.0.0, type: yaml, access: {type: localBlob, localReference: %q, mediaType: application/yaml}}\n", name, d)
+}
+
+func TestComponentsAreFoundByBothMappings(t *testing.T) {
+	w := newWorld(t)
+	hashed := Registry{Registries: w.registries, Prefix: w.host + "/modules", Mapping: MappingDigest}
+	repository := strings.TrimPrefix(hashed.Repository(scaler), w.host+"/")
+	if _, sum, _ := strings.Cut(repository, "/"); len(sum) != 64 || sum != digest.FromString(scaler).Encoded() {
+		t.Fatalf("the repository is %s", repository)
+	}
+	layer := w.push(repository, "application/yaml", hello)
+	w.component(repository, scaler, "1.0.0+ci.7", local("raw-manifest", layer.Digest), layer)
+	reader := w.reader()
+	c, err := reader.Component(t.Context(), scaler, "1.0.0+ci.7")
+	w.must(err)
+	content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
+	w.must(err)
+	if content.Repository != w.host+"/"+repository || w.there(content) != hello {
+		t.Errorf("content is %+v", content)
+	}
+	if _, err := reader.Component(t.Context(), scaler, "2.0.0"); !errors.Is(err, ErrMissing) || strings.Count(err.Error(), "/modules") != 1 {
+		t.Errorf("a missing version: %v", err)
+	}
+}
+
+// index pushes an image index and gives its descriptor.
+func (w *world) index(repository, tag string, manifests ...ocispec.Descriptor) {
+	w.Helper()
+	data, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageIndex, "manifests": manifests})
+	w.must(err)
+	w.must(store.PushManifest(w.Context(), w.repository(repository), bundle.NewBlob(ocispec.MediaTypeImageIndex, data), tag))
+}
+
+func TestAComponentMayBeAnIndexWithArtifacts(t *testing.T) {
+	w := newWorld(t)
+	chart := w.artifact(home, "chart", "application/vnd.cncf.helm.config.v1+json", w.push(home, mediaTypeChart, hello))
+	own := w.component(home, scaler, "1.0.0", local("podinfo", chart.Digest))
+	marked := own
+	marked.Annotations = map[string]string{annotationDescriptor: "true"}
+	for name, manifests := range map[string][]ocispec.Descriptor{"the first": {own, chart}, "the one that is marked": {chart, marked}} {
+		t.Run(name, func(t *testing.T) {
+			w.index(home, "1.0.0", manifests...)
+			reader := w.reader()
+			c, err := reader.Component(t.Context(), scaler, "1.0.0")
+			w.must(err)
+			content, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
+			w.must(err)
+			if c.Manifest.MediaType != ocispec.MediaTypeImageIndex || w.there(content) != hello {
+				t.Errorf("got %+v of %+v", content, c.Manifest)
+			}
+			fresh, err := store.Open(w.host+"/copies-of-"+strings.ReplaceAll(name, " ", "-"), w.registries)
+			w.must(err)
+			for range 2 {
+				if _, err := c.CopyTo(t.Context(), fresh); err != nil {
+					t.Errorf("copy: %v", err)
+				}
+			}
+		})
+	}
+	w.index(home, "1.0.0", marked, marked)
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "are both marked") {
+		t.Errorf("two descriptors: %v", err)
+	}
+	w.index(home, "1.0.0", slices.Repeat([]ocispec.Descriptor{own}, maxEntries+1)...)
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "with 1001 manifests is not a component version") {
+		t.Errorf("an endless index: %v", err)
+	}
+	w.index(home, "inner", own)
+	inner, err := w.repository(home).Resolve(t.Context(), "inner")
+	w.must(err)
+	w.index(home, "1.0.0", inner)
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "manifest: mediaType: was sent as") {
+		t.Errorf("an index in an index: %v", err)
+	}
+	w.index(home, "1.0.0")
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "with 0 manifests is not a component version") {
+		t.Errorf("an empty index: %v", err)
+	}
+}
+
+func TestAManifestThatSaysItIsAnotherIsRefused(t *testing.T) {
+	w := newWorld(t)
+	layer := w.push(home, descriptorType, fmt.Sprintf(good, "[]"))
+	pointer, _ := json.Marshal(map[string]any{"componentDescriptorLayer": layer})
+	w.manifest(home, "1.0.0", w.push(home, configType, string(pointer)), map[string]string{annotationVersion: "component-descriptors/" + scaler + ":1.0.1"}, layer)
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), annotationVersion) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// refer pushes a component with references to others, each NAME:VERSION.
+func (w *world) refer(name string, to ...string) {
+	w.Helper()
+	rest := "  componentReferences:\n"
+	for i, other := range to {
+		rest += fmt.Sprintf("  - {name: r%d, version: 1.0.0, componentName: kyma-pull.dev/module/%s}\n", i, other)
+	}
+	w.component("modules/component-descriptors/kyma-pull.dev/module/"+name, "kyma-pull.dev/module/"+name, "1.0.0",
+		rest+"  resources:\n  - {name: image, version: 1.0.0, type: ociImage, access: {type: ociArtifact, imageReference: r.example/"+name+":1}}\n")
+}
+
+func TestReferencesAreFollowedOnceEach(t *testing.T) {
+	w := newWorld(t)
+	w.refer("top", "left", "right")
+	w.refer("left", "base")
+	w.refer("right", "base")
+	w.refer("base")
+	w.refer("round", "trip")
+	w.refer("trip", "round")
+	w.refer("lost", "nowhere")
+	many := make([]string, maxComponents)
+	for i := range many {
+		many[i] = fmt.Sprintf("one-of-many-%d", i)
+		w.refer(many[i])
+	}
+	w.refer("many", many...)
+	for i := range maxDepth + 1 {
+		w.refer(fmt.Sprintf("deep-%d", i), fmt.Sprintf("deep-%d", i+1))
+	}
+	reader := w.reader()
+	closure := func(name string) ([]Component, error) {
+		c, err := reader.Component(t.Context(), "kyma-pull.dev/module/"+name, "1.0.0")
+		w.must(err)
+		return reader.Closure(t.Context(), c)
+	}
+	all, err := closure("top")
+	w.must(err)
+	var names []string
+	for _, c := range all {
+		names = append(names, strings.TrimPrefix(c.Descriptor.Name, "kyma-pull.dev/module/"))
+	}
+	if !slices.Equal(names, []string{"top", "left", "base", "right"}) {
+		t.Errorf("found %v", names)
+	}
+	if got := Images(all, false); !slices.Equal(got, []string{"r.example/base:1", "r.example/left:1", "r.example/right:1", "r.example/top:1"}) {
+		t.Errorf("images are %v", got)
+	}
+	for name, want := range map[string]string{
+		"round": "references go round: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → kyma-pull.dev/module/round:1.0.0",
+		"lost":  `reference "r0": component kyma-pull.dev/module/nowhere:1.0.0: component version not found`, "deep-0": "references are more than 16 deep",
+		"many": "refers to more than 200 components",
+	} {
+		if _, err := closure(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestImagesArePinnedByTheDigestThatIsSigned(t *testing.T) {
+	value := strings.Repeat("a", 64)
+	image := ocm.Resource{Type: "ociImage", Access: ocm.Access{Type: "ociArtifact", ImageReference: "r.example/op:1@sha256:" + strings.Repeat("b", 64)},
+		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: value}}
+	chart := image
+	chart.Type = "helmChart"
+	relative := ocm.Resource{Type: "ociImage", Access: ocm.Access{Type: "relativeOciReference", ImageReference: "own/op:2"}}
+	descriptor := ocm.Descriptor{Resources: []ocm.Resource{image, chart, relative}}
+	all := []Component{{Descriptor: descriptor}, {Descriptor: descriptor, source: Registry{Prefix: "moved.example:5000/sub/path"}}}
+	if got := Images(all, false); !slices.Equal(got, []string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
+		t.Errorf("images are %v", got)
+	}
+	if got := Images(all, true); len(got) != 0 {
+		t.Errorf("a signed image is taken for one of another name: %v", got)
+	}
+	all[0].Descriptor.Resources[0].Name, all[0].Descriptor.Resources[0].Version = "op", "1"
+	if got := Images(all, true); !slices.Equal(got, []string{"r.example/op:1@sha256:" + value}) {
+		t.Errorf("images under their own names are %v", got)
+	}
+}
+
+func TestAGivenDescriptorLeadsToItsBlobs(t *testing.T) {
+	w := newWorld(t)
+	transferred := "market/component-descriptors/" + scaler
+	layer := w.push(transferred, "application/yaml", hello)
+	contexts := fmt.Sprintf("  repositoryContexts:\n  - {type: OCIRegistry, baseUrl: origin.example, subPath: built, componentNameMapping: urlPath}\n  - {type: ociRegistry/v1, baseUrl: 'http://%s', subPath: market}\n", w.host)
+	d, err := ocm.Decode([]byte("meta: {schemaVersion: v2}\ncomponent:\n  name: " + scaler + "\n  version: 1.0.0\n" + contexts + local("raw-manifest", layer.Digest)))
+	w.must(err)
+	find := func(reader *Reader) (Content, error) {
+		c, err := reader.Inline(t.Context(), d)
+		w.must(err)
+		return reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
+	}
+	t.Run("in its last context, if that registry is known", func(t *testing.T) {
+		content, err := find(w.reader())
+		if err != nil || content.Repository != w.host+"/"+transferred || content.MediaType != "application/yaml" || w.there(content) != hello {
+			t.Errorf("got %+v, %v", content, err)
+		}
+	})
+	t.Run("never in an address of this network that nobody configured", func(t *testing.T) {
+		other := newWorld(t)
+		_, err := find(other.reader())
+		if err == nil || !strings.Contains(err.Error(), "is neither in") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("in a configured repository first", func(t *testing.T) {
+		w.push(home, "application/yaml", hello)
+		content, err := find(w.reader())
+		if err != nil || content.Repository != w.host+"/"+home {
+			t.Errorf("got %+v, %v", content, err)
+		}
+	})
+}
+
+func TestARestartReadsNothingAgain(t *testing.T) {
+	const versions = 500
+	w := newWorld(t)
+	w.component(home, scaler, "1.0.0", "  resources: []\n")
+	for i := 1; i < versions; i++ {
+		w.component(home, scaler, fmt.Sprintf("1.0.%d", i), "  resources: []\n")
+	}
+	dir := t.TempDir()
+	readAll := func() int32 {
+		kept, err := cache.Open(dir, 64<<20)
+		w.must(err)
+		defer kept.Close()
+		reader := w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept })
+		before := w.requests.Load()
+		for i := range versions {
+			_, err := reader.Component(t.Context(), scaler, fmt.Sprintf("1.0.%d", i))
+			w.must(err)
+		}
+		return w.requests.Load() - before
+	}
+	first, second := readAll(), readAll()
+	if first < 3*versions || second != versions {
+		t.Errorf("%d requests at first, %d after a restart: want one per version, to see whether it changed", first, second)
+	}
+	t.Run("a version that changed meanwhile is refused", func(t *testing.T) {
+		w.component(home, scaler, "1.0.0", "  labels: []\n  resources: []\n")
+		kept, err := cache.Open(dir, 64<<20)
+		w.must(err)
+		defer kept.Close()
+		_, err = w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept }).Component(t.Context(), scaler, "1.0.0")
+		if err == nil || !strings.Contains(err.Error(), "changed under the same version: was sha256:") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("a registry that is away is no reason to doubt", func(t *testing.T) {
+		kept, err := cache.Open(dir, 64<<20)
+		w.must(err)
+		defer kept.Close()
+		away := Registry{Registries: w.registries, Prefix: "127.0.0.1:1/modules"}
+		reader := NewReader(Options{Sources: []Source{away}, Registries: w.registries, Revalidate: time.Hour, RetryAfter: time.Hour, Cached: kept.Wrap, Pins: kept})
+		if _, err := reader.Component(t.Context(), scaler, "1.0.7"); err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// BenchmarkDescriptor reads one component version from a registry: manifest, config and descriptor.
+func BenchmarkDescriptor(b *testing.B) {
+	a := honest(blobs("raw-manifest", "one", "two", "three"), "content")
+	source := serve(b, a)
+	for b.Loop() {
+		if _, err := NewReader(Options{Sources: []Source{source}}).Component(b.Context(), scaler, "1.0.0"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

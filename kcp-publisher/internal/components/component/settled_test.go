@@ -1,0 +1,236 @@
+package component
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/cache"
+)
+
+// with pushes a component version with one resource of this access, and reads it.
+func (w *world) with(reader *Reader, access string) Component {
+	w.Helper()
+	w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: "+access+"}\n")
+	c, err := reader.Component(w.Context(), scaler, "1.0.0")
+	w.must(err)
+	return c
+}
+
+func (w *world) file(content string) {
+	w.Helper()
+	w.artifact("modules/files", "v1", "application/x", w.push("modules/files", "application/yaml", content))
+}
+
+func TestAReferenceThatComesToMeanSomethingElseIsRefused(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	w.file(hello)
+	content := func(clock *clock, c Component, reader *Reader) error {
+		reader.now = clock.now
+		_, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], w.place())
+		return err
+	}
+	at := &clock{at: time.Unix(1_800_000_000, 0)}
+	kept, err := cache.Open(dir, 1<<20)
+	w.must(err)
+	reader := w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept })
+	c := w.with(reader, "{type: ociArtifact, imageReference: \""+w.host+"/modules/files:v1\"}")
+	w.must(content(at, c, reader))
+	w.file("b: 2\n")
+	before := w.requests.Load()
+	w.must(content(at, c, reader)) // it is not time to look again
+	if asked := w.requests.Load() - before; asked != 0 {
+		t.Errorf("%d requests for what is known", asked)
+	}
+	at.at = at.at.Add(time.Hour)
+	want := "access: " + w.host + "/modules/files:v1 changed under the same version: was sha256:"
+	for range 2 {
+		if err := content(at, c, reader); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err == nil {
+		t.Errorf("its bytes are %q", data)
+	}
+	t.Run("without pins too", func(t *testing.T) {
+		w.file(hello)
+		at, reader := &clock{at: at.at}, w.reader()
+		w.must(content(at, c, reader))
+		w.file("b: 2\n")
+		at.at = at.at.Add(time.Hour)
+		if err := content(at, c, reader); !errors.Is(err, errChanged) {
+			t.Errorf("got %v", err)
+		}
+	})
+	w.must(kept.Close())
+	t.Run("after a restart too", func(t *testing.T) {
+		kept, err := cache.Open(dir, 1<<20)
+		w.must(err)
+		defer kept.Close()
+		again := w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept })
+		if err := content(at, c, again); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		w.file(hello)
+		at.at = at.at.Add(time.Hour)
+		w.must(content(at, c, again))
+	})
+}
+
+func TestAVersionThatChangesWhileItIsPinnedIsAnError(t *testing.T) {
+	w, reader, c := newWatched(t)
+	kept, err := cache.Open(t.TempDir(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	reader.Pins, reader.Cached = kept, kept.Wrap
+	if err := ask(t, reader); err != nil {
+		t.Fatal(err)
+	}
+	w.manifest = strings.Replace(w.manifest, `{"schemaVersion"`, `{"annotations":{"released":"again"},"schemaVersion"`, 1)
+	c.at = c.at.Add(revalidate)
+	if err := ask(t, reader); err == nil || !strings.Contains(err.Error(), "changed under the same version: was sha256:") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// helmWorld is a Helm repository with the chart a:1.0.0, that counts what it is asked and can be switched off.
+func helmWorld(t *testing.T) (url string, requests *atomic.Int32, chart *atomic.Value, away *atomic.Bool) {
+	t.Helper()
+	requests, chart, away = &atomic.Int32{}, &atomic.Value{}, &atomic.Bool{}
+	chart.Store(hello)
+	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		switch {
+		case away.Load():
+			to.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path == "/stable/index.yaml":
+			fmt.Fprint(to, "entries: {a: [{version: 1.0.0, urls: ['/stable/charts/a.tgz?v=1']}]}")
+		case r.URL.Path == "/stable/charts/a.tgz" && r.URL.RawQuery == "v=1":
+			fmt.Fprint(to, chart.Load())
+		default:
+			http.NotFound(to, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL + "/stable", requests, chart, away
+}
+
+func TestAChartIsFetchedOnceForAllRuntimes(t *testing.T) {
+	w := newWorld(t)
+	url, requests, chart, away := helmWorld(t)
+	reader := w.reader(func(o *Options) { o.HelmRepositories = []string{url} })
+	at := &clock{at: time.Unix(1_800_000_000, 0)}
+	reader.now = at.now
+	c := w.with(reader, "{type: helm, helmRepository: '"+url+"', helmChart: 'a:1.0.0'}")
+	place := w.place()
+	content := func(place store.Store) (Content, error) {
+		return reader.Content(t.Context(), c, c.Descriptor.Resources[0], place)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if found, err := content(place); err != nil || found.Digest != digest.FromString(hello) {
+				t.Errorf("got %+v, %v", found, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := requests.Load(); n != 2 {
+		t.Errorf("%d requests for index and chart", n)
+	}
+	before := w.requests.Load()
+	_, err := content(place)
+	w.must(err)
+	if n := w.requests.Load() - before; n != 1 {
+		t.Errorf("%d requests to the place for what is there", n)
+	}
+	t.Run("and again for a place that does not have it", func(t *testing.T) {
+		other, err := store.Open(w.host+"/other", w.registries)
+		w.must(err)
+		found, err := content(other)
+		w.must(err)
+		if w.there(found) != hello || !strings.HasPrefix(found.Repository, w.host+"/other/") {
+			t.Errorf("got %+v", found)
+		}
+	})
+	t.Run("and its repository may be away later", func(*testing.T) {
+		away.Store(true)
+		at.at = at.at.Add(time.Hour)
+		_, err := content(place)
+		w.must(err)
+		away.Store(false)
+	})
+	t.Run("but not become another", func(t *testing.T) {
+		chart.Store("c: 3\n")
+		at.at = at.at.Add(time.Hour)
+		if _, err := content(place); err == nil || !strings.Contains(err.Error(), "chart a:1.0.0 of "+url+" changed under the same version") {
+			t.Errorf("got %v", err)
+		}
+		chart.Store(hello)
+		at.at = at.at.Add(time.Hour)
+		_, err := content(place)
+		w.must(err)
+	})
+}
+
+func TestAContentThatThePlaceLostIsStoredAgain(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.push(home, "a/b", hello[:5]), w.push(home, "a/b", hello[5:])
+	w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: {type: localBlob, localReference: \""+first.Digest.String()+","+second.Digest.String()+"\"}}\n", first, second)
+	reader := w.reader()
+	c, err := reader.Component(t.Context(), scaler, "1.0.0")
+	w.must(err)
+	lost := newWorld(t)
+	place := lost.place()
+	for range 2 {
+		found, err := reader.Content(t.Context(), c, c.Descriptor.Resources[0], place)
+		w.must(err)
+		if lost.there(found) != hello {
+			t.Errorf("got %+v", found)
+		}
+		lost.wipe()
+	}
+}
+
+func TestAFailedContentIsRememberedForAWhileUnlessTheCallerGaveUp(t *testing.T) {
+	w := newWorld(t)
+	url, requests, _, away := helmWorld(t)
+	away.Store(true)
+	reader := w.reader(func(o *Options) { o.HelmRepositories, o.RetryAfter = []string{url}, time.Minute })
+	at := &clock{at: time.Unix(1_800_000_000, 0)}
+	reader.now = at.now
+	c := w.with(reader, "{type: helm, helmRepository: '"+url+"', helmChart: 'a:1.0.0'}")
+	content := func(ctx context.Context) error {
+		_, err := reader.Content(ctx, c, c.Descriptor.Resources[0], w.place())
+		return err
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := content(gone); err == nil {
+		t.Error("a canceled request succeeded")
+	}
+	for range 3 {
+		if err := content(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	away.Store(false)
+	at.at = at.at.Add(time.Minute)
+	w.must(content(t.Context()))
+}

@@ -1,0 +1,215 @@
+package signature
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// Refusal is why a component version may not be used. Any other error says that it could not be found out.
+type Refusal struct{ error }
+
+// Unwrap returns the cause, and what all refusals are.
+func (r Refusal) Unwrap() []error { return []error{r.error, component.ErrRefused} }
+
+// Verifier checks component versions against a policy. It is safe for concurrent use.
+type Verifier struct {
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows
+	policy  Policy
+	secrets map[string]ocm.Trust // by signature name
+}
+
+// NewVerifier returns a verifier that knows the keys of the policy's files.
+func NewVerifier(policy Policy, now func() time.Time) *Verifier {
+	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
+}
+
+// TakeSecrets replaces the keys that Secrets labeled operator.kyma-project.io/signature hold: the label's value is the name of the
+// signature, every value of the Secret a key or certificate. Secrets that cannot be read are left out and named in the error.
+func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
+	trusted := map[string]ocm.Trust{}
+	var problems []error
+	for _, secret := range secrets {
+		name, labeled := secret.Labels[v1beta2.LabelSignature]
+		if !labeled {
+			continue
+		}
+		for key, data := range secret.Data {
+			trust, err := ocm.ParseTrust(data)
+			if err != nil {
+				problems = append(problems, fmt.Errorf("Secret %s/%s data[%s]: %w", secret.Namespace, secret.Name, key, err))
+				continue
+			}
+			trusted[name] = join(trusted[name], trust)
+		}
+	}
+	v.mu.Lock()
+	v.secrets = trusted
+	v.mu.Unlock()
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(problems...)
+}
+
+// TakePolicy replaces the policy, and reports whether it is another one than before.
+func (v *Verifier) TakePolicy(policy Policy) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changed := v.policy.digest != policy.digest
+	v.policy = policy
+	return changed
+}
+
+// ruleFor returns the rule that decides for a component now.
+func (v *Verifier) ruleFor(component string) (rule, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.policy.ruleFor(component)
+}
+
+// trustFor returns the keys that may have made a signature of this name.
+func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	trust := join(r.trust, v.secrets[name])
+	trust.Subject = r.subject
+	if len(r.names) == 0 && r.subject == "" {
+		trust.Roots = nil // or whoever signs would choose the name that the certificate has to have
+	}
+	return trust
+}
+
+// Requires reports whether components of this name have to be signed.
+func (v *Verifier) Requires(component string) bool {
+	r, covered := v.ruleFor(component)
+	return !covered || r.required
+}
+
+// Check returns nil when the component version may be used. The error is a Refusal, or says that it could not be found out.
+func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
+	name := c.Descriptor.Name
+	r, covered := v.ruleFor(name)
+	switch {
+	case !covered:
+		return Refusal{fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name, c.Descriptor.Version)}
+	case !r.required:
+		return nil
+	}
+	// Before anything that an unsigned descriptor refers to is read.
+	if err := v.signed(c.Descriptor, r); err != nil {
+		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
+	}
+	all, err := reader.Closure(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := complete(all); err != nil {
+		return Refusal{err}
+	}
+	return nil
+}
+
+// signed reports whether one of the signatures that count is genuine.
+func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
+	var problems []string
+	for _, s := range d.Signatures {
+		if !r.counts(s.Name) {
+			continue
+		}
+		trust := v.trustFor(r, s.Name)
+		if len(trust.Keys)+len(trust.Roots) == 0 {
+			problems = append(problems, fmt.Sprintf("signature %q: there is no key for it: add one to the rule for %s or in a Secret labeled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
+			continue
+		}
+		err := d.CheckSignature(s, trust, v.now())
+		if err == nil {
+			return nil
+		}
+		problems = append(problems, err.Error())
+	}
+	wanted := "a signature"
+	if len(r.names) > 0 {
+		wanted = "signature " + strings.Join(r.names, " or ")
+	}
+	if len(problems) == 0 {
+		has := make([]string, len(d.Signatures))
+		for i, s := range d.Signatures {
+			has[i] = s.Name
+		}
+		if len(has) == 0 {
+			return fmt.Errorf("is not signed: the policy's rule for %s requires %s", r.text, wanted)
+		}
+		return fmt.Errorf("is signed by %s only: the policy's rule for %s requires %s", strings.Join(has, ", "), r.text, wanted)
+	}
+	return errors.New(strings.Join(problems, "; "))
+}
+
+// complete reports whether the digests in signed descriptors hold for what they name: every reference is that very descriptor, and
+// what is installed, or is an image, is covered by a digest. Contents are compared with their digests whenever they are read;
+// where an image is, only its digest can say, for the place is not signed.
+func complete(all []component.Component) error {
+	known := make(map[string]ocm.Descriptor, len(all))
+	for _, c := range all {
+		known[c.Descriptor.Name+":"+c.Descriptor.Version] = c.Descriptor
+	}
+	for i, c := range all {
+		subject := "component " + c.Descriptor.Name + ":" + c.Descriptor.Version
+		for _, reference := range c.Descriptor.References {
+			if err := checkReference(reference, known); err != nil {
+				return fmt.Errorf("%s: reference %q: %w", subject, reference.Name, err)
+			}
+		}
+		needed := slices.DeleteFunc(slices.Clone(c.Descriptor.Resources), func(r ocm.Resource) bool { return !r.IsImage() })
+		if i == 0 {
+			selection, err := resolve.Select(c.Descriptor)
+			if err != nil {
+				return err
+			}
+			needed = append(needed, selection.Install)
+			if selection.Values != nil {
+				needed = append(needed, *selection.Values)
+			}
+		}
+		for _, r := range needed {
+			switch {
+			case !r.Digest.Covered():
+				return fmt.Errorf("%s: resource %q: has no digest, so that no signature covers its content", subject, r.Name)
+			case r.IsImage() && !r.Digest.OfArtifact():
+				return fmt.Errorf("%s: resource %q: is an image, and its digest is not that of one: sign it with ociArtifactDigest/v1", subject, r.Name)
+			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
+				return fmt.Errorf("%s: resource %q: is an image, and its access %s does not say where: want ociArtifact or relativeOciReference", subject, r.Name, r.Access.Type)
+			}
+		}
+	}
+	return nil
+}
+
+func checkReference(reference ocm.Reference, known map[string]ocm.Descriptor) error {
+	target, ok := known[reference.Component+":"+reference.Version]
+	if !ok {
+		return fmt.Errorf("component %s:%s was not read", reference.Component, reference.Version)
+	}
+	if !reference.Digest.Covered() {
+		return errors.New("has no digest, so that no signature covers it")
+	}
+	actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(actual, reference.Digest.Value) {
+		return fmt.Errorf("component %s:%s has digest %s, signed was %s", reference.Component, reference.Version, actual, reference.Digest.Value)
+	}
+	return nil
+}

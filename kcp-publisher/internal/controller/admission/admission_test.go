@@ -1,0 +1,286 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// pool is what an API server trusts.
+func pool(t *testing.T, authorities []byte) *x509.CertPool {
+	t.Helper()
+	p := x509.NewCertPool()
+	if !p.AppendCertsFromPEM(authorities) {
+		t.Fatal("no authority")
+	}
+	return p
+}
+
+func leaf(t *testing.T, data map[string][]byte) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(data[keyCert])
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestCertificatesAreRenewedBeforeAnyConnectionIsRefused(t *testing.T) {
+	hosts := []string{"publisher.kcp-system.svc", "127.0.0.1"}
+	data, changed, err := renewed(nil, hosts, start)
+	if err != nil || !changed {
+		t.Fatalf("at first: %t, %v", changed, err)
+	}
+	trusted, renewals := data[keyCA], 0
+	for day := range 6 * 365 {
+		now := start.AddDate(0, 0, day)
+		next, changed, err := renewed(data, hosts, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !changed && !bytes.Equal(next[keyCert], data[keyCert]) {
+			t.Fatalf("day %d: something changed in silence", day)
+		}
+		if changed {
+			renewals++
+		}
+		// Whoever still has yesterday's authorities accepts what is served today, and today's accept what was served yesterday.
+		for what, c := range map[string]struct {
+			authorities []byte
+			served      map[string][]byte
+		}{"today": {next[keyCA], next}, "served yesterday": {next[keyCA], data}} {
+			for _, host := range hosts {
+				if _, err := leaf(t, c.served).Verify(x509.VerifyOptions{Roots: pool(t, c.authorities), DNSName: host, CurrentTime: now}); err != nil {
+					t.Fatalf("day %d, %s: %v", day, what, err)
+				}
+			}
+		}
+		data = next
+	}
+	if renewals < 6*365/60 || renewals > 6*365/50 || bytes.Equal(trusted, data[keyCA]) {
+		t.Errorf("%d renewals in 6 years", renewals)
+	}
+	if n := bytes.Count(data[keyCA], []byte("BEGIN CERTIFICATE")); n > 2 {
+		t.Errorf("%d authorities are trusted in the end", n)
+	}
+}
+
+func TestCertificatesOfTheFutureAreMadeAnew(t *testing.T) {
+	hosts := []string{"publisher.kcp-system.svc"}
+	ahead, _, err := renewed(nil, hosts, start.AddDate(1, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, changed, err := renewed(ahead, hosts, start)
+	if err != nil || !changed {
+		t.Fatalf("changed %t, %v", changed, err)
+	}
+	if _, err := leaf(t, right).Verify(x509.VerifyOptions{Roots: pool(t, right[keyCA]), DNSName: hosts[0], CurrentTime: start}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCertificatesAreMadeAnewForOtherHosts(t *testing.T) {
+	data, _, err := renewed(nil, []string{"a.example"}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, changed, err := renewed(data, []string{"b.example"}, start)
+	if err != nil || !changed || !bytes.Equal(next[keyCA], data[keyCA]) || leaf(t, next).VerifyHostname("b.example") != nil {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+	data[keyCAKey] = []byte("nonsense")
+	if next, changed, err = renewed(data, []string{"a.example"}, start); err != nil || !changed || !bytes.Contains(next[keyCA], data[keyCA]) {
+		t.Errorf("a damaged Secret: changed %t, %v", changed, err)
+	}
+}
+
+func TestTemplatesThatNobodyCouldResolveAreRefusedByField(t *testing.T) {
+	const descriptor = `{"meta":{"schemaVersion":"v2"},"component":{"name":"a.io/b","version":"1.0.0","resources":[%s]}}`
+	raw := `{"name":"raw-manifest","type":"yaml","access":{"type":"localBlob","localReference":"sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`
+	for name, c := range map[string]struct{ version, descriptor, want string }{
+		"none":                {"1.0.0", "", ""},
+		"an empty one":        {"1.0.0", "{}", ""},
+		"a whole one":         {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
+		"another schema":      {"", `{"meta":{"schemaVersion":"v9"}}`, `spec.descriptor: component descriptor: meta.schemaVersion: "v9"`},
+		"a broken resource":   {"", fmt.Sprintf(descriptor, `{"name":"raw-manifest","access":{"type":"localBlob","localReference":"x"}}`), "spec.descriptor: component descriptor: component.resources[0].access.localReference"},
+		"another version":     {"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: is of version 1.0.0, spec.version is 2.0.0"},
+		"nothing to install":  {"", fmt.Sprintf(descriptor, ""), "spec.descriptor: component a.io/b:1.0.0: component.resources: has nothing to install"},
+		"something not of it": {"", `[]`, "spec.descriptor: component descriptor: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := CheckTemplate(&v1beta2.ModuleTemplate{Spec: v1beta2.ModuleTemplateSpec{Version: c.version, Descriptor: runtime.RawExtension{Raw: []byte(c.descriptor)}}})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestWhereTheWebhooksAreIsChecked(t *testing.T) {
+	for name, o := range map[string]Options{
+		"both": {Service: "a/b", URL: "https://c"}, "a Service without a namespace": {Service: "b"}, "a port that is none": {Service: "a/b:c"},
+		"a URL without encryption": {URL: "http://a"}, "a URL without a host": {URL: "https://"},
+	} {
+		if _, _, err := o.place(); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	hosts, at, err := Options{Service: "kcp-system/publisher:8443"}.place()
+	if err != nil || hosts[0] != "publisher.kcp-system.svc" || fmt.Sprint(at("/x", nil)["service"]) != "map[name:publisher namespace:kcp-system path:/x port:8443]" {
+		t.Errorf("%v, %v, %v", hosts, at("/x", nil), err)
+	}
+}
+
+// served starts an API server with the publisher's definitions and webhooks in front of it.
+func served(t *testing.T) client.Client {
+	t.Helper()
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS is not set: run make test")
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "..", "charts", "kcp-publisher", "files", "crds")}, ErrorIfCRDPathMissing: true,
+	}
+	config, err := pristine.Start(environment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = environment.Stop() })
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kcp-system"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Setup(mgr, Options{Namespace: "kcp-system", URL: "https://" + address, BindAddress: address, Now: time.Now}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return api
+}
+
+func eventually(t *testing.T, what string, try func() error) {
+	t.Helper()
+	deadline := time.NewTimer(2 * time.Minute)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("%s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func TestObjectsOfBothVersionsAreServed(t *testing.T) {
+	api, ctx := served(t), t.Context()
+	old := func(name, namespace string) *v1beta1.Kyma {
+		return &v1beta1.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name}, Spec: v1beta1.KymaSpec{
+			Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}},
+			Sync: &v1beta1.Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: namespace, Strategy: "secret"},
+		}}
+	}
+	eventually(t, "a Kyma of v1beta1 is taken", func() error { return client.IgnoreAlreadyExists(api.Create(ctx, old("one", "kyma-system"))) })
+	var recent v1beta2.Kyma
+	eventually(t, "it is read as v1beta2", func() error { return api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &recent) })
+	if recent.Annotations[v1beta2.AnnotationNoModuleCopy] != v1beta2.True || recent.Spec.Modules[0].Name != "keda" {
+		t.Errorf("as v1beta2 it is %+v", recent)
+	}
+	recent.Spec.Channel = "fast"
+	if err := api.Update(ctx, &recent); err != nil {
+		t.Fatal(err)
+	}
+	var again v1beta1.Kyma
+	if err := api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &again); err != nil || again.Spec.Channel != "fast" || again.Spec.Sync == nil || *again.Spec.Sync != *old("", "kyma-system").Spec.Sync || len(again.Annotations) != 0 {
+		t.Errorf("%v: as v1beta1 it is %+v", err, again)
+	}
+	if err := api.Create(ctx, old("two", "elsewhere")); err == nil || !strings.Contains(err.Error(), "spec.sync.namespace") {
+		t.Errorf("a namespace that means nothing: %v", err)
+	}
+	template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{
+		ModuleName: "keda", Version: "1.0.0", Descriptor: runtime.RawExtension{Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`)},
+	}}
+	eventually(t, "a template that nobody could resolve is refused", func() error {
+		err := api.Create(ctx, template.DeepCopy())
+		if err == nil {
+			_ = api.Delete(ctx, template.DeepCopy())
+			return errors.New("it was taken")
+		}
+		if !strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
+			return err
+		}
+		return nil
+	})
+	template.Spec.Descriptor.Raw = []byte("{}")
+	if err := api.Create(ctx, template); err != nil {
+		t.Fatal(err)
+	}
+	var older v1beta1.ModuleTemplate
+	if err := api.Get(ctx, client.ObjectKeyFromObject(template), &older); err != nil || older.Spec.Target != v1beta1.TargetRemote {
+		t.Errorf("%v: as v1beta1 it is %+v", err, older)
+	}
+	if err := api.Update(ctx, &older); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil || len(template.Annotations) != 0 || template.Spec.Version != "1.0.0" {
+		t.Errorf("%v: written as v1beta1 it is %+v", err, template)
+	}
+	broken := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "three", Annotations: map[string]string{v1beta1.AnnotationSync: "{garbage"}},
+		Spec:       v1beta2.KymaSpec{Channel: "regular"},
+	}
+	var all v1beta1.KymaList
+	if err := errors.Join(api.Create(ctx, broken), api.List(ctx, &all)); err != nil || len(all.Items) != 2 {
+		t.Errorf("%v: one annotation keeps the rest from being listed: %+v", err, all.Items)
+	}
+}

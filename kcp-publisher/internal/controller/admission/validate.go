@@ -1,0 +1,47 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// templates answers whether a ModuleTemplate may be written.
+func templates(_ context.Context, request admission.Request) admission.Response {
+	var template v1beta2.ModuleTemplate
+	if err := json.Unmarshal(request.Object.Raw, &template); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if err := CheckTemplate(&template); err != nil {
+		return admission.Denied(err.Error())
+	}
+	return admission.Allowed("")
+}
+
+// CheckTemplate says what no publisher could ever resolve. The error names the field.
+func CheckTemplate(template *v1beta2.ModuleTemplate) error {
+	inline := bytes.TrimSpace(template.Spec.Descriptor.Raw)
+	if slices.Contains([]string{"", "{}", "null"}, string(inline)) {
+		return nil
+	}
+	descriptor, err := ocm.Decode(inline)
+	if err != nil {
+		return fmt.Errorf("spec.descriptor: %w", err)
+	}
+	if version := template.Spec.Version; version != "" && version != descriptor.Version {
+		return fmt.Errorf("spec.descriptor: is of version %s, spec.version is %s", descriptor.Version, version)
+	}
+	if _, err := resolve.Select(descriptor); err != nil {
+		return fmt.Errorf("spec.descriptor: %w", err)
+	}
+	return nil
+}

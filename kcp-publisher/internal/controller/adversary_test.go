@@ -1,0 +1,230 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// adversaryHistories is how many are run by default with a fixed seed.
+const adversaryHistories = 250
+
+// histories are random ones of a seed.
+type histories struct{ seed, count uint64 }
+
+// historiesToRun returns the random histories that a test runs by their names: $KYMA_PULL_HISTORIES, half of them with a fixed seed, or as many
+// with that as is the test's default. A seed that is another one each time finds more the longer it runs, as it does every week.
+func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories {
+	t.Helper()
+	asked := os.Getenv("KYMA_PULL_HISTORIES")
+	if asked == "" {
+		return map[string]histories{"a fixed seed": {fixed, byDefault}, "a fresh seed": {rand.Uint64(), byDefault / 10}}
+	}
+	count, err := strconv.ParseUint(asked, 10, 32)
+	if err != nil {
+		t.Fatalf("KYMA_PULL_HISTORIES: %v", err)
+	}
+	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
+}
+
+// TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo lets an adversary who owns the registry, one runtime with its key, a publisher key that
+// was rotated out, and the right to edit one Kyma take turns with an operator who promotes and rolls back, a publisher that crashes, and an
+// honest runtime. After every look of that runtime a model, which knows what the operator did and asks none of the code under test, says
+// what may be in force. Where the adversary leaves, the runtime gets what it should have.
+func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
+	surroundings := newSurroundings(t)
+	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := run.seed
+			t.Logf("seed %d", seed)
+			seen := map[string]int{}
+			for number := range run.count {
+				w := newAdversary(t, surroundings, rand.New(rand.NewPCG(seed, number)))
+				w.run()
+				if t.Failed() {
+					t.Fatalf("history %d of seed %d:\n%s", number, seed, strings.Join(w.told, "\n"))
+				}
+				for what, n := range w.seen {
+					seen[what] += n
+				}
+			}
+			t.Logf("what happened: %v", seen)
+			for _, what := range []string{"accepted", "refused Rollback", "refused UnknownKey", "deviation " + v1beta2.ReasonBundleReplayed, "deviation " + v1beta2.ReasonBundleForeign,
+				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "nothing to write", "a rollback", "a Kyma refused", "a report refused"} {
+				if seen[what] == 0 && seed == fixedSeed && run.count >= adversaryHistories {
+					t.Errorf("no history had %q: they prove less than they say", what)
+				}
+			}
+		})
+	}
+}
+
+// run takes random steps, then lets the adversary leave.
+func (w *adversary) run() {
+	turns := []turn{
+		{6, "the victim's Kyma is reconciled", func() { w.reconcile("victim", false) }},
+		{1, "the publisher crashes after it published to the victim", func() { w.reconcile("victim", true) }},
+		{3, "mallory's Kyma is reconciled", func() { w.reconcile("mallory", false) }},
+		{1, "the publisher restarts", w.restart},
+		{2, "a newer version is promoted", w.promote},
+		{1, "the newest version is rolled back", w.rollBack},
+		{2, "the victim reports", w.report},
+		{2, "time passes", func() { w.now = w.now.Add(one(w.random, time.Minute, time.Hour, 3*24*time.Hour)) }},
+
+		{4, "a bundle is put back", w.replay},
+		{2, "a bundle is forged with a retired key", w.forge},
+		{1, "the victim's bundle is deleted", func() { w.place.untag(bundle.DesiredRepository("victim"), bundle.TagDesired) }},
+		{2, "components are hidden, or shown again", func() { *w.hidden = !*w.hidden }},
+		{2, "mallory edits her Kyma", w.edit},
+		{1, "mallory's Kyma is made anew", w.recreate},
+		{3, "mallory's runtime reports what it likes", w.lie},
+		{1, "an old report of the victim is put back", w.replayReport},
+	}
+	for range 16 {
+		next := drawn(w.random, turns)
+		w.told = append(w.told, next.name)
+		next.take()
+		if w.random.IntN(2) == 0 {
+			w.look()
+		}
+		if w.Failed() {
+			return
+		}
+	}
+	w.leave()
+}
+
+// leave ends what the adversary does, and compares with what the operator wants.
+func (w *adversary) leave() {
+	w.told = append(w.told, "the adversary leaves")
+	*w.hidden = false
+	for range 4 {
+		w.now = w.now.Add(2 * time.Hour) // what was not to be had is looked for again
+		w.reconcile("victim", false)
+		w.look()
+		w.report()
+	}
+	if got := w.inForce["keda"]; got != w.wanted() {
+		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma says %+v", got, w.wanted(), w.kymas["victim"].Status.Runtime.Published)
+	}
+}
+
+// look is one of the victim: what it accepts is compared with what was meant.
+func (w *adversary) look() {
+	before := maps.Clone(w.inForce)
+	accepted, refused := w.agentLooks()
+	if refused != "" {
+		w.seen["refused "+refused]++
+		w.told = append(w.told, "  the victim refuses it: "+refused)
+	}
+	if accepted == nil {
+		return
+	}
+	w.seen["accepted"]++
+	w.told = append(w.told, fmt.Sprintf("  the victim accepts %d: %v", accepted.Statement.Predicate.Sequence, w.inForce))
+	for _, m := range accepted.State.Manifests {
+		version, content := m.Version, m.Content[0].Digest
+		switch {
+		case !slices.Contains(w.promoted, version):
+			w.Errorf("module %s %s was never promoted", m.Module, version)
+		case content != w.content[version]:
+			w.Errorf("module %s %s has content %s, released was %s", m.Module, version, content, w.content[version])
+		case bundle.Older(version, before[m.Module]) && !w.rolledBack[before[m.Module]+" "+version]:
+			w.Errorf("module %s went from %s back to %s, which nobody asked for", m.Module, before[m.Module], version)
+		case bundle.Older(version, before[m.Module]):
+			w.seen["a rollback"]++
+		}
+	}
+	if image := accepted.State.Settings.Agent; image != "" {
+		w.Errorf("the agent's image is %s", image)
+	}
+	if a := accepted.Statement.Predicate.Audience; a.Runtime != "victim" || a.KeyThumbprint != w.victimKey.thumbprint {
+		w.Errorf("the bundle is for %+v", a)
+	}
+}
+
+// checkStatus compares the status of the victim's Kyma with the one before.
+func (w *adversary) checkStatus(before, after *v1beta2.RuntimeStatus) {
+	if before == nil || before.Published == nil || after.Published == nil {
+		return
+	}
+	b, a := before.Published, after.Published
+	if a.Sequence < b.Sequence {
+		w.Errorf("the sequence went from %d back to %d", b.Sequence, a.Sequence)
+	}
+	if from, to := b.Versions["keda"], a.Versions["keda"]; bundle.Older(to, from) && !w.rolledBack[from+" "+to] {
+		w.Errorf("the status went from keda %s back to %s", from, to)
+	}
+	if after.Key.Thumbprint != w.victimKey.thumbprint {
+		w.Errorf("the victim's key is %s", after.Key.Thumbprint)
+	}
+}
+
+func (w *adversary) promote() {
+	if w.offered+1 < len(w.versions) {
+		w.offered++
+		w.gate = nil
+		w.promoted = append(w.promoted, w.versions[w.offered])
+	}
+}
+
+// rollBack is what `rollout undo` makes of a track.
+func (w *adversary) rollBack() {
+	if w.offered == 0 || w.gate != nil {
+		return
+	}
+	bad, good := w.versions[w.offered], w.versions[w.offered-1]
+	w.gate = &rollout.Decision{Version: good, Undo: bad}
+	w.rolledBack[bad+" "+good] = true
+}
+
+// wanted returns the version that the operator wants.
+func (w *adversary) wanted() string {
+	if w.gate != nil {
+		return w.gate.Version
+	}
+	return w.versions[w.offered]
+}
+
+// edit changes what mallory may: her own Kyma.
+func (w *adversary) edit() {
+	kyma := w.kymas["mallory"]
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: one(w.random, "mallory", "victim", "other")}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage}
+	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: w.random.IntN(2) == 0}}}
+}
+
+// recreate deletes her Kyma and makes it anew, as the younger one.
+func (w *adversary) recreate() {
+	w.made++
+	kyma := kymaNamed("mallory", fmt.Sprint("mallory-", w.made), w.now)
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: one(w.random, "mallory", "victim")}
+	w.kymas["mallory"] = kyma
+}
+
+// forge signs what a thief of a retired key likes, as the successor of the newest bundle too.
+func (w *adversary) forge() {
+	p := bundle.Predicate{
+		Audience: bundle.Audience{Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint}, Epoch: 1, RootVersion: 2,
+		IssuedAt: w.now.UTC().Truncate(time.Millisecond), ExpiresAt: w.now.UTC().Truncate(time.Millisecond).Add(bundlesLive),
+		Sequence: one(w.random, w.now.UnixMilli()+5, math.MaxInt64-1),
+	}
+	if known := w.kymas["victim"].Status.Runtime.Published; known != nil {
+		p.Previous = &bundle.Position{Sequence: known.Sequence, Digest: digestOf(known.Digest)}
+	}
+	manifest, err := bundle.Compose(w.thiefs, p, w.retired.signer)
+	w.must(err)
+	w.put("victim", manifest)
+}

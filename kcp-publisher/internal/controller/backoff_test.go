@@ -1,0 +1,166 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+func named(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "kcp-system", Name: name}
+}
+
+// logged returns a context whose logger writes to a buffer.
+func logged(t *testing.T) (context.Context, *bytes.Buffer) {
+	var lines bytes.Buffer
+	log := funcr.New(func(_, args string) { fmt.Fprintln(&lines, args) }, funcr.Options{})
+	return ctrl.LoggerInto(t.Context(), log), &lines
+}
+
+func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
+	ctx, lines := logged(t)
+	broken := errors.New("500")
+	b := &registryBackoff{ping: func(context.Context) error { return nil }}
+	now, last := noon, time.Duration(0)
+	for range 20 {
+		wait, all := b.failed(ctx, named("r0"), now, broken)
+		if all || wait <= 0 || wait > 2*maxWait {
+			t.Fatalf("waits %s, all %t", wait, all)
+		}
+		if b.wait(named("r0"), now) <= 0 || b.wait(named("r1"), now) != 0 {
+			t.Fatalf("r0 waits %s, r1 %s", b.wait(named("r0"), now), b.wait(named("r1"), now))
+		}
+		b.answered(ctx, named("r1"), now, true, true) // what goes well with others changes nothing for it
+		now, last = now.Add(wait+maxWait), wait
+	}
+	if last < maxWait/4 {
+		t.Errorf("after 20 failures it waits only %s", last)
+	}
+	if b.answered(ctx, named("r0"), now, true, false); len(b.alone) != 1 {
+		t.Error("a bundle that was pushed counts for the reports as well")
+	}
+	b.answered(ctx, named("r0"), now, true, true)
+	if b.wait(named("r0"), now) != 0 || len(b.alone) != 0 {
+		t.Error("r0 still waits")
+	}
+	if got := strings.Count(lines.String(), "\n"); got != 2 {
+		t.Errorf("%d lines of log, want one for each change:\n%s", got, lines)
+	}
+}
+
+func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
+	ctx, lines := logged(t)
+	down := errors.New("connection refused")
+	b := &registryBackoff{ping: func(context.Context) error { return down }}
+	for i := range 20 {
+		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 || wait > 2*firstWait {
+			t.Fatalf("waits %s, all %t: failures during one wait count once", wait, all)
+		}
+	}
+	if b.wait(named("other"), noon) <= 0 {
+		t.Error("others do not wait")
+	}
+	if b.answered(ctx, named("r1"), noon.Add(-time.Second), true, true); b.all == nil {
+		t.Error("a pass that began before ended the wait")
+	}
+	later := noon.Add(maxWait)
+	b.answered(ctx, named("r1"), later, false, true)
+	if b.all == nil {
+		t.Error("a pass that asked the registry for nothing ended the wait")
+	}
+	down = nil
+	if _, all := b.failed(ctx, named("r0"), later, errors.New("500")); all || b.wait(named("r1"), later) != 0 {
+		t.Error("others still wait although the registry answers")
+	}
+	if got := strings.Count(lines.String(), "\n"); got != 3 {
+		t.Errorf("%d lines of log, want down, up, and the runtime that fails:\n%s", got, lines)
+	}
+}
+
+func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {
+	ctx, lines := logged(t)
+	b := &registryBackoff{ping: func(context.Context) error { return nil }}
+	for round := range 2 {
+		for i := range 1000 {
+			b.failed(ctx, named(fmt.Sprint("r", i)), noon.Add(time.Duration(round)*time.Hour), errors.New("500"))
+		}
+	}
+	for i := range 1000 {
+		b.answered(ctx, named(fmt.Sprint("r", i)), noon, true, true)
+	}
+	if got := strings.Count(lines.String(), "\n"); got > 2*maxLogged {
+		t.Errorf("%d lines of log", got)
+	}
+	if len(b.alone) != 0 {
+		t.Errorf("%d are remembered", len(b.alone))
+	}
+}
+
+func TestARegistryIsDownWhenItDoesNotAnswerAtAll(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		down   bool
+	}{
+		"it is well":            {answers(http.StatusOK), false},
+		"it wants a password":   {answers(http.StatusUnauthorized), false},
+		"it forbids":            {answers(http.StatusForbidden), false},
+		"it has no such page":   {answers(http.StatusNotFound), false},
+		"it is broken":          {answers(http.StatusBadGateway), true},
+		"it has too much to do": {answers(http.StatusTooManyRequests), true},
+		"it hangs up":           {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"one repository is broken": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v2/" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		}, false},
+	} {
+		if err := store.Ping(t.Context(), asking(t, c.answer).place); (err != nil) != c.down {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// failingRuntimes returns what the metric says of runtimes that the registry does not answer for.
+func failingRuntimes(t *testing.T) float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "kyma_pull_publisher_registry_failing_runtimes" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return 0
+}
+
+func TestShardsOfOneProcessCountTheirFailingRuntimesTogether(t *testing.T) {
+	ctx, _ := logged(t)
+	before, broken := failingRuntimes(t), errors.New("500")
+	var first, second registryBackoff
+	first.failed(ctx, named("r0"), noon, broken)
+	first.failed(ctx, named("r0"), noon.Add(time.Hour), broken)
+	second.failed(ctx, named("r1"), noon, broken)
+	second.forget(named("r2")) // of which nothing was known
+	if got := failingRuntimes(t) - before; got != 2 {
+		t.Errorf("%v runtimes of two shards", got)
+	}
+	first.retire()
+	if got := failingRuntimes(t) - before; got != 1 {
+		t.Errorf("%v runtimes after a shard has gone", got)
+	}
+	second.retire()
+}

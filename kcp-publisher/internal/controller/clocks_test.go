@@ -1,0 +1,167 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// TestWrongClocksHealOnceTheyAreSet lets the clock of either side be wrong for a while, in which the runtime's wish changes. Nothing is accepted
+// meanwhile that should not be, as the histories' model says. Once the clock is right, the next pass of the publisher reaches the runtime, without a
+// person, and whether or not the publisher is restarted.
+func TestWrongClocksHealOnceTheyAreSet(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		publisher, agent time.Duration // how far the clock is ahead
+		want             refusal.Reason
+	}{
+		"the publisher's is hours ahead":         {5 * time.Hour, 0, ""},
+		"the publisher's is almost a year ahead": {350 * day, 0, refusal.NotYetIssued},
+		"the publisher's is hours behind":        {-5 * time.Hour, 0, ""},
+		"the publisher's is years behind":        {-3 * 365 * day, 0, refusal.Expired},
+		"the agent's is hours ahead":             {0, 5 * time.Hour, ""},
+		"the agent's is almost a year ahead":     {0, 350 * day, refusal.Expired},
+		"the agent's is hours behind":            {0, -5 * time.Hour, ""},
+		"the agent's is years behind":            {0, -3 * 365 * day, refusal.NotYetIssued},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %t", name, restarted), func(t *testing.T) {
+				h := newHistory(t, nil)
+				h.publish(berlin)
+				h.look()
+				first, right := h.model.inForce, h.now.Add(2*day)
+				h.now, h.skew, h.fast = right.Add(c.publisher), c.agent-c.publisher, true
+				h.publish(berlin)
+				h.look()
+				if h.seen[c.want] == 0 || (h.model.inForce == first) != (c.want != "") {
+					t.Errorf("while it is wrong looks end as %v", h.seen)
+				}
+				h.now, h.skew = right.Add(time.Minute), 0
+				if restarted {
+					h.restartPublisher()
+					h.must(h.agent.restart())
+				}
+				h.publish(berlin)
+				h.look()
+				if h.model.inForce != h.model.lying.blob.Descriptor.Digest || h.agent.accepted.Digest == first {
+					t.Errorf("the agent does not live by what is published: %q", h.model.judge(h.now))
+				}
+				if newest := h.model.lying.issued; newest.After(h.now) && newest.Sub(h.now) > day {
+					t.Errorf("what is published is of %s, and now is %s", newest, h.now)
+				}
+			})
+		}
+	}
+}
+
+// TestARuntimeWhoseClockWasAheadWithThePublishersNeedsAPerson: such an agent has verified a time from the future, which no new epoch takes back. The
+// runbook deletes its state.
+func TestARuntimeWhoseClockWasAheadWithThePublishersNeedsAPerson(t *testing.T) {
+	h := newHistory(t, nil)
+	right := h.now
+	h.now = right.AddDate(0, 0, 300)
+	h.publish(berlin)
+	h.look()
+	h.now = right.Add(time.Minute)
+	h.publish(berlin)
+	h.look()
+	h.newEpoch()
+	h.takeUpKeys()
+	h.publish(berlin)
+	h.look()
+	if h.seen[refusal.Expired] != 2 {
+		t.Errorf("before a person helps: %v", h.seen)
+	}
+	h.must(h.agent.forget())
+	h.model.forget()
+	h.look()
+	if h.model.inForce != h.model.lying.blob.Descriptor.Digest {
+		t.Errorf("afterwards: %q", h.model.judge(h.now))
+	}
+}
+
+// TestAnAgentThatWasOffWhileItsCertificateExpiredIsKnownAgain: its key is what the control plane knows it by, and a certificate only stands in for a
+// lost memory. Where both are gone, a person enrolls the runtime again, and the refusal says so.
+func TestAnAgentThatWasOffWhileItsCertificateExpiredIsKnownAgain(t *testing.T) {
+	h := newHistory(t, nil)
+	snapshot, err := catalog.New(nil, nil)
+	h.must(err)
+	agent := trusttest.NewSigner(t)
+	thumbprint := trusttest.Thumbprint(t, agent)
+	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, agent))
+	h.must(err)
+	request, err := trust.NewCertificateRequest(agent)
+	h.must(err)
+	root := h.keys.Publisher.Root()
+	rules := plan.Rules{Root: root}
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: berlin}, Status: v1beta2.KymaStatus{
+		Runtime: &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: public}},
+	}}
+	tokens, err := h.folder.TokenSecrets()
+	h.must(err)
+	report := func(change func(*bundle.Report)) bundle.Fetched {
+		r := bundle.Report{Runtime: berlin, Fleet: root.Fleet, Sequence: h.now.UnixMilli(), Time: h.now, AgentVersion: "v1", CertificateRequest: request}
+		change(&r)
+		manifest, err := bundle.ComposeReport(r, agent)
+		h.must(err)
+		return bundle.Fetched(manifest)
+	}
+	heard := func(kyma *v1beta2.Kyma, fetched bundle.Fetched) (bundle.AcceptedReport, error) {
+		return bundle.VerifyReport(fetched, rules.Reporter(kyma, tokens, h.now))
+	}
+	certified := func() string {
+		accepted, err := heard(kyma, report(func(*bundle.Report) {}))
+		h.must(err)
+		runtime := rules.Runtime(kyma, &accepted)
+		outcome, err := h.keys.Publisher.Publish(h.Context(), runtime, resolve.Request{}, snapshot)
+		h.must(err)
+		published := outcome.Published.Record()
+		kyma.Status.Runtime.Published = &published
+		text := outcome.Published.Predicate.Certificate
+		if _, err := root.CheckCertificate(text, berlin, h.now); err != nil {
+			t.Fatalf("it gets %q, which is not good: %v", text, err)
+		}
+		return text
+	}
+	first := certified()
+	h.now = h.now.AddDate(0, 0, 100)
+	if _, err := root.CheckCertificate(first, berlin, h.now); err == nil {
+		t.Fatal("the certificate is still good")
+	}
+	if second := certified(); second == first {
+		t.Error("an agent that comes back gets no other certificate")
+	}
+
+	forgotten := &v1beta2.Kyma{ObjectMeta: kyma.ObjectMeta}
+	for name, fetched := range map[string]bundle.Fetched{
+		"that says nothing": report(func(*bundle.Report) {}), "that sends it all the same": report(func(r *bundle.Report) { r.Certificate = first }),
+	} {
+		_, err := heard(forgotten, fetched)
+		if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.NotEnrolled ||
+			!strings.Contains(refused.Detail, "kcp-publisher enroll berlin") && !strings.Contains(refused.Detail, "certificate: is good from") {
+			t.Errorf("an agent with an expired certificate %s, and a control plane without memory: %v", name, err)
+		}
+	}
+	token, err := tokens.Issue(berlin, h.now.Add(time.Hour))
+	h.must(err)
+	proof, err := token.Prove(berlin, trusttest.PublicKey(t, agent))
+	h.must(err)
+	introduced := report(func(r *bundle.Report) {
+		r.Enrollment = &trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
+	})
+	if accepted, err := heard(forgotten, introduced); err != nil || !accepted.Enrolled {
+		t.Errorf("enrolled again, its report is refused: %v", err)
+	}
+}

@@ -1,0 +1,45 @@
+package controller
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+func TestADeletedKymaDoesNotWaitForAChangeThatLasts(t *testing.T) {
+	c := &Catalog{again: make(chan event.GenericEvent, 1)}
+	k := &Kymas{Catalog: c, Rollouts: Rollouts{Catalog: c}}
+	now := metav1.Now()
+	kept, deleted := &v1beta2.Kyma{}, &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}
+	if k.lastView(deleted) != nil {
+		t.Error("nothing changes, and the catalog is not known: that is no reason not to wait")
+	}
+	release := c.Hold()
+	defer release()
+	if k.lastView(deleted) != nil {
+		t.Error("a change that has just begun is not waited for")
+	}
+	c.began.Store(time.Now().Add(-holdSettles).UnixNano())
+	if k.lastView(kept) != nil || k.view() != nil {
+		t.Error("a Kyma that is not deleted is resolved in the middle of a change")
+	}
+	view := k.lastView(deleted)
+	if view == nil {
+		t.Fatal("a deleted Kyma waits for a change that lasts")
+	}
+	result := resolve.Resolve(resolve.Request{Deleting: true}, view.Catalog, nil)
+	if s := result.State; len(s.Manifests)+len(s.Offers)+len(s.Watchers)+len(result.Catalog.ModuleTemplates) != 0 {
+		t.Errorf("its last bundle has %+v", s)
+	}
+	before := &plan.View{Catalog: view.Catalog}
+	k.Rollouts.view.Store(before)
+	if k.lastView(deleted) != before {
+		t.Error("what was known before the change is forgotten")
+	}
+}

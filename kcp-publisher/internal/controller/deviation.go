@@ -1,0 +1,49 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// announceDeviation says that the registry did not hold what was published.
+func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *plan.Deviation) {
+	if d == nil {
+		return
+	}
+	registryDeviations.WithLabelValues(d.Reason).Inc()
+	runtime := plan.RuntimeID(kyma)
+	ctrl.LoggerFrom(ctx).Info("the registry does not hold what was published, publishing it again", "runtime", runtime, "reason", d.Reason, "detail", d.Message)
+	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s", noted(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
+}
+
+// announceRestored says that something of the whole fleet's was missing in the registry.
+func announceRestored(ctx context.Context, what string) {
+	registryDeviations.WithLabelValues(restored).Inc()
+	ctrl.LoggerFrom(ctx).Info("published again what was missing in the registry", "what", what)
+}
+
+// restored is the reason of what is no runtime's own.
+const restored = "SharedMissing"
+
+// announceNewer says that a runtime has accepted a newer bundle than the newest that its status knows: another publisher is at work, or the
+// control plane lost its memory. The registry is looked at again, and what is published next is newer than both.
+func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
+	runtime, observed := plan.RuntimeID(kyma), report.Observed
+	newest := k.Publisher.Newest(runtime)
+	if status := kyma.Status.Runtime; status != nil && status.Published != nil && status.Published.Epoch >= newest.Epoch {
+		newest = plan.Memory{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
+	}
+	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch || observed.Sequence <= newest.Sequence || plan.Ahead(observed.Sequence, k.Now()) {
+		return
+	}
+	k.Publisher.Forget(runtime)
+	message := fmt.Sprintf("the runtime has accepted bundle %d, the newest that is known to be published is %d", observed.Sequence, newest.Sequence)
+	k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
+}

@@ -1,0 +1,109 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// manifestsPoll is how often it is looked whether lifecycle-manager has Manifests of a module that is deleted.
+const manifestsPoll = 10 * time.Second
+
+// rightsPoll is how often a removal is tried again that the publisher has no right to.
+const rightsPoll = 10 * time.Minute
+
+// foreignFinalizers removes from deleted objects of one kind the finalizers of a lifecycle-manager that may not be there any more.
+type foreignFinalizers struct {
+	client client.Client
+	direct client.Reader // of Manifests, which are read too seldom to be watched
+	events events.EventRecorder
+	kind   client.Object
+}
+
+func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
+	foreign := predicate.NewPredicateFuncs(func(object client.Object) bool {
+		finalizer, _ := plan.ForeignFinalizer(object)
+		return finalizer != ""
+	})
+	for name, kind := range map[string]client.Object{
+		"modulereleasemeta-finalizers": &v1beta2.ModuleReleaseMeta{}, "moduletemplate-finalizers": &v1beta2.ModuleTemplate{}, "watcher-finalizers": &v1beta2.Watcher{},
+	} {
+		f := &foreignFinalizers{client: mgr.GetClient(), direct: mgr.GetAPIReader(), events: events, kind: kind}
+		if err := ctrl.NewControllerManagedBy(mgr).Named(name).For(kind, builder.WithPredicates(foreign)).Complete(f); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Reconcile removes the finalizer from one object. A lifecycle-manager that is still there deletes its Manifests of a mandatory module before it does
+// so itself: while there are any, the finalizer stays.
+func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	object := f.kind.DeepCopyObject().(client.Object)
+	if err := f.client.Get(ctx, req.NamespacedName, object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	finalizer, module := plan.ForeignFinalizer(object)
+	if finalizer == "" {
+		return ctrl.Result{}, nil
+	}
+	manifest, err := f.manifestOf(ctx, object.GetNamespace(), module)
+	if err == nil && manifest != "" {
+		f.tell(object, fmt.Sprintf("finalizer %s stays while lifecycle-manager has Manifests of module %s, such as %s: no runtime of this publisher has the module any more", finalizer, module, manifest))
+		return ctrl.Result{RequeueAfter: manifestsPoll}, nil
+	}
+	if err == nil {
+		err = f.remove(ctx, object, finalizer)
+	}
+	if apierrors.IsForbidden(err) {
+		f.tell(object, fmt.Sprintf("finalizer %s of lifecycle-manager stays: remove it, or give the publisher the rights of rbac/finalizers.yaml (rbac.foreignFinalizers of the chart)", finalizer))
+		return ctrl.Result{RequeueAfter: rightsPoll}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (f *foreignFinalizers) tell(object client.Object, note string) {
+	f.events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonFinalizerKept, "Delete", "%s", noted(note))
+}
+
+func (f *foreignFinalizers) remove(ctx context.Context, object client.Object, finalizer string) error {
+	before := object.DeepCopyObject().(client.Object)
+	controllerutil.RemoveFinalizer(object, finalizer)
+	name := client.ObjectKeyFromObject(object)
+	if err := f.client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove finalizer %s of %s: %w", finalizer, name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("removed a finalizer of lifecycle-manager", "object", name.String(), "finalizer", finalizer)
+	return nil
+}
+
+// manifestOf returns the name of a Manifest of a module in the control plane, empty without one.
+func (f *foreignFinalizers) manifestOf(ctx context.Context, namespace, module string) (string, error) {
+	if module == "" {
+		return "", nil
+	}
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(v1beta2.GroupVersion.WithKind("ManifestList"))
+	err := f.direct.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{v1beta2.LabelModuleName: module}, client.Limit(1))
+	if meta.IsNoMatchError(err) || err == nil && len(all.Items) == 0 {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("list lifecycle-manager's Manifests of module %s: %w", module, err)
+	}
+	return all.Items[0].Name, nil
+}

@@ -1,0 +1,207 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// agent does what a runtime's agent does with the parts of bundle, and keeps what the agent keeps.
+type agent struct {
+	pinned []byte
+	// What survives a restart.
+	keptRoot, keptAccepted []byte
+
+	root     trust.Root
+	accepted bundle.Accepted
+}
+
+func (a *agent) restart() error {
+	pinned, err := trust.ParseRoot(a.pinned)
+	if err != nil {
+		return err
+	}
+	a.root, a.accepted = pinned, bundle.Accepted{}
+	if a.keptRoot != nil {
+		followed, err := trust.ParseRoot(a.keptRoot)
+		if err != nil {
+			return err
+		}
+		a.root = trust.Newest(followed, pinned)
+	}
+	if a.keptAccepted == nil {
+		return nil
+	}
+	return json.Unmarshal(a.keptAccepted, &a.accepted)
+}
+
+func (a *agent) forget() error {
+	a.keptRoot, a.keptAccepted = nil, nil
+	return a.restart()
+}
+
+func (a *agent) follow(ctx context.Context, place store.Store) error {
+	newest, _, _, err := store.FollowRoot(ctx, place, a.root)
+	if err != nil {
+		return err
+	}
+	a.root, a.keptRoot = newest, newest.Raw
+	return nil
+}
+
+func (a *agent) look(ctx context.Context, place store.Store, now time.Time) (*refusal.Error, error) {
+	if err := a.follow(ctx, place); err != nil {
+		return nil, err
+	}
+	repository, err := place.Reading(ctx, bundle.DesiredRepository(berlin))
+	if err != nil {
+		return nil, err
+	}
+	newest, err := store.Head(ctx, repository, bundle.TagDesired)
+	if err != nil || newest == a.accepted.Digest {
+		return nil, err
+	}
+	fetched, err := store.Fetch(ctx, repository, newest.String())
+	if err != nil {
+		return nil, err
+	}
+	verified, err := bundle.Verify(fetched, bundle.Trust{Root: a.root, Runtime: berlin, Last: a.accepted}, now)
+	if err == nil {
+		_, err = store.FetchBundle(ctx, repository, verified)
+	}
+	if refusal := refusal.Of(err); refusal != nil {
+		return refusal, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.accepted = verified.Accepted
+	a.keptAccepted, err = json.Marshal(a.accepted)
+	return nil, err
+}
+
+// root is what was decided about one version of the root of trust.
+type root struct {
+	version, epoch int64
+	expires        time.Time
+	// signer signs bundles, listed are all whose bundles count.
+	signer string
+	listed map[string]bool
+}
+
+func (r root) next(now time.Time) root {
+	r.version++
+	r.expires, r.listed = now.AddDate(1, 0, 0), maps.Clone(r.listed)
+	return r
+}
+
+// made is a bundle that somebody made, with what it says.
+type made struct {
+	blob            bundle.Blob
+	key, runtime    string
+	epoch, sequence int64
+	issued, expires time.Time
+	// statement is equal for equal statements, exchanged says that a document is not the one that was signed.
+	statement int
+	exchanged bool
+
+	predicate bundle.Predicate
+	documents *bundle.Documents
+}
+
+// model is what happened, and what follows from docs/design.md, section 2.
+type model struct {
+	// roots are the versions, the first at 0. offered are those that lie in the registry; forged is the one that lies there and is not
+	// the fleet's, 0 for none.
+	roots   []root
+	offered map[int64]bool
+	forged  int64
+	// used is the key that the running publisher signs with, published what the status remembers of each runtime.
+	used      string
+	published map[string]*made
+	bundles   []*made
+	lying     *made
+
+	// What the agent knows.
+	version int64
+	newest  time.Time
+	last    struct {
+		epoch, sequence int64
+		statement       int
+	}
+	inForce digest.Digest
+}
+
+func (m *model) newestRoot() root { return m.roots[len(m.roots)-1] }
+
+// offer says that the publisher put all versions up to this one.
+func (m *model) offer(version int64) {
+	for v := int64(1); v <= version; v++ {
+		m.offered[v] = true
+	}
+}
+
+func (m *model) forget() {
+	m.version, m.newest, m.inForce = 1, time.Time{}, ""
+	m.last.epoch, m.last.sequence, m.last.statement = 0, 0, -1
+}
+
+func (m *model) follow() {
+	for m.offered[m.version+1] && m.forged != m.version+1 {
+		m.version++
+	}
+}
+
+// look says what the agent has to say to what lies there, and takes over what it has to accept.
+func (m *model) look(clock time.Time) refusal.Reason {
+	m.follow()
+	if m.lying == nil || m.lying.blob.Descriptor.Digest == m.inForce {
+		return ""
+	}
+	reason := m.judge(clock)
+	if reason == "" {
+		b := m.lying
+		m.last.epoch, m.last.sequence, m.last.statement, m.inForce = b.epoch, b.sequence, b.statement, b.blob.Descriptor.Digest
+		if b.issued.After(m.newest) {
+			m.newest = b.issued
+		}
+	}
+	return reason
+}
+
+func (m *model) judge(clock time.Time) refusal.Reason {
+	b, root := m.lying, m.roots[m.version-1]
+	if m.newest.After(clock) {
+		clock = m.newest
+	}
+	afresh := m.last.epoch < root.epoch
+	switch {
+	case !root.listed[b.key]:
+		return refusal.UnknownKey
+	case b.runtime != berlin:
+		return refusal.WrongRuntime
+	case b.epoch != root.epoch:
+		return refusal.WrongEpoch
+	case !clock.Before(root.expires):
+		return refusal.RootExpired
+	case !clock.Before(b.expires):
+		return refusal.Expired
+	case b.issued.After(clock.Add(24 * time.Hour)):
+		return refusal.NotYetIssued
+	case !afresh && b.sequence < m.last.sequence:
+		return refusal.Rollback
+	case !afresh && b.sequence == m.last.sequence && b.statement != m.last.statement:
+		return refusal.Equivocation
+	case b.exchanged:
+		return refusal.WrongDigest
+	}
+	return ""
+}

@@ -1,0 +1,441 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/errdef"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+const (
+	fixedSeed     = 5
+	keyHistories  = 100 // with a fixed seed, which leads to all that the test wants to see
+	keySeed       = 7
+	steps         = 12
+	bundlesLive   = 7 * 24 * time.Hour
+	berlin, paris = "berlin", "paris"
+)
+
+// TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories lets a publisher with its key folder, an attacker who owns the registry and has
+// every publisher key there ever was, and an agent take turns in random order. After every look of the agent it compares what the agent
+// has applied with a model, which knows what happened and asks none of the code under test. Where the attacker leaves, all is well again.
+func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
+	for name, run := range historiesToRun(t, keySeed, keyHistories) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seed := run.seed
+			t.Logf("seed %d", seed)
+			seen := map[refusal.Reason]int{}
+			for number := range run.count {
+				h := newHistory(t, rand.New(rand.NewPCG(seed, number)))
+				h.run()
+				if t.Failed() {
+					t.Fatalf("history %d of seed %d:\n%s", number, seed, strings.Join(h.told, "\n"))
+				}
+				for reason, n := range h.seen {
+					seen[reason] += n
+				}
+				h.must(os.RemoveAll(h.dir))
+			}
+			t.Logf("what became of looks: %v", seen)
+			for _, reason := range []refusal.Reason{
+				"", refusal.UnknownKey, refusal.WrongRuntime, refusal.WrongEpoch, refusal.RootExpired, refusal.Expired,
+				refusal.NotYetIssued, refusal.Rollback, refusal.Equivocation, refusal.WrongDigest,
+			} {
+				if seen[reason] == 0 && seed == keySeed && run.count >= keyHistories {
+					t.Errorf("no history led to %q: they prove less than they say", reason)
+				}
+			}
+		})
+	}
+}
+
+// history is one of them: the real parts, and beside them what is known to be true.
+type history struct {
+	*testing.T
+	random *rand.Rand
+	told   []string
+	seen   map[refusal.Reason]int
+
+	dir    string
+	place  *attacked
+	folder keys.Folder
+	keys   *Keys
+	raw    []trust.Root // all versions of the root
+	now    time.Time
+	skew   time.Duration // how far the agent's clock is ahead
+	fast   bool          // what berlin wants
+
+	// documents are two pairs that lie in the registry, for whoever forges.
+	documents [2]bundle.Documents
+	// stolen are the attacker's own key and all publisher keys there ever were, in the order in which they were made.
+	stolen []stolenKey
+
+	agent agent
+	model model
+}
+
+func (h *history) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatalf("%v\n%s", err, strings.Join(h.told, "\n"))
+	}
+}
+
+func newHistory(t *testing.T, random *rand.Rand) *history {
+	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &history{
+		place: &attacked{store.NewMemory(), map[string]bool{}},
+		T:     t, random: random, dir: dir, now: noon, seen: map[refusal.Reason]int{},
+		folder: keys.Folder{Dir: filepath.Join(dir, "keys")},
+	}
+	_, err = h.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: h.now.AddDate(1, 0, 0)})
+	h.must(err)
+	h.steal(h.newKey())
+	for i, channel := range []string{"regular", "fast"} {
+		h.documents[i], err = bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
+		h.must(err)
+		h.must(store.ShareDocuments(h.Context(), h.place, h.documents[i]))
+	}
+	loaded, err := h.folder.Load(t.Context())
+	h.must(err)
+	h.noteRoot(loaded)
+	h.agent.pinned = loaded.Root.Raw
+	h.must(h.agent.restart())
+	h.restartPublisher()
+	return h
+}
+
+// run takes random steps, then sometimes lets the attacker go.
+func (h *history) run() {
+	turns := []turn{
+		{4, "berlin is published to", func() { h.publish(berlin) }},
+		{2, "berlin's wish changes and it is published to", func() { h.fast = !h.fast; h.publish(berlin) }},
+		{1, "paris is published to", func() { h.publish(paris) }},
+		{1, "the publisher restarts", h.restartPublisher},
+		{2, "the publisher looks at its keys", h.takeUpKeys},
+		{1, "the publisher hears of a refused bundle", func() { h.keys.Publisher.Forget(berlin) }},
+		{2, "the publisher's key is rotated", func() { h.rotatePublisher(false) }},
+		{1, "the publisher's key is rotated, the old ones dropped", func() { h.rotatePublisher(true) }},
+		{1, "a publisher's key is revoked", h.revoke},
+		{1, "a root key is rotated", h.rotateRoot},
+		{1, "a new epoch begins", h.newEpoch},
+		{1, "the agent restarts", func() { h.must(h.agent.restart()) }},
+		{1, "the agent follows the root and is killed", h.lookAndDie},
+		{1, "the agent's state is lost", func() { h.must(h.agent.forget()); h.model.forget() }},
+		{2, "time passes", func() {
+			h.now = h.now.Add(one(h.random, time.Minute, time.Hour, 3*24*time.Hour, 20*24*time.Hour, 200*24*time.Hour))
+		}},
+		{1, "the agent's clock is set", func() { h.skew = one(h.random, 0, -time.Hour, time.Hour, -3*365*24*time.Hour, 40*24*time.Hour) }},
+		{3, "an old bundle is put back", h.replay},
+		{2, "a bundle is forged with a stolen key", h.forge},
+		{1, "a bundle's document is exchanged", h.exchange},
+		{1, "the roots are hidden", h.hideRoots},
+		{1, "a root is forged", h.forgeRoot},
+		{1, "another version of the root is put in the next one's place", h.exchangeRoot},
+	}
+	for range steps {
+		next := drawn(h.random, turns)
+		h.told = append(h.told, next.name)
+		next.take()
+		if h.random.IntN(2) == 0 {
+			h.look()
+		}
+		if h.Failed() {
+			return
+		}
+	}
+	if h.random.IntN(3) == 0 {
+		h.heal()
+	}
+}
+
+// heal removes the attacker and applies the operators' steps of docs/security/keys.md; the agent must then accept the published bundle.
+func (h *history) heal() {
+	h.told = append(h.told, "the attacker leaves")
+	h.skew = 0
+	h.removeRoots(h.model.forged)
+	if h.model.newest.After(h.now) {
+		h.must(h.agent.forget()) // a wrong clock and a stolen key at once: what was verified is ahead of the time
+		h.model.forget()
+	}
+	h.rotatePublisher(true)
+	h.restartPublisher()
+	h.fast = !h.fast
+	h.publish(berlin)
+	h.look()
+	h.told = append(h.told, "a new epoch, in case of a attacker's sequences far ahead")
+	h.newEpoch()
+	h.takeUpKeys()
+	for range 2 {
+		h.fast = !h.fast
+		h.now = h.now.Add(time.Minute)
+		h.publish(berlin)
+		h.look()
+	}
+	if h.model.inForce != h.model.lying.blob.Descriptor.Digest && !h.Failed() {
+		h.Errorf("the agent does not live by what is published: %v", h.model.judge(h.now))
+	}
+}
+
+// look lets the agent look, and compares.
+func (h *history) look() {
+	want := h.model.look(h.now.Add(h.skew))
+	refused, err := h.agent.look(h.Context(), h.place, h.now.Add(h.skew))
+	if errors.Is(err, store.ErrNotFound) && h.model.lying == nil {
+		err = nil
+	}
+	h.must(err)
+	var got refusal.Reason
+	if refused != nil {
+		got = refused.Reason
+	}
+	h.seen[got]++
+	h.told = append(h.told, fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
+	switch {
+	case got != want:
+		h.Errorf("the agent says %q (%v), the model %q", got, refused, want)
+	case h.agent.root.Version != h.model.version:
+		h.Errorf("the agent follows root version %d, the model %d", h.agent.root.Version, h.model.version)
+	case h.agent.accepted.Digest != h.model.inForce:
+		h.Errorf("the agent lives by %q, the model by %q", h.agent.accepted.Digest, h.model.inForce)
+	}
+}
+
+// lookAndDie is a kill after the root was kept and before a bundle was.
+func (h *history) lookAndDie() {
+	h.model.follow()
+	h.must(h.agent.follow(h.Context(), h.place))
+	h.must(h.agent.restart())
+}
+
+func (h *history) publish(runtime string) {
+	spec := v1beta2.KymaSpec{Channel: "regular"}
+	if h.fast {
+		spec.Channel = "fast"
+	}
+	snapshot, err := catalog.New(nil, nil)
+	h.must(err)
+	remembered := &plan.Memory{}
+	if m := h.model.published[runtime]; m != nil {
+		*remembered = plan.Memory{Epoch: m.epoch, Sequence: m.sequence, Digest: m.blob.Descriptor.Digest}
+	}
+	outcome, err := h.keys.Publisher.Publish(h.Context(), plan.Runtime{
+		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, Remembered: remembered,
+	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
+		h.told = append(h.told, "  and cannot, until a person removes the forged root")
+		h.removeRoots(h.model.forged)
+		h.publish(runtime)
+		return
+	}
+	if h.refusedExpired(err) {
+		return
+	}
+	h.must(err)
+	if !outcome.Pushed {
+		return
+	}
+	repository, err := h.place.Reading(h.Context(), bundle.DesiredRepository(runtime))
+	h.must(err)
+	fetched, err := store.Fetch(h.Context(), repository, outcome.Published.Digest.String())
+	h.must(err)
+	made := h.made(bundle.Blob(fetched), outcome.Published.Predicate, h.model.used)
+	h.model.published[runtime] = made
+	if runtime == berlin {
+		h.model.lying = made
+	}
+	h.model.offer(made.predicate.RootVersion)
+}
+
+// refusedExpired reports whether the publisher refused because its root of trust is over, which it must do exactly then.
+func (h *history) refusedExpired(err error) bool {
+	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
+	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {
+		h.Errorf("the root of trust is over: %t, and the publisher says: %v", expired, err)
+	}
+	return expired
+}
+
+// made remembers what a bundle says, by whom.
+func (h *history) made(blob bundle.Blob, p bundle.Predicate, key string) *made {
+	m := &made{
+		blob: blob, key: key, runtime: p.Audience.Runtime, epoch: p.Epoch, sequence: p.Sequence,
+		issued: p.IssuedAt, expires: p.ExpiresAt, predicate: p, statement: len(h.model.bundles),
+	}
+	h.model.bundles = append(h.model.bundles, m)
+	return m
+}
+
+func (h *history) put(blob bundle.Blob) {
+	repository, err := h.place.Repository(h.Context(), bundle.DesiredRepository(berlin))
+	h.must(err)
+	h.must(store.PushManifest(h.Context(), repository, blob, bundle.TagDesired))
+}
+
+func (h *history) replay() {
+	if len(h.model.bundles) == 0 {
+		return
+	}
+	h.model.lying = one(h.random, h.model.bundles...)
+	h.put(h.model.lying.blob)
+}
+
+// forge signs what a attacker likes: from nothing, or an older statement once more.
+func (h *history) forge() {
+	key := one(h.random, h.stolen...)
+	issued := h.now.Add(one(h.random, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().Truncate(time.Millisecond)
+	p := bundle.Predicate{
+		Audience: bundle.Audience{Runtime: one(h.random, berlin, berlin, berlin, paris)}, Epoch: h.model.newestRoot().epoch + int64(h.random.IntN(4)/3),
+		IssuedAt: issued, ExpiresAt: issued.Add(one(h.random, bundlesLive, 400*24*time.Hour)), RootVersion: h.model.version,
+		Sequence: one(h.random, issued.UnixMilli(), max(1, h.model.last.sequence), math.MaxInt64-4, math.MaxInt64-1),
+	}
+	statement := -1
+	if len(h.model.bundles) > 0 && h.random.IntN(4) == 0 {
+		older := one(h.random, h.model.bundles...)
+		p, statement = older.predicate, older.statement
+		if older.documents != nil { // the same subjects make the same statement
+			h.forged(*older.documents, p, key, statement)
+			return
+		}
+		statement = -1
+		p.Sequence = max(1, p.Sequence+1) // there is none after the last
+	}
+	h.forged(h.documents[h.random.IntN(2)], p, key, statement)
+}
+
+func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key stolenKey, statement int) {
+	blob, err := bundle.Compose(documents, p, key.signer)
+	h.must(err)
+	h.told = append(h.told, fmt.Sprintf("  %s sequence %d of epoch %d, issued %s, statement %d", key.thumbprint[:6], p.Sequence, p.Epoch, p.IssuedAt, statement))
+	m := h.made(blob, p, key.thumbprint)
+	m.documents = &documents
+	for _, before := range h.model.bundles {
+		if statement < 0 && before.documents != nil && before.documents.State.Descriptor.Digest == documents.State.Descriptor.Digest && reflect.DeepEqual(before.predicate, p) {
+			statement = before.statement // two that say the same by chance
+		}
+	}
+	if statement >= 0 {
+		m.statement = statement
+	}
+	h.model.lying = m
+	h.put(blob)
+}
+
+// exchange puts another document under somebody's statement.
+func (h *history) exchange() {
+	if h.model.lying == nil {
+		return
+	}
+	m := *h.model.lying
+	var manifest ocispec.Manifest
+	h.must(json.Unmarshal(m.blob.Bytes, &manifest))
+	other := bundle.NewBlob(bundle.MediaTypeDesiredState, []byte(`{"apiVersion":"kyma-pull.dev/v1"}`))
+	manifest.Config = other.Descriptor
+	data, err := json.Marshal(manifest)
+	h.must(err)
+	m.blob, m.exchanged, m.documents = bundle.NewBlob(ocispec.MediaTypeImageManifest, data), true, nil
+	repository, err := h.place.Repository(h.Context(), bundle.DesiredRepository(berlin))
+	h.must(err)
+	h.must(store.PushBlob(h.Context(), repository, other))
+	h.model.bundles = append(h.model.bundles, &m)
+	h.model.lying = &m
+	h.put(m.blob)
+}
+
+// restartPublisher starts one as the command does: with the keys that are in the folder.
+func (h *history) restartPublisher() {
+	loaded, err := h.folder.Load(h.Context())
+	h.must(err)
+	publisher, err := publish.New(publish.Options{
+		Place: h.place, Keys: loaded, Validity: bundlesLive, CertificateValidity: bundlesLive, Now: func() time.Time { return h.now },
+		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
+	})
+	h.must(err)
+	h.keys = &Keys{Folder: h.folder, Publisher: publisher, changed: func(context.Context) error { return nil }}
+	h.model.used = h.model.newestRoot().signer
+}
+
+func (h *history) takeUpKeys() {
+	err := h.keys.follow(quiet(h.Context()))
+	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
+		h.told = append(h.told, "  and cannot, until a person removes the forged root")
+		h.removeRoots(h.model.forged)
+		err = h.keys.follow(quiet(h.Context()))
+	}
+	if !h.refusedExpired(err) {
+		h.must(err)
+	}
+	newest := h.model.newestRoot()
+	h.model.used = newest.signer
+	h.model.offer(newest.version)
+}
+
+// attacked is a registry that an attacker owns: blobs are readable in all repositories, and tags disappear.
+type attacked struct {
+	*store.Memory
+	gone map[string]bool // repositories and their tags
+}
+
+func (a *attacked) untag(repository, tag string) { a.gone[repository+":"+tag] = true }
+
+func (a *attacked) Repository(ctx context.Context, name string) (oras.Target, error) {
+	target, err := a.Memory.Repository(ctx, "all")
+	return attackedRepository{target, name, a.gone}, err
+}
+
+func (a *attacked) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
+	return a.Repository(ctx, name)
+}
+
+type attackedRepository struct {
+	oras.Target
+	name string
+	gone map[string]bool
+}
+
+func (r attackedRepository) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
+	if digest.Digest(reference).Validate() == nil {
+		return r.Target.Resolve(ctx, reference)
+	}
+	tag := r.name + ":" + reference
+	if r.gone[tag] {
+		return ocispec.Descriptor{}, fmt.Errorf("%s: %w", tag, errdef.ErrNotFound)
+	}
+	return r.Target.Resolve(ctx, tag)
+}
+
+func (r attackedRepository) Tag(ctx context.Context, d ocispec.Descriptor, reference string) error {
+	tag := r.name + ":" + reference
+	delete(r.gone, tag)
+	return r.Target.Tag(ctx, d, tag)
+}

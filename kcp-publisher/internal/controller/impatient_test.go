@@ -1,0 +1,41 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+func TestAPolicyThatTakesHealthyRuntimesForOfflineIsToldOnce(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	ctx, lines := logged(t)
+	policy := func(generation int64, offlineAfter time.Duration) []fleet.RolloutPolicy {
+		return []fleet.RolloutPolicy{{
+			ObjectMeta: metav1.ObjectMeta{Name: "hasty", UID: "u", Generation: generation},
+			Spec:       fleet.RolloutPolicySpec{Course: fleet.Course{OfflineAfter: metav1.Duration{Duration: offlineAfter}}},
+		}}
+	}
+	look := func(r *Rollouts, policies []fleet.RolloutPolicy, wantEvents, wantLines int) {
+		t.Helper()
+		r.warnOf(ctx, policies)
+		if gotEvents, gotLines := len(recorder.Events), strings.Count(lines.String(), "\n"); gotEvents != wantEvents || gotLines != wantLines {
+			t.Errorf("%d Events and %d lines, want %d and %d", gotEvents, gotLines, wantEvents, wantLines)
+		}
+	}
+	r := &Rollouts{Events: recorder, quiet: quietAtMost(0, 0, 30*time.Second)}
+	look(r, nil, 0, 0)
+	look(r, policy(1, 2*time.Minute), 1, 1)
+	look(r, policy(1, 2*time.Minute), 1, 1)
+	look(r, policy(2, 15*time.Minute), 1, 1)
+	look(r, policy(3, 7*time.Minute), 2, 2) // it reports after 5 minutes, at its next poll, and is asked up to a minute later
+	again := &Rollouts{Events: recorder, quiet: r.quiet}
+	look(again, policy(3, 7*time.Minute), 2, 3)
+	look(again, policy(3, 7*time.Minute), 2, 3)
+	oftener := &Rollouts{Events: recorder, quiet: quietAtMost(time.Minute, time.Minute, 30*time.Second)}
+	look(oftener, policy(3, 7*time.Minute), 2, 3)
+}

@@ -1,0 +1,133 @@
+package controller
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// Keys loads what is changed in the key folder, without a restart, and puts every version of the root of trust where agents find it.
+type Keys struct {
+	Folder    keys.Folder
+	Publisher *publish.Publisher
+	// Interval is how often the folder is looked at.
+	Interval time.Duration
+	// Tokens are those of the start.
+	Tokens trust.TokenSecrets
+	// Events tells of the root's end, about the publisher's Lease in a namespace.
+	Events    events.EventRecorder
+	Namespace string
+	// Lease is the name of the publisher's Lease.
+	Lease string
+
+	notes   rootNotes
+	changed func(context.Context) error
+	mu      sync.Mutex // guards Tokens
+	trouble string
+	// replaced says that keys are in use by which nothing was published yet.
+	replaced bool
+}
+
+// rootWarning is how long before its end a root of trust is complained about, once a day.
+const rootWarning = 30 * 24 * time.Hour
+
+func (k *Keys) tokens() trust.TokenSecrets {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.Tokens
+}
+
+// NeedLeaderElection says that one publisher at a time looks after the roots.
+func (k *Keys) NeedLeaderElection() bool { return true }
+
+// Start looks at the folder until the context ends.
+func (k *Keys) Start(ctx context.Context) error {
+	log := ctrl.LoggerFrom(ctx).WithName("keys")
+	var warned, looked time.Time
+	tick := time.NewTicker(max(k.Interval, time.Second))
+	defer tick.Stop()
+	for {
+		err := k.follow(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && err.Error() != k.trouble && refusal.Of(err) != nil:
+			log.Error(err, "publishing has stopped: no runtime would accept what these keys sign")
+			k.trouble = err.Error()
+		case err != nil && err.Error() != k.trouble:
+			log.Error(err, "failed to load new keys, continuing with the previous ones")
+			k.trouble = err.Error()
+		case err == nil:
+			k.trouble = ""
+		}
+		now := time.Now()
+		k.notes.note(ctx, k.Publisher.Root(), now)
+		k.announceExpiry(k.Publisher.Root(), looked, now)
+		looked = now
+		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {
+			log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version", root.Version, "expires", root.Expires)
+			warned = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// follow loads the folder's keys if they changed, and publishes roots that are not published yet.
+func (k *Keys) follow(ctx context.Context) error {
+	loaded, err := k.Folder.Load(ctx)
+	if err != nil {
+		return err
+	}
+	tokens, err := k.Folder.TokenSecrets()
+	if err != nil {
+		return err
+	}
+	rootExpiry.Set(float64(loaded.Root.Expires.Unix()))
+	k.mu.Lock()
+	k.Tokens = tokens
+	k.mu.Unlock()
+	before := k.Publisher.Root()
+	replaced, err := k.Publisher.TakeUp(ctx, loaded)
+	k.replaced = k.replaced || replaced
+	if replaced {
+		k.tellOf(ctx, before, loaded.Root)
+	}
+	if err != nil {
+		return err
+	}
+	turned, unfit := k.Publisher.CheckKeys(ctx)
+	if unfit == nil {
+		keysAccepted.Set(1)
+	} else if refusal.Of(unfit) != nil {
+		keysAccepted.Set(0)
+	}
+	if !k.replaced && !turned {
+		return unfit
+	}
+	k.replaced = false
+	return errors.Join(unfit, k.changed(ctx))
+}
+
+// tellOf logs that other keys are in use.
+func (k *Keys) tellOf(ctx context.Context, before, now trust.Root) {
+	log := ctrl.LoggerFrom(ctx).WithName("keys")
+	if bytes.Equal(before.Raw, now.Raw) {
+		log.Info("loaded new signing keys")
+		return
+	}
+	log.Info("loaded a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
+}

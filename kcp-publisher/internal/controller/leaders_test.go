@@ -1,0 +1,95 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack has two publishers at work on one runtime, as for a moment after somebody took the lease
+// from one. The first reads the Kyma as the second left it, and then as it was long ago.
+func TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 2)
+	w.must(w.api.Delete(t.Context(), w.policy()))
+	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}}
+	read := func() *v1beta2.Kyma {
+		t.Helper()
+		kyma := &v1beta2.Kyma{}
+		w.must(w.api.Get(t.Context(), request.NamespacedName, kyma))
+		return kyma
+	}
+	cached := read() // before anything was published
+	w.settle()
+	first, early := w.kymas, read().Status.Runtime
+	w.restart()
+	w.promote("1.1.0")
+	w.settle()
+	newest := read()
+	if r := newest.Status.Runtime; r.Published.Sequence <= early.Published.Sequence || r.ReportSequence <= early.ReportSequence {
+		t.Fatalf("the second publisher wrote bundle %d and report %d", r.Published.Sequence, r.ReportSequence)
+	}
+
+	w.kymas = first
+	first.PollInterval = time.Hour // what it knows of reports is fresh
+	w.look()
+	seen := read()
+	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence || is.ReportSequence < was.ReportSequence {
+		t.Errorf("bundle %d and report %d are noted after bundle %d and report %d", is.Published.Sequence, is.ReportSequence, was.Published.Sequence, was.ReportSequence)
+	}
+	if !equality.Semantic.DeepEqual(seen.Status.Modules, newest.Status.Modules) {
+		t.Errorf("modules are %+v, and were %+v", seen.Status.Modules, newest.Status.Modules)
+	}
+
+	w.patches = 0
+	first.Client = interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if kyma, is := o.(*v1beta2.Kyma); is {
+				cached.DeepCopyInto(kyma)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	result, err := first.Reconcile(quiet(t.Context()), request)
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Second {
+		t.Errorf("a status that was written since is looked at again after %s, and fails with %v", result.RequeueAfter, err)
+	}
+	if now := read(); w.patches == 0 || now.ResourceVersion != seen.ResourceVersion {
+		t.Errorf("%d writes by what was read long ago: %+v", w.patches, now.Status.Runtime)
+	}
+}
+
+func TestAReportIsOvertakenByANewerOneOfItsKeyOnly(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	mine := &v1beta2.RuntimeKey{Thumbprint: trusttest.Thumbprint(t, signer)}
+	at := noon.UnixMilli()
+	known := report{accepted: &bundle.AcceptedReport{Report: bundle.Report{Sequence: at}, Key: trusttest.PublicKey(t, signer)}}
+	for name, c := range map[string]struct {
+		known  report
+		status *v1beta2.RuntimeStatus
+		want   bool
+	}{
+		"nothing is noted":               {known, nil, false},
+		"nothing is known":               {report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false},
+		"it is noted":                    {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
+		"a newer one is noted":           {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
+		"an older one is noted":          {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
+		"one of a former key is noted":   {known, &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "other"}, ReportSequence: at + 1}, false},
+		"one far ahead of this clock is": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: noon.Add(trust.MaxClockSkew).UnixMilli() + 1}, false},
+		"a newer one without any key is": {known, &v1beta2.RuntimeStatus{ReportSequence: at + 1}, false},
+	} {
+		if got := c.known.overtaken(c.status, noon); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// export has the metrics of the fleet tell of these Kymas.
+func (k *Kymas) export() {
+	k.counted.heard = k.reports.lastHeard
+	k.counted.due = func() *due {
+		if k.Catalog.Snapshot() == nil {
+			return nil // it does not work yet
+		}
+		return &k.Catalog.due
+	}
+	runtimeStates.join(&k.counted)
+}
+
+// Retire takes these Kymas out of the metrics: from now on another process counts them.
+func (k *Kymas) Retire() {
+	runtimeStates.leave(&k.counted)
+	k.backoff.retire()
+}
+
+// count counts a Kyma in the metrics as it stands.
+func (k *Kymas) count(kyma *v1beta2.Kyma) {
+	catalog := k.Catalog.Snapshot()
+	if catalog == nil {
+		return // which of its modules are known is not known
+	}
+	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
+}
+
+// noteWritten says by metrics and Events what a status says that the one before it did not. It is called once for each status that was written, so that
+// neither a heartbeat nor a restart says it again.
+func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
+	if took, is := appliedAfter(before, after); is {
+		publishToApplied.WithLabelValues().Observe(took.Seconds())
+	}
+	switch was, is := isSilent(before.Conditions), isSilent(after.Conditions); {
+	case is && !was:
+		reporting := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
+		k.event(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest", fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
+	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
+		k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest", fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
+	}
+}
+
+// toldRefused reports whether a Kyma's status says that a report was refused for the same reason.
+func toldRefused(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
+	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
+	return refusedReport(kyma) && strings.HasSuffix(reporting.Message, refused.Error())
+}
+
+func isSilent(conditions []metav1.Condition) bool {
+	reporting := meta.FindStatusCondition(conditions, v1beta2.ConditionReporting)
+	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
+}
+
+// knownReason returns a reason that a runtime reported, as the label of a metric.
+func knownReason(reason refusal.Reason) refusal.Reason {
+	if slices.Contains(refusal.Reasons, reason) {
+		return reason
+	}
+	return otherReason
+}
+
+// lastHeard returns when a Kyma's runtime was heard by this publisher, zero for never. Of one that waits for its first look nobody knows: its status
+// may be a day old, and it counts as heard when a poll before that look would have been due.
+func (r *reports) lastHeard(kyma types.NamespacedName) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch known := r.known[kyma]; {
+	case known.accepted != nil:
+		return known.seen
+	case known.asked.IsZero() && !known.waits.IsZero():
+		return known.waits.Add(-restingPoll)
+	}
+	return time.Time{}
+}

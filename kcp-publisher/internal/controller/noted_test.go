@@ -1,0 +1,167 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+func TestABundleIsAppliedOnceWithTheFirstReportThatNamesIt(t *testing.T) {
+	status := func(published, observed string, heard time.Duration) v1beta2.KymaStatus {
+		r := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: published, Time: metav1.NewTime(noon)}}
+		if observed != "" {
+			r.Observed = &v1beta2.ObservedBundle{Digest: observed, Heard: new(metav1.NewTime(noon.Add(heard)))}
+		}
+		return v1beta2.KymaStatus{Runtime: r}
+	}
+	for name, c := range map[string]struct {
+		before, after v1beta2.KymaStatus
+		want          time.Duration
+		is            bool
+	}{
+		"the newest bundle is reported":         {status("b", "a", 0), status("b", "b", 40*time.Second), 40 * time.Second, true},
+		"the first bundle is reported":          {status("b", "", 0), status("b", "b", time.Minute), time.Minute, true},
+		"another bundle is reported":            {status("b", "", 0), status("b", "a", time.Minute), 0, false},
+		"it was reported before":                {status("b", "b", time.Minute), status("b", "b", time.Hour), 0, false},
+		"it was reported before it is recorded": {status("a", "b", time.Minute), status("b", "b", time.Hour), 0, false},
+		"a clock went back":                     {status("b", "a", 0), status("b", "b", -time.Minute), 0, true},
+		"nothing is known":                      {v1beta2.KymaStatus{}, v1beta2.KymaStatus{}, 0, false},
+	} {
+		if took, is := appliedAfter(c.before, c.after); took != c.want || is != c.is {
+			t.Errorf("%s: %s, %t", name, took, is)
+		}
+	}
+}
+
+func TestSilenceIsToldOnceAndSoIsItsEnd(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	k := &Kymas{Events: recorder}
+	status := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
+		return v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason, Message: "the last report is old"}}}
+	}
+	reports, silent, refused := status(metav1.ConditionTrue, v1beta2.ReasonReported), status(metav1.ConditionFalse, v1beta2.ReasonSilent), status(metav1.ConditionFalse, v1beta2.ReasonReportRefused)
+	for _, step := range []struct {
+		before, after v1beta2.KymaStatus
+		want          string
+	}{
+		{reports, reports, ""},
+		{reports, silent, "Warning RuntimeSilent runtime one is silent: the last report is old"},
+		{silent, silent, ""},
+		{silent, refused, ""},
+		{silent, reports, "Normal RuntimeHeard runtime one reports again"},
+	} {
+		k.noteWritten(kymaOf("one"), step.before, step.after)
+		got := ""
+		select {
+		case got = <-recorder.Events:
+		default:
+		}
+		if !strings.HasPrefix(got, step.want) || (got == "") != (step.want == "") {
+			t.Errorf("from %s to %s: %q, want %q", step.before.Conditions[0].Reason, step.after.Conditions[0].Reason, got, step.want)
+		}
+	}
+}
+
+func TestOnlyFailuresAreToldWhereNothingElseIsWanted(t *testing.T) {
+	for _, c := range []struct {
+		wanted KymaEvents
+		kind   string
+		want   int
+	}{
+		{AllEvents, corev1.EventTypeNormal, 1}, {"", corev1.EventTypeNormal, 1},
+		{FailureEvents, corev1.EventTypeNormal, 0}, {FailureEvents, corev1.EventTypeWarning, 1},
+	} {
+		recorder := events.NewFakeRecorder(10)
+		k := &Kymas{Events: recorder, KymaEvents: c.wanted}
+		k.event(kymaOf("one"), c.kind, "Any", "Any", "anything")
+		if got := len(recorder.Events); got != c.want {
+			t.Errorf("%s Events of type %s: %d, want %d", c.wanted, c.kind, got, c.want)
+		}
+	}
+	// A runtime that is heard again is no failure.
+	recorder := events.NewFakeRecorder(10)
+	k := &Kymas{Events: recorder, KymaEvents: FailureEvents}
+	reporting := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
+		return v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason}}}
+	}
+	k.noteWritten(kymaOf("one"), reporting(metav1.ConditionFalse, v1beta2.ReasonSilent), reporting(metav1.ConditionTrue, v1beta2.ReasonReported))
+	if got := len(recorder.Events); got != 0 {
+		t.Errorf("its return is told: %s", <-recorder.Events)
+	}
+}
+
+func TestTheEndOfTheRootIsToldAtItsTimesAndByNoRestart(t *testing.T) {
+	recorder := events.NewFakeRecorder(100)
+	expires := noon.Add(40 * 24 * time.Hour)
+	k := &Keys{Events: recorder, Namespace: "kcp-system"}
+	root := trust.Root{Version: 3, Expires: expires}
+	var before time.Time
+	for now := noon; now.Before(expires.Add(48 * time.Hour)); now = now.Add(time.Hour) {
+		if now.Equal(expires.Add(-10 * 24 * time.Hour)) {
+			before = time.Time{} // another process
+		}
+		k.announceExpiry(root, before, now)
+		before = now
+	}
+	close(recorder.Events)
+	var got []string
+	for event := range recorder.Events {
+		got = append(got, event)
+	}
+	if len(got) != len(expiryNotices) {
+		t.Fatalf("told %d times, want %d: %v", len(got), len(expiryNotices), got)
+	}
+	if !strings.Contains(got[0], "Warning RootExpires root of trust 3 expires at") || !strings.Contains(got[len(got)-1], "expired at") {
+		t.Errorf("told %v", got)
+	}
+}
+
+func TestReasonsThatRuntimesMakeUpHaveOneSeries(t *testing.T) {
+	if got := knownReason("Expired"); got != refusal.Expired {
+		t.Errorf("a known one is %s", got)
+	}
+	if got := knownReason("any word at all"); got != otherReason {
+		t.Errorf("an unknown one is %s", got)
+	}
+}
+
+// A process that begins remembers no report. What the status tells of was told by the one before.
+func TestARestartRepeatsNoEventOfRefusals(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	w := newWaves(t, newSurroundings(t), 1)
+	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher}
+	kyma := kymaOf("one")
+	said := bundle.AcceptedReport{Content: "sha256:said", Report: bundle.Report{Runtime: "one", Refused: []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired}}}}
+	k.announceRefused(kyma, nil, said)
+	if got := len(recorder.Events); got != 1 {
+		t.Fatalf("told %d times", got)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Report: "sha256:said"}}
+	k.announceRefused(kyma, nil, said)
+	k.announceRefused(kyma, &said, said)
+	if got := len(recorder.Events); got != 1 {
+		t.Errorf("told %d times after a restart and a heartbeat", got)
+	}
+	again := said
+	again.Content, again.Refused = "sha256:again", append(again.Refused, bundle.RefusedBundle{Digest: "sha256:worse", Reason: refusal.BadSignature})
+	k.announceRefused(kyma, &said, again)
+	if got := len(recorder.Events); got != 2 {
+		t.Errorf("told %d times after another refusal", got)
+	}
+	why := refusal.New(refusal.Expired, "its time is over")
+	kyma.Status.Conditions = []metav1.Condition{{
+		Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonReportRefused, Message: "the latest report was refused: " + why.Error(),
+	}}
+	if !toldRefused(kyma, why) || toldRefused(kyma, refusal.New(refusal.ForeignKey, "another")) {
+		t.Error("which refusal of a report was told is not known")
+	}
+}

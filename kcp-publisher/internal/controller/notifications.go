@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Has reports whether a Kyma is of this runtime.
+func (k *Kymas) Has(ctx context.Context, runtime string) bool {
+	kymas, err := k.of(ctx, runtime)
+	return err == nil && len(kymas) > 0
+}
+
+// Look has the Kymas of a runtime looked at now, because a registry says that it has a report. The registry is asked for the report again,
+// however short a while ago it was asked; nothing else is different from the look at the next poll.
+func (k *Kymas) Look(ctx context.Context, runtime string) error {
+	kymas, err := k.of(ctx, runtime)
+	if err != nil {
+		return err
+	}
+	for _, name := range kymas {
+		k.reports.notify(name)
+		if err := send(ctx, k.Catalog.Changed, notifiedOf(name, runtime)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notified is a Kyma that is looked at because a notification says so.
+type notified struct{ *v1beta2.Kyma }
+
+func notifiedOf(name types.NamespacedName, runtime string) notified {
+	kyma := &v1beta2.Kyma{}
+	kyma.Namespace, kyma.Name = name.Namespace, name.Name
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // by which a rollout may wait for it
+	return notified{kyma}
+}
+
+// of returns the names of the Kymas of a runtime. It reads the cache without copying what is in it.
+func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName, error) {
+	var kymas v1beta2.KymaList
+	err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: runtime}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
+	}
+	names := make([]types.NamespacedName, len(kymas.Items))
+	for i := range kymas.Items {
+		names[i] = client.ObjectKeyFromObject(&kymas.Items[i])
+	}
+	return names, nil
+}
+
+// notify notes that a registry says that there is a report: an answer from before counts no more.
+func (r *reports) notify(kyma types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notified[kyma]++
+}
+
+func (r *reports) notifiedOf(kyma types.NamespacedName) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.notified[kyma]
+}

@@ -1,0 +1,180 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/jitter"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody asked for. What a
+// notification asks for is among the last: whoever sends notifications all the time would keep polls from being made otherwise.
+const (
+	awaited = 1
+	changed = 0
+	routine = -1
+)
+
+const (
+	// awaitedPolls is how many times as often as others a runtime is asked for its report that a rollout waits for.
+	awaitedPolls = 6
+	// awaitedAtOnce is how many runtimes may be asked so often; of more, each is asked less often.
+	awaitedAtOnce = 100
+	// restingPolls is how many times less often than others a runtime is asked from which nothing is awaited, and restingPoll how often at least,
+	// unless all are asked less often than that.
+	restingPolls = 2
+	restingPoll  = time.Minute
+)
+
+// due are the Kymas whose next look has something to publish, as far as is known. It is safe for concurrent use.
+type due struct {
+	mu    sync.Mutex // guards what follows
+	names map[types.NamespacedName]struct{}
+	// since is when they became due, until they were published.
+	since map[types.NamespacedName]time.Time
+}
+
+func (d *due) add(kyma types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names == nil {
+		d.names, d.since = map[types.NamespacedName]struct{}{}, map[types.NamespacedName]time.Time{}
+	}
+	d.names[kyma] = struct{}{}
+	if _, waits := d.since[kyma]; !waits {
+		d.since[kyma] = time.Now()
+	}
+}
+
+// take reports whether a Kyma is due, which it is not any more.
+func (d *due) take(kyma types.NamespacedName) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, is := d.names[kyma]
+	delete(d.names, kyma)
+	return is
+}
+
+// has reports whether a Kyma is due.
+func (d *due) has(kyma types.NamespacedName) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, is := d.names[kyma]
+	return is
+}
+
+// done notes that a Kyma that was due has what it waited for.
+func (d *due) done(kyma types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.since, kyma)
+	if _, again := d.names[kyma]; again {
+		d.since[kyma] = time.Now()
+	}
+}
+
+// drop notes that a Kyma is published nothing until something else changes, or is gone.
+func (d *due) drop(kyma types.NamespacedName) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.names, kyma)
+	delete(d.since, kyma)
+}
+
+// waiting returns how many Kymas wait, and since when the one does that waits for longest.
+func (d *due) waiting() (n int, since time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, at := range d.since {
+		if since.IsZero() || at.Before(since) {
+			since = at
+		}
+	}
+	return len(d.since), since
+}
+
+// inOrder puts the Kymas of events into the queue in their order.
+func (k *Kymas) inOrder() handler.EventHandler {
+	return handler.Funcs{GenericFunc: func(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
+		ordered, is := q.(priorityqueue.PriorityQueue[ctrl.Request])
+		if !is {
+			q.Add(request)
+			return
+		}
+		priority := changed
+		switch kyma := e.Object.(type) {
+		case notified:
+			priority = *k.orderOf(kyma.Kyma)
+		case *v1beta2.Kyma:
+			if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
+				priority = awaited
+			}
+		}
+		ordered.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+	}}
+}
+
+// orderOf returns the priority of looks at a Kyma that nobody asks for, or only a notification.
+func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
+	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
+		return new(awaited)
+	}
+	return new(routine)
+}
+
+// pollOf returns how often a Kyma's runtime is asked for its report: more often while a rollout waits for it, and less often while nobody does.
+func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
+	view := k.Rollouts.View()
+	if !view.Awaits(plan.RuntimeID(kyma)) {
+		if plan.Resting(kyma) {
+			return restingPollOf(k.PollInterval)
+		}
+		return k.PollInterval
+	}
+	soon := k.PollInterval / awaitedPolls
+	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
+}
+
+// restingPollOf returns how often a runtime is asked from which nothing is awaited, where others are asked at an interval.
+func restingPollOf(poll time.Duration) time.Duration {
+	return max(poll, min(restingPolls*poll, restingPoll))
+}
+
+// freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look has something to publish: the
+// report can wait for the next one, so that the whole fleet's bundles go first. A look that somebody asked for takes nothing as known.
+func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
+	poll := k.pollOf(kyma)
+	switch {
+	case plan.Requested(kyma) != "":
+		return 0
+	case due:
+		return 2 * max(poll, k.PollInterval)
+	}
+	return min(poll, k.PollInterval) / 2
+}
+
+// lookAgain is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the
+// look does not stand any more, whichever is first; zero for one that stands for no other.
+func (k *Kymas) lookAgain(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
+	wait := k.pollOf(kyma)
+	if left := asked.Add(wait).Sub(k.Now()); left < wait {
+		wait = max(left, min(statusSettles, wait))
+	}
+	wait = jitter.JitteredIntervalDuration(wait)
+	if left := until.Sub(k.Now()); left > 0 && left < wait {
+		wait = left
+	}
+	return ctrl.Result{RequeueAfter: wait, Priority: k.orderOf(kyma)}
+}

@@ -1,0 +1,204 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+func TestWhatARolloutWaitsForComesBeforeOtherChangesAndThoseBeforePolls(t *testing.T) {
+	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return noon }}
+	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+	q := priorityqueue.New[ctrl.Request]("order")
+	defer q.ShutDown()
+	request := func(name string) ctrl.Request {
+		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: name}}
+	}
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))}, request("polled"))
+	for _, name := range []string{"changed", "canary"} {
+		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf(name)}, q)
+	}
+	var got []string
+	for range 3 {
+		next, _, _ := q.GetWithPriority()
+		got = append(got, next.Name)
+	}
+	if fmt.Sprint(got) != "[canary changed polled]" {
+		t.Errorf("the order is %v", got)
+	}
+}
+
+// TestNotificationsWithoutEndKeepNoPollBack has a poll among notifications of other runtimes.
+func TestNotificationsWithoutEndKeepNoPollBack(t *testing.T) {
+	k := &Kymas{}
+	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+	q := priorityqueue.New[ctrl.Request]("order")
+	defer q.ShutDown()
+	named := func(name string) types.NamespacedName {
+		return types.NamespacedName{Namespace: "kcp-system", Name: name}
+	}
+	look := func(runtime string) {
+		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: notifiedOf(named(runtime), runtime)}, q)
+	}
+	look("before")
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))}, ctrl.Request{NamespacedName: named("polled")})
+	look("after")
+	look("canary")
+	k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf("changed")}, q)
+	var got []string
+	for range 5 {
+		next, _, _ := q.GetWithPriority()
+		got = append(got, next.Name)
+	}
+	if fmt.Sprint(got) != "[canary changed before polled after]" {
+		t.Errorf("the order is %v", got)
+	}
+}
+
+func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
+	now := noon
+	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
+	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
+		t.Errorf("before the first look at rollouts: every %s", wait)
+	}
+	for awaited, want := range map[int]time.Duration{1: 5 * time.Second, 100: 5 * time.Second, 200: 10 * time.Second, 10_000: 30 * time.Second} {
+		view := &plan.View{Awaited: map[string]bool{}}
+		for i := range awaited {
+			view.Awaited[fmt.Sprint("r-", i)] = true
+		}
+		k.Rollouts.view.Store(view)
+		if wait := k.pollOf(kymaOf("r-0")); wait != want {
+			t.Errorf("a rollout waits for %d runtimes: every %s, want %s", awaited, wait, want)
+		}
+		if wait := k.pollOf(kymaOf("another")); wait != 30*time.Second {
+			t.Errorf("a runtime that no rollout waits for: every %s", wait)
+		}
+	}
+	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second, 30 * time.Second: time.Minute, 45 * time.Second: time.Minute, 5 * time.Minute: 5 * time.Minute} {
+		k := &Kymas{PollInterval: interval, Now: k.Now}
+		k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+		if wait := k.pollOf(restingKyma("one")); wait != want {
+			t.Errorf("of a runtime from which nothing is awaited it is asked for every %s, want %s", wait, want)
+		}
+		if wait := k.pollOf(restingKyma("canary")); wait != interval/awaitedPolls {
+			t.Errorf("a rollout waits for a runtime that has applied the latest bundle: every %s", wait)
+		}
+		for due, want := range map[bool]time.Duration{false: interval / 2, true: 2 * want} {
+			if fresh := k.freshEnough(restingKyma("one"), due); fresh != want {
+				t.Errorf("due %v: the report of a runtime from which nothing is awaited may be %s old, want %s", due, fresh, want)
+			}
+		}
+	}
+	within := func(result ctrl.Result, want time.Duration) bool {
+		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
+	}
+	if result := k.lookAgain(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
+		t.Errorf("asked now, and again after %s", result.RequeueAfter)
+	}
+	if result := k.lookAgain(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
+		t.Errorf("asked 20 seconds ago, and again after %s", result.RequeueAfter)
+	}
+	if result := k.lookAgain(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
+		t.Errorf("it may fall silent in 7 seconds, and is looked at after %s", result.RequeueAfter)
+	}
+	if result := k.lookAgain(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
+		t.Errorf("asked an hour ago, and again after %s", result.RequeueAfter)
+	}
+}
+
+// restingKyma is one from whose runtime nothing is awaited.
+func restingKyma(runtime string) *v1beta2.Kyma {
+	kyma := kymaOf(runtime)
+	kyma.Status.State = v1beta2.StateReady
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: "sha256:a"}, Observed: &v1beta2.ObservedBundle{Digest: "sha256:a"}}
+	return kyma
+}
+
+func TestALookAtRolloutsThatChangesNothingKeepsTheView(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 3)
+	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
+	w.settle()
+	look := func() *plan.View {
+		_, err := w.kymas.Rollouts.Reconcile(quiet(t.Context()), ctrl.Request{})
+		w.must(err)
+		return w.kymas.Rollouts.View()
+	}
+	if before := look(); before == nil || look() != before {
+		t.Error("another view is in use, and all Kymas are looked at again")
+	}
+}
+
+func TestAKymaStaysDueUntilItWasPublishedOrIsGone(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 3)
+	w.must(w.api.Delete(t.Context(), w.policy()))
+	w.settle()
+	request, due := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: w.names[1]}}, &w.kymas.Catalog.due
+	look := func(place store.Store) {
+		t.Helper()
+		w.now = w.now.Add(10 * w.kymas.PollInterval)
+		due.add(request.NamespacedName)
+		w.kymas.reports.place = place
+		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
+		w.must(err)
+	}
+	working := w.kymas.reports.place
+	away := asking(t, answers(http.StatusBadGateway)).place
+	w.kymas.backoff.ping = func(context.Context) error { return errors.New("away") }
+	look(away)
+	w.kymas.backoff.ping = nil
+	if !due.take(request.NamespacedName) {
+		t.Error("the registry was away, and the Kyma is not due any more")
+	}
+	w.now = w.now.Add(time.Hour)
+	look(working)
+	if due.take(request.NamespacedName) {
+		t.Error("it was looked at, and is due")
+	}
+	request.Name = "gone"
+	if look(working); due.take(request.NamespacedName) {
+		t.Error("a Kyma that is gone is due")
+	}
+}
+
+func TestAPromotionIsPublishedBeforeAnybodyAsksForReports(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 3)
+	w.must(w.api.Delete(t.Context(), w.policy()))
+	w.settle()
+	w.promote("1.1.0")
+	ctx := quiet(t.Context())
+	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
+	w.must(err)
+	_, err = w.kymas.Rollouts.Reconcile(ctx, ctrl.Request{})
+	w.must(err)
+	w.now = w.now.Add(w.kymas.PollInterval / 2)
+	for _, name := range w.names[1:] {
+		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: name}}
+		before := w.kymas.reports.known[request.NamespacedName].asked
+		result, err := w.kymas.Reconcile(ctx, request)
+		w.must(err)
+		if asked := w.kymas.reports.known[request.NamespacedName].asked; !asked.Equal(before) || result.RequeueAfter > time.Second || *result.Priority != routine {
+			t.Errorf("%s: the report was asked for at %s and before that at %s, the next look is %+v", name, asked, before, result)
+		}
+		_, err = w.kymas.Reconcile(ctx, request)
+		w.must(err)
+		if asked := w.kymas.reports.known[request.NamespacedName].asked; !asked.Equal(w.now) {
+			t.Errorf("%s: the report is not asked for afterwards", name)
+		}
+	}
+	w.agents()
+	if pushes, _ := w.counts(); pushes == 0 || w.digests["runtime-001"] == "" {
+		t.Error("nothing was published")
+	}
+}

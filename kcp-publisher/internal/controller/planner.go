@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+// Planner does what is done once for a fleet that is divided into shards: it makes and moves rollouts, labels Kymas with their shards, and keeps the
+// status of Watchers and the finalizers of deleted objects. It publishes nothing.
+type Planner struct {
+	Catalog *Catalog
+	// Shards is into how many shards the fleet is divided.
+	Shards int
+	// PollInterval is how often shards ask for the report of a runtime.
+	PollInterval time.Duration
+	// AgentPollInterval is how often agents look for a bundle, and ReportInterval how often they report although nothing changed; 0 for their own setting.
+	AgentPollInterval, ReportInterval time.Duration
+	// Announce tells the shards which state of the control plane is planned, and whether a rollout is under way.
+	Announce func(ctx context.Context, state string, active bool) error
+	// Hearings returns what a shard told last of when its runtimes were heard; nil for nothing yet.
+	Hearings func(ctx context.Context, shard int) ([]byte, error)
+	Now      func() time.Time
+
+	rollouts Rollouts
+	watchers Watchers
+	active   atomic.Bool
+	heard    atomic.Pointer[[]*shard.Hearings]
+}
+
+// SetupPlanner adds the planner's controllers to the manager.
+func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
+	p.heard.Store(new(make([]*shard.Hearings, p.Shards)))
+	if err := indexRuntimes(mgr); err != nil {
+		return err
+	}
+	events := mgr.GetEventRecorder("kcp-publisher")
+	if err := setUpCatalog(mgr, p.Catalog, make(chan event.GenericEvent)); err != nil {
+		return err
+	}
+	r := &p.rollouts
+	r.Events, r.Catalog, r.Now, r.hearing, r.announce = events, p.Catalog, p.Now, p.hearing, p.announce
+	r.quiet = quietAtMost(p.AgentPollInterval, p.ReportInterval, p.PollInterval)
+	if err := setUpRollouts(mgr, r, p.PollInterval); err != nil {
+		return err
+	}
+	if err := setUpWatchers(mgr, &p.watchers, p.Catalog.Namespace, p.Now); err != nil {
+		return err
+	}
+	if err := setUpFinalizers(mgr, events); err != nil {
+		return err
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("shards").For(&v1beta2.Kyma{}).Complete(&shardLabels{mgr.GetClient(), p.Shards})
+	if err != nil {
+		return fmt.Errorf("shards: %w", err)
+	}
+	return mgr.Add(p)
+}
+
+func (p *Planner) announce(ctx context.Context, state string, active bool) error {
+	p.active.Store(active)
+	return p.Announce(ctx, state, active)
+}
+
+func (p *Planner) hearing(kyma *v1beta2.Kyma) plan.Hearing {
+	return hearingOf(kyma, (*p.heard.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
+}
+
+// Start reads what the shards tell, while a rollout is under way, until the context ends.
+func (p *Planner) Start(ctx context.Context) error {
+	tick := time.NewTicker(shardsTick)
+	defer tick.Stop()
+	for {
+		if p.active.Load() {
+			p.listen(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// listen reads what the shards tell, and lets the rollouts move by what is new. A shard that cannot be read has told what it told before.
+func (p *Planner) listen(ctx context.Context) {
+	before, isNew := *p.heard.Load(), false
+	next := make([]*shard.Hearings, p.Shards)
+	for n := range next {
+		next[n] = before[n]
+		data, err := p.Hearings(ctx, n)
+		if err != nil || data == nil {
+			continue
+		}
+		told, err := shard.DecodeHearings(data)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "failed to read when runtimes were heard", "shard", n)
+			continue
+		}
+		if before[n] == nil || !before[n].At.Equal(told.At) {
+			next[n], isNew = &told, true
+		}
+	}
+	if !isNew {
+		return
+	}
+	p.heard.Store(&next)
+	select {
+	case p.Catalog.moved <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+	default: // there is a look to come
+	}
+}
+
+// shardLabels labels each Kyma with its shard, so that the shard's process, and no other, has it in its cache.
+type shardLabels struct {
+	client client.Client
+	shards int
+}
+
+// Reconcile labels one Kyma.
+func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	kyma := &v1beta2.Kyma{}
+	if err := s.client.Get(ctx, req.NamespacedName, kyma); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	want := shard.Label(shard.Of(plan.Claimed(kyma), s.shards), s.shards)
+	if kyma.Labels[v1beta2.LabelShard] == want {
+		return ctrl.Result{}, nil
+	}
+	if first, err := s.ownerFirst(ctx, kyma, want); err != nil || first {
+		return ctrl.Result{RequeueAfter: catalogSettles}, err
+	}
+	before := kyma.DeepCopy()
+	if kyma.Labels == nil {
+		kyma.Labels = map[string]string{}
+	}
+	kyma.Labels[v1beta2.LabelShard] = want
+	if err := s.client.Patch(ctx, kyma, client.MergeFrom(before)); err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, fmt.Errorf("label Kyma %s with its shard: %w", req.NamespacedName, err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// ownerFirst reports whether the runtime of a Kyma is another one's that has no label yet: a shard that saw this one alone would give it the runtime. A watch
+// shows labels in the order in which they were written.
+func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
+	var same v1beta2.KymaList
+	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {
+		return false, fmt.Errorf("list Kymas of runtime %s: %w", plan.Claimed(kyma), err)
+	}
+	owner := plan.NewOwners(same.Items)[plan.Claimed(kyma)]
+	return owner != nil && owner.Name != kyma.Name && owner.Labels[v1beta2.LabelShard] != label, nil
+}

@@ -1,0 +1,64 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// newPullSecretCache returns a cache of one Secret and of no others, so that rights on that name are enough.
+func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
+	return newCacheOf(mgr, secret.Namespace, cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name)})
+}
+
+// allKymas asks for a look at every Kyma: the Secret that changed is for all runtimes.
+func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
+	kymas, err := k.Catalog.mark(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas that a changed image pull Secret is for")
+		return nil
+	}
+	requests := make([]ctrl.Request, 0, len(kymas))
+	for i := range kymas {
+		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&kymas[i])})
+	}
+	return requests
+}
+
+// readPullSecret returns the Secret that all runtimes get, none without one. The problem is why there is none to give: what the runtimes have
+// already stays there.
+func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
+	if k.pullSecrets == nil {
+		return nil, nil, nil
+	}
+	secret := &corev1.Secret{}
+	err = k.pullSecrets.Get(ctx, k.ImagePullSecret, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read image pull Secret %s: %w", k.ImagePullSecret, err)
+	}
+	if apierrors.IsNotFound(err) || !secret.DeletionTimestamp.IsZero() {
+		return nil, fmt.Errorf("image pull Secret %s: is not there: create it, or run without --image-pull-secret", k.ImagePullSecret), nil
+	}
+	if secret.Type != corev1.SecretTypeDockerConfigJson && secret.Type != corev1.SecretTypeDockercfg {
+		return nil, fmt.Errorf("image pull Secret %s: type %q: want %s", k.ImagePullSecret, secret.Type, corev1.SecretTypeDockerConfigJson), nil
+	}
+	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
+}
+
+// forAllRuntimes returns the Secret as one that no module needs in particular, and under its own name, by which workloads know it.
+func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
+	shared := *secret
+	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil
+	delete(shared.Labels, v1beta2.LabelModuleName)
+	return shared
+}

@@ -1,0 +1,259 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/handlers"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// emptyRegistry is a real registry that forgets with the test.
+func emptyRegistry(t *testing.T) store.Store {
+	t.Helper()
+	return observedRegistry(t, nil)
+}
+
+// observedRegistry is emptyRegistry whose requests are sent through a transport.
+func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTripper) store.Store {
+	t.Helper()
+	logrus.SetOutput(io.Discard)
+	config := &configuration.Configuration{Storage: configuration.Storage{
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+	}}
+	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
+	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), config))
+	t.Cleanup(server.Close)
+	registries, err := store.NewRegistries(store.Access{NoRetry: true, Observe: observe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := store.Open(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place
+}
+
+// quiet is a context whose logger says nothing.
+func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
+
+// race is a publisher at work on several runtimes while people change its keys and agents look.
+type race struct {
+	*testing.T
+	place     store.Store
+	folder    keys.Folder
+	publisher *publish.Publisher
+	pinned    trust.Root
+}
+
+func newRace(t *testing.T) *race {
+	t.Helper()
+	r := &race{T: t, place: emptyRegistry(t), folder: keys.Folder{Dir: filepath.Join(t.TempDir(), "keys")}}
+	if _, err := r.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: time.Now().AddDate(1, 0, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := r.folder.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.pinned = loaded.Root
+	r.publisher, err = publish.New(publish.Options{
+		Place: r.place, Keys: loaded, Validity: time.Hour, CertificateValidity: time.Hour, Now: time.Now,
+		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// publish makes one runtime's bundle say what it should, as a worker of the controller does.
+func (r *race) publish(ctx context.Context, runtime, channel string) error {
+	snapshot, err := catalog.New(nil, nil)
+	if err != nil {
+		return err
+	}
+	spec := v1beta2.KymaSpec{Channel: channel}
+	_, err = r.publisher.Publish(ctx, plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	return err
+}
+
+// rotate makes the next version of the root, with a new publisher key.
+func (r *race) rotate(ctx context.Context, dropOld bool) error {
+	change, err := r.folder.Change(time.Now().AddDate(1, 0, 0))
+	if err != nil {
+		return err
+	}
+	if err := change.Rotate(ctx, trust.RolePublisher, "", dropOld); err != nil {
+		return err
+	}
+	_, err = change.Finish(r.folder.RootKeyFiles())
+	return err
+}
+
+// looker is an agent that looks.
+type looker struct {
+	runtime string
+	root    trust.Root
+	last    bundle.Accepted
+	by      string // the key that signed what it has applied
+}
+
+// look is one poll: the root, the bundle, and the root again if a newer one may have come between the two.
+func (l *looker) look(ctx context.Context, place store.Store) error {
+	if err := l.follow(ctx, place); err != nil {
+		return err
+	}
+	repository, err := place.Reading(ctx, bundle.DesiredRepository(l.runtime))
+	if err != nil {
+		return err
+	}
+	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	verified, err := bundle.Verify(fetched, bundle.Trust{Root: l.root, Runtime: l.runtime, Last: l.last}, time.Now())
+	if refusal := refusal.Of(err); refusal != nil && refusal.Reason.MayFollowFromRoot() {
+		if err := l.follow(ctx, place); err != nil {
+			return err
+		}
+		verified, err = bundle.Verify(fetched, bundle.Trust{Root: l.root, Runtime: l.runtime, Last: l.last}, time.Now())
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := store.FetchBundle(ctx, repository, verified); err != nil {
+		return err
+	}
+	l.last, l.by = verified.Accepted, verified.KeyThumbprint
+	return nil
+}
+
+func (l *looker) follow(ctx context.Context, place store.Store) error {
+	newest, refusal, _, err := store.FollowRoot(ctx, place, l.root)
+	if refusal != nil {
+		return refusal
+	}
+	if err == nil {
+		l.root = newest
+	}
+	return err
+}
+
+// withRaceDetector reports whether this is the step of the race detector, which is there for what runs beside each other.
+func withRaceDetector() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// TestKeysRotateWhileBundlesArePublished rotates the publisher's key repeatedly while workers publish and agents poll. If the old key stays
+// listed until all bundles are signed again, as docs/security/keys.md recommends, no agent refuses a bundle. If it is dropped immediately,
+// as after a theft, agents can refuse bundles in flight. In the end all agents have applied a bundle of the newest root and key.
+func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
+	for name, dropOld := range map[string]bool{"the old key stays for one rotation": false, "the old key goes at once": true} {
+		t.Run(name, func(t *testing.T) {
+			const workers = 3
+			rounds := 3
+			if withRaceDetector() {
+				rounds = 8
+			}
+			r := newRace(t)
+			marked := 0
+			follower := &Keys{Folder: r.folder, Publisher: r.publisher, changed: func(context.Context) error { marked++; return nil }}
+			agents := make([]*looker, workers)
+			for i := range agents {
+				agents[i] = &looker{runtime: fmt.Sprintf("r-%d", i), root: r.pinned}
+			}
+			over, end := context.WithCancel(t.Context())
+			looking, looksUntil := errgroup.WithContext(t.Context())
+			for _, agent := range agents {
+				looking.Go(func() error {
+					for over.Err() == nil {
+						err := agent.look(looksUntil, r.place)
+						if refused := refusal.Of(err); dropOld && refused != nil && refused.Reason == refusal.UnknownKey {
+							continue
+						}
+						if err != nil {
+							return fmt.Errorf("%s, at root version %d: %w", agent.runtime, agent.root.Version, err)
+						}
+					}
+					return nil
+				})
+			}
+			for range rounds {
+				working, ctx := errgroup.WithContext(looksUntil)
+				for _, agent := range agents {
+					working.Go(func() error {
+						return errors.Join(r.publish(ctx, agent.runtime, "fast"), r.publish(ctx, agent.runtime, "regular"), r.publish(ctx, agent.runtime, "fast"))
+					})
+				}
+				working.Go(func() error { return errors.Join(r.rotate(ctx, dropOld), follower.follow(quiet(ctx))) })
+				if err := working.Wait(); err != nil {
+					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal ends the work of the others
+				}
+				// What the controller does for every runtime that was marked.
+				for _, agent := range agents {
+					if err := r.publish(looksUntil, agent.runtime, "regular"); err != nil {
+						t.Fatal(errors.Join(context.Cause(looksUntil), err))
+					}
+				}
+			}
+			end()
+			if err := looking.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			newest, err := r.folder.Load(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if marked != rounds || newest.Root.Version != int64(rounds)+1 {
+				t.Errorf("after %d rotations, runtimes were marked %d times and the root is at version %d", rounds, marked, newest.Root.Version)
+			}
+			for _, agent := range agents {
+				if err := agent.look(t.Context(), r.place); err != nil || agent.root.Version != newest.Root.Version || !signedBy(t, newest.Signer, agent.by) {
+					t.Errorf("%s follows root version %d and lives by a bundle of key %s: %v", agent.runtime, agent.root.Version, agent.by, err)
+				}
+			}
+		})
+	}
+}
+
+func signedBy(t *testing.T, signer trust.Signer, thumbprint string) bool {
+	t.Helper()
+	public, err := signer.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := trust.Thumbprint(public)
+	return err == nil && own == thumbprint
+}

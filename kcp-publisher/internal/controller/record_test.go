@@ -1,0 +1,90 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestOnlyWhatIsLostOtherwiseIsWrittenBeforeItsBundle(t *testing.T) {
+	with := func(thumbprint string, sequence int64, secrets ...string) *v1beta2.RuntimeStatus {
+		s := &v1beta2.RuntimeStatus{ReportSequence: sequence, Secrets: secrets}
+		if thumbprint != "" {
+			s.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint}
+		}
+		return s
+	}
+	takenOver := func(adopted bool) *v1beta2.RuntimeStatus {
+		s := with("a", 1)
+		s.Takeover = &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: adopted}}}
+		return s
+	}
+	for name, c := range map[string]struct {
+		before, after *v1beta2.RuntimeStatus
+		want          bool
+	}{
+		"nothing is known":                  {nil, nil, false},
+		"a runtime without a key was heard": {nil, with("", 1), false},
+		"a runtime enrolled":                {nil, with("a", 1), true},
+		"it introduced another key":         {with("a", 1), with("b", 2), true},
+		"it said something":                 {with("a", 1, "x"), with("a", 2, "x"), false},
+		"it is to get a Secret":             {with("a", 1), with("a", 1, "x"), true},
+		"it is taken over":                  {with("a", 1), takenOver(false), true},
+		"it adopted a module":               {takenOver(false), takenOver(true), true},
+		"it is as far as it was":            {takenOver(true), takenOver(true), false},
+		"it has a Secret less":              {with("a", 1, "x", "y"), with("a", 1, "x"), true},
+	} {
+		if got := hasToBeRemembered(c.before, c.after); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestNothingIsToldOfAStatusThatWasNotWritten refuses a status that says that a runtime is heard again: the next look would find it silent still, and
+// tell it again.
+func TestNothingIsToldOfAStatusThatWasNotWritten(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	before := kymaOf("one")
+	reporting := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason, Message: "words", LastTransitionTime: metav1.NewTime(noon)}}
+	}
+	before.Status.Conditions = reporting(metav1.ConditionFalse, v1beta2.ReasonSilent)
+	writes := 0
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if writes++; writes == 1 {
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "Kyma"}, "one", nil)
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	recorder := events.NewFakeRecorder(10)
+	k := &Kymas{Client: api, Events: recorder, Catalog: &Catalog{}, Now: func() time.Time { return noon }}
+	after := before.DeepCopy()
+	after.Status.Conditions = reporting(metav1.ConditionTrue, v1beta2.ReasonReported)
+	if _, err := k.written(quiet(t.Context()), before, after, ctrl.Result{}); err != nil || writes != 2 {
+		t.Fatalf("written %d times, %v", writes, err)
+	}
+	close(recorder.Events)
+	for event := range recorder.Events {
+		if strings.Contains(event, v1beta2.ReasonRuntimeHeard) {
+			t.Errorf("told: %s", event)
+		}
+	}
+}

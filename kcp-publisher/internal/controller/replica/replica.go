@@ -1,0 +1,215 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+// Planner is the part of the work that is no shard: what is done once for all of them.
+const Planner = -1
+
+const (
+	// lookInterval is how often it is looked whether a part is still this replica's.
+	lookInterval = time.Second
+	// joins is how long a new replica waits before it takes anything: those that start with it are to be seen.
+	joins = 2*beatInterval + readInterval
+)
+
+// Replica takes its share of the parts of the work, and gives up what is another one's.
+type Replica struct {
+	Board *Board
+	Parts *manager.Parts
+	// Shards is how many shards there are.
+	Shards int
+	// Leases returns the name of the lease of a part.
+	Leases func(part int) string
+	// Work does a part of the work under its lease until the context ends.
+	Work func(ctx context.Context, part int, lease *manager.Lease) error
+
+	mu sync.Mutex // guards what follows
+	// holders are those of the parts' leases, as they were read last.
+	holders map[int]string
+	began   time.Time
+}
+
+// NeedLeaderElection says that every replica takes its share.
+func (r *Replica) NeedLeaderElection() bool { return false }
+
+// Start takes, works and gives up until the context ends. An error says that a lease was lost, or that a part cannot be worked on.
+func (r *Replica) Start(ctx context.Context) error {
+	r.holders, r.began = map[int]string{}, time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for part := Planner; part < r.Shards; part++ {
+		all.Go(func() {
+			if err := r.compete(ctx, part); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// wanted reports whether a part is to be this replica's. While it is not known who lives, everybody keeps what it has.
+func (r *Replica) wanted(part int, has bool) bool {
+	members, known := r.Board.Members()
+	if !known || time.Since(r.began) < joins {
+		return has
+	}
+	if part == Planner {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held := make(map[int]string, len(r.holders))
+	for at, holder := range r.holders {
+		if at != Planner {
+			held[at] = holder
+		}
+	}
+	return shard.Assign(r.Shards, held, members)[part] == r.Parts.Holder
+}
+
+// compete takes a part as often as it is this replica's, until the context ends.
+func (r *Replica) compete(ctx context.Context, part int) error {
+	lease, err := r.Parts.Lease(r.Leases(part))
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := r.hold(ctx, part, lease); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold waits for a part, works on it, and releases it when it is another replica's or the context ends: first the work ends, then the lease.
+func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
+	taken := make(chan struct{})
+	election, release := r.Parts.Election()
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &candidate{lease, r, part}, LeaseDuration: election.Lease, RenewDeadline: election.Renew, RetryPeriod: election.Retry,
+		ReleaseOnCancel: release, Name: r.Leases(part),
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(taken) }, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
+	}
+	// Whoever does not want a part does not try to get it, which is no error to tell.
+	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
+	lost := make(chan struct{})
+	go func() {
+		elector.Run(electing)
+		close(lost)
+	}()
+	defer func() {
+		giveUp()
+		<-lost
+	}()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-taken:
+	}
+	return r.work(ctx, part, lease, lost)
+}
+
+// work works on a part until it is another replica's. A lease that is lost ends the process, as that of a single publisher does: what is under way
+// cannot be called back.
+func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
+	name := r.Leases(part)
+	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
+	log.Info("took a part of the work")
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.Work(working, part, lease) }()
+	defer stop()
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for unwanted := 0; ; {
+		select {
+		case err := <-ended:
+			if ctx.Err() == nil && working.Err() == nil && err == nil {
+				err = errors.New("it ended")
+			}
+			if err != nil {
+				return fmt.Errorf("work under lease %s: %w", name, err)
+			}
+			log.Info("released a part of the work")
+			return nil
+		case <-lost:
+			return fmt.Errorf("lease %s is lost", name)
+		case <-tick.C:
+		}
+		if unwanted++; r.wanted(part, true) {
+			unwanted = 0
+		}
+		if unwanted > 1 {
+			stop()
+		}
+	}
+}
+
+// candidate is a lease that is taken only by the replica whose part it is.
+type candidate struct {
+	*manager.Lease
+	replica *Replica
+	part    int
+}
+
+// errNotWanted says that a part is another replica's.
+var errNotWanted = errors.New("another replica is to have it")
+
+// Get returns who has the lease.
+func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := c.Lease.Get(ctx)
+	if err == nil {
+		c.replica.mu.Lock()
+		defer c.replica.mu.Unlock()
+		c.replica.holders[c.part] = record.HolderIdentity
+	}
+	return record, raw, err
+}
+
+// Create takes a lease that nobody had.
+func (c *candidate) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if !c.replica.wanted(c.part, false) {
+		return errNotWanted
+	}
+	return c.took(record, c.Lease.Create(ctx, record))
+}
+
+// Update takes over, renews or releases the lease.
+func (c *candidate) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == c.Identity() && c.Held() != nil && !c.replica.wanted(c.part, false) {
+		return errNotWanted
+	}
+	return c.took(record, c.Lease.Update(ctx, record))
+}
+
+func (c *candidate) took(record resourcelock.LeaderElectionRecord, err error) error {
+	if err == nil {
+		c.replica.mu.Lock()
+		defer c.replica.mu.Unlock()
+		c.replica.holders[c.part] = record.HolderIdentity
+	}
+	return err
+}

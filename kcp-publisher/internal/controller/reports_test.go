@@ -1,0 +1,376 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// asking returns reports that ask a registry which answers as handler says.
+func asking(t *testing.T, handler http.HandlerFunc) *reports {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	registries, err := store.NewRegistries(store.Access{NoRetry: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := store.Open(strings.TrimPrefix(server.URL, "http://")+"/fleet", registries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newReports(place, func() time.Time { return noon })
+}
+
+func answers(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func kymaOf(runtime string) *v1beta2.Kyma {
+	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
+}
+
+// TestAHeartbeatIsHeardAndNotWritten follows one runtime through heartbeats, lies of the registry and a restart of the publisher. What its status
+// says stays as the first report left it.
+func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
+	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
+	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
+	public, err := trust.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
+	start := func() *reports { return newReports(place, func() time.Time { return now }) }
+	r := start()
+	report := func(sequence int64, at time.Time) bundle.Blob {
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: at, AgentVersion: "v1"}, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return blob
+	}
+	look := func(lies bundle.Blob) (got judged, wrote bool) {
+		t.Helper()
+		if err := store.PushReport(t.Context(), place, "one", lies); err != nil {
+			t.Fatal(err)
+		}
+		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0, nil)
+		if err != nil || newest.accepted == nil && newest.refused == nil {
+			t.Fatalf("got %+v, %v", newest, err)
+		}
+		after := *kyma.DeepCopy()
+		if newest.refused == nil {
+			ingest.Remember(&after.Status, *newest.accepted, public, thumbprint, r.past(newest.seen))
+		}
+		if wrote = ingest.Notable(kyma.Status, after.Status); wrote {
+			kyma.Status = after.Status
+		}
+		return judged{newest.refused != nil, r.hearing(kyma).At}, wrote
+	}
+	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+	rewritten := func(b bundle.Blob) bundle.Blob {
+		return bundle.NewBlob(b.Descriptor.MediaType, append([]byte(" "), b.Bytes...))
+	}
+	first, second, third, fourth := report(1, minute(0)), report(2, minute(5)), report(3, minute(10)), report(4, minute(35))
+	for _, step := range []struct {
+		what    string
+		at      time.Time
+		restart bool
+		lies    bundle.Blob
+		want    judged
+		writes  bool
+	}{
+		{"the first report", minute(0), false, first, judged{false, minute(0)}, true},
+		{"the same says nothing new", minute(1), false, first, judged{false, minute(0)}, false},
+		{"a heartbeat", minute(6), false, second, judged{false, minute(6)}, false},
+		{"the same in other bytes", minute(7), false, rewritten(second), judged{false, minute(6)}, false},
+		{"the one that the status knows, put back", minute(8), false, first, judged{true, minute(6)}, false},
+		{"a heartbeat after that", minute(11), false, third, judged{false, minute(11)}, false},
+		{"after a restart it was heard when it was written", minute(30), true, third, judged{false, minute(10)}, false},
+		{"an older heartbeat after it", minute(31), false, second, judged{true, minute(10)}, false},
+		{"a heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
+		{"a restart that finds an older heartbeat", minute(40), true, second, judged{false, minute(5)}, false},
+		{"a newer one after that, which was not noted either", minute(41), false, third, judged{false, minute(41)}, false},
+		{"what is written a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)), judged{false, noon.Add(25 * time.Hour)}, true},
+	} {
+		now = step.at
+		if step.restart {
+			r = start()
+			if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(now) {
+				t.Errorf("%s, before it is looked for: %+v", step.what, got)
+			}
+		}
+		if got, wrote := look(step.lies); got.refused != step.want.refused || !got.heard.Equal(step.want.heard) || wrote != step.writes {
+			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
+		}
+		if got := r.hearing(kyma); !got.Unnoted.IsZero() {
+			t.Errorf("%s: somebody else may have heard it until %s", step.what, got.Unnoted)
+		}
+	}
+}
+
+// TestARegistryThatHidesAReportFirstProvesNothing: after a restart a report that is missing, or refused, does not make the heartbeats that follow it
+// newer than they are.
+func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
+	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
+	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: trusttest.Thumbprint(t, signer)},
+		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon))}}
+	started, written := noon.Add(10*time.Hour), noon.Add(time.Hour)
+	r := newReports(place, func() time.Time { return started })
+	fetch := func() report {
+		t.Helper()
+		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newest
+	}
+	push := func(sequence int64, signer trust.Signer) {
+		t.Helper()
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: written}, signer)
+		if err == nil {
+			err = store.PushReport(t.Context(), place, "one", blob)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	unnoted := func(when string) {
+		t.Helper()
+		if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(started) {
+			t.Errorf("%s: %+v", when, got)
+		}
+	}
+	fetch()
+	unnoted("without a report")
+	push(2, trusttest.NewSigner(t))
+	if fetch().refused == nil {
+		t.Error("a stranger's report is accepted")
+	}
+	unnoted("with a stranger's report")
+	push(3, signer)
+	if newest := fetch(); newest.accepted == nil || !newest.seen.Equal(written) {
+		t.Errorf("a heartbeat that was hidden: %+v", newest)
+	}
+}
+
+// judged is what became of a report: whether it was refused, and when its runtime was heard by then.
+type judged struct {
+	refused bool
+	heard   time.Time
+}
+
+// TestAReportCountsAsHeardOnceItsContentIsTold: a rollout that knows that a runtime was heard, and not yet what it said, would take it for failed.
+func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
+	const later = 2 * time.Hour
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
+		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: "sha256:before",
+	}}
+	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) })
+	newest := bundle.AcceptedReport{Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)}}
+	r.remember(kyma, report{kyma: kyma.UID, runtime: "one", accepted: &newest, seen: noon.Add(later)})
+	given := func(state v1beta2.State) {
+		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
+			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state}},
+		}
+	}
+	if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(noon.Add(later)) {
+		t.Errorf("before it is told: %+v", got)
+	}
+	stands := func() fleet.RolloutStatus {
+		course := fleet.Course{OfflineAfter: metav1.Duration{Duration: 15 * time.Minute}, OnFailure: fleet.OnFailureRollback, Waves: []fleet.Wave{{
+			Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
+		}}}
+		spec := fleet.RolloutSpec{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0", Revision: 1, Course: course}
+		status := fleet.RolloutStatus{State: fleet.RolloutProgressing, StartedAt: new(metav1.NewTime(noon)), Waves: []fleet.WaveStatus{{Name: "all", Place: new(int64(math.MaxInt64)), StartedAt: new(metav1.NewTime(noon))}}}
+		members := []plan.Member{{Kyma: kyma, Runtime: "one", Hearing: r.hearing(kyma), Follows: []resolve.Follow{{Module: "keda", Channel: "regular", Version: "1.1.0"}}}}
+		seen := plan.Tracks(members, nil)[rollout.Track{Module: "keda", Channel: "regular"}]
+		return rollout.Plan("keda-regular-1", spec, status, seen.Runtimes, rollout.Situation{Channel: "1.1.0", Now: noon.Add(later)}).Status
+	}
+	given("")
+	if got := stands().Waves[0]; got.InFlight != 1 || got.Failed != 0 || got.Deferred != 0 {
+		t.Errorf("a rollout, before it is told: %+v", got)
+	}
+	ingest.Remember(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
+	given(v1beta2.StateReady)
+	if got := r.hearing(kyma); !got.At.Equal(noon.Add(later)) || !got.Unnoted.IsZero() {
+		t.Errorf("once it is told: %+v", got)
+	}
+	if got := stands().Waves[0]; got.Updated != 1 {
+		t.Errorf("a rollout, once it is told: %+v", got)
+	}
+	kyma.Status.Runtime.Observed.Report, kyma.Status.Runtime.Observed.Heard = "sha256:before", new(metav1.NewTime(noon))
+	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse}}
+	if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.IsZero() {
+		t.Errorf("nobody waits for what cannot be told: %+v", got)
+	}
+}
+
+func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		away   bool
+	}{
+		"a report that is not there yet":              {answers(http.StatusNotFound), false},
+		"a repository that may not be read":           {answers(http.StatusForbidden), false},
+		"a repository that nobody is let into":        {answers(http.StatusUnauthorized), false},
+		"an answer that is no digest":                 {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Docker-Content-Digest", "garbage") }, false},
+		"an answer without anything in it":            {answers(http.StatusOK), false},
+		"a registry that is broken":                   {answers(http.StatusBadGateway), true},
+		"a registry that has too much to do":          {answers(http.StatusTooManyRequests), true},
+		"a registry that hangs up before it answered": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := asking(t, c.answer)
+			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil); (err != nil) != c.away {
+				t.Errorf("fetching gave %v, the whole queue waits for it: %v, want %v", err, err != nil, c.away)
+			}
+		})
+	}
+}
+
+// TestAPublisherThatStartsAsksOncePerReport: only a report that is known already is asked for by its digest first.
+func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
+	var asked []string
+	manifest := []byte(`{"schemaVersion":2}`)
+	r := asking(t, func(w http.ResponseWriter, request *http.Request) {
+		asked = append(asked, request.Method)
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+		w.Header().Set("Docker-Content-Digest", digest.FromBytes(manifest).String())
+		w.Header().Set("Content-Length", fmt.Sprint(len(manifest)))
+		if request.Method == http.MethodGet {
+			w.Write(manifest)
+		}
+	})
+	now := noon
+	r.now = func() time.Time { now = now.Add(time.Second); return now }
+	for range 3 {
+		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
+			t.Fatalf("got %+v, %v", newest, err)
+		}
+	}
+	if got := strings.Join(asked, " "); got != "GET HEAD HEAD" {
+		t.Errorf("asked %s", got)
+	}
+}
+
+func TestANewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
+	r := asking(t, answers(http.StatusNotFound))
+	first, second := kymaOf("one"), kymaOf("one")
+	second.UID = "second"
+	r.remember(first, report{kyma: first.UID, runtime: "one", digest: "sha256:report", asked: noon})
+	if got := r.remembered(first); got.digest != "sha256:report" {
+		t.Errorf("the first Kyma knows %+v", got)
+	}
+	if got := r.remembered(second); got.digest != "" || !got.asked.IsZero() || got.kyma != second.UID {
+		t.Errorf("the second Kyma knows %+v", got)
+	}
+	r.forget(client.ObjectKeyFromObject(first))
+	if len(r.known) != 0 {
+		t.Errorf("still there: %+v", r.known)
+	}
+}
+
+func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
+	request := 0
+	r := asking(t, func(w http.ResponseWriter, _ *http.Request) {
+		request++
+		w.Header().Set("X-Request-Id", fmt.Sprint(request))
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"errors":[{"code":"DENIED","message":"request %d","detail":"at %d"}]}`, request, request)
+	})
+	now := noon
+	r.now = func() time.Time { return now }
+	for range 2 {
+		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil)
+		if err != nil || got.unread == nil || got.unread.Error() != "the registry answers 403 Forbidden" {
+			t.Errorf("got %v, %v", got.unread, err)
+		}
+		now = now.Add(time.Minute)
+	}
+	if request != 2 {
+		t.Errorf("asked %d times, want 2", request)
+	}
+}
+
+// TestWhatAReportSaysIsCheckedUntilItWasTaken follows the check of what one runtime says, which costs as much as all else about its report.
+func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
+	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
+	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	thumbprint := trusttest.Thumbprint(t, signer)
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
+	r := newReports(place, func() time.Time { return now })
+	for i, step := range []struct {
+		what    string
+		restart bool
+		version string
+		refuse  bool
+		checks  int
+	}{
+		{"the first report", false, "v1", false, 1},
+		{"a heartbeat", false, "v1", false, 0},
+		{"after a restart the status says what was taken", true, "v1", false, 0},
+		{"it says something else", false, "v2", true, 1},
+		{"which was not taken", false, "v2", true, 1},
+		{"what was taken before", false, "v1", true, 0},
+		{"it is taken now", false, "v2", false, 1},
+		{"after a restart it says something else", true, "v3", false, 1},
+	} {
+		now = now.Add(time.Minute)
+		if step.restart {
+			r = newReports(place, func() time.Time { return now })
+		}
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: int64(i + 1), Time: now, AgentVersion: step.version}, signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := store.PushReport(t.Context(), place, "one", blob); err != nil {
+			t.Fatal(err)
+		}
+		checks, from := 0, plan.Rules{}.Reporter(kyma, nil, now)
+		from.Content = func(bundle.Report) error {
+			if checks++; step.refuse {
+				return errors.New("it is no status")
+			}
+			return nil
+		}
+		newest, _, err := r.fetch(t.Context(), kyma, from, 0, nil)
+		if refused := newest.refused != nil; err != nil || checks != step.checks || refused != (step.refuse && step.checks > 0) {
+			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.refused, err, step.checks)
+		}
+		if newest.refused == nil {
+			ingest.Remember(&kyma.Status, *newest.accepted, public, thumbprint, r.past(newest.seen))
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// TestALookThatIsAskedForTakesNothingAsKnown puts an older bundle back in the registry, which a publisher that looks there once a year does not
+// notice, and asks for a look.
+func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 2)
+	w.must(w.api.Delete(t.Context(), w.policy()))
+	w.settle()
+	const name = "runtime-001"
+	key := client.ObjectKey{Namespace: "kcp-system", Name: name}
+	repository, err := w.place.Repository(t.Context(), bundle.DesiredRepository(name))
+	w.must(err)
+	older, err := store.Fetch(t.Context(), repository, bundle.TagDesired)
+	w.must(err)
+	w.promote("1.1.0")
+	w.settle()
+	newest := w.digests[name]
+	w.must(store.PushManifest(t.Context(), repository, bundle.Blob(older), bundle.TagDesired))
+	there := func() digest.Digest {
+		t.Helper()
+		found, err := store.Head(t.Context(), repository, bundle.TagDesired)
+		w.must(err)
+		return found
+	}
+	look := func() *v1beta2.Kyma {
+		t.Helper()
+		_, err := w.kymas.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
+		w.must(err)
+		kyma := &v1beta2.Kyma{}
+		w.must(w.api.Get(t.Context(), key, kyma))
+		return kyma
+	}
+	asked := func() bool { return w.kymas.reports.known[key].asked.Equal(w.now) }
+
+	look()
+	w.now = w.now.Add(w.kymas.PollInterval / 10)
+	kyma := look()
+	if asked() || there() == newest || newest == "" {
+		t.Fatalf("the registry was asked again at once: the report %t, the bundle is %s", asked(), there())
+	}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
+	w.must(w.api.Update(t.Context(), kyma))
+	look() // what is pushed is told afterwards
+	if kyma = look(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
+		t.Errorf("asked for the report: %t, the bundle is %s, handled %q", asked(), there(), kyma.Status.LastHandledReconcileAt)
+	}
+	w.now = w.now.Add(w.kymas.PollInterval / 10)
+	if look(); asked() {
+		t.Error("a request that was handled asks the registry again")
+	}
+}
+
+// TestALookThatIsAskedForDoesNotWaitForTheRegistry asks for a look while the publisher waits before it tries the registry again.
+func TestALookThatIsAskedForDoesNotWaitForTheRegistry(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 2)
+	w.settle()
+	key := client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
+	request, working := ctrl.Request{NamespacedName: key}, w.kymas.reports.place
+	w.kymas.reports.place, w.kymas.backoff.ping = asking(t, answers(http.StatusBadGateway)).place, func(context.Context) error { return errors.New("away") }
+	w.now = w.now.Add(w.kymas.PollInterval)
+	_, err := w.kymas.Reconcile(quiet(t.Context()), request)
+	w.must(err)
+	w.kymas.reports.place, w.kymas.backoff.ping = working, nil
+	look := func() *v1beta2.Kyma {
+		t.Helper()
+		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
+		w.must(err)
+		kyma := &v1beta2.Kyma{}
+		w.must(w.api.Get(t.Context(), key, kyma))
+		return kyma
+	}
+	kyma := look()
+	if w.kymas.reports.known[key].asked.Equal(w.now) || w.kymas.backoff.wait(key, w.now) == 0 {
+		t.Fatal("the publisher does not wait for the registry")
+	}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
+	w.must(w.api.Update(t.Context(), kyma))
+	if kyma = look(); kyma.Status.LastHandledReconcileAt != "now" || w.kymas.backoff.wait(key, w.now) != 0 {
+		t.Errorf("handled %q, and the publisher waits for %s", kyma.Status.LastHandledReconcileAt, w.kymas.backoff.wait(key, w.now))
+	}
+}

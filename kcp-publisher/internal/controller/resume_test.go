@@ -1,0 +1,279 @@
+package controller
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// requests counts what a registry is asked for, by method and by what of a runtime it is about.
+type requests struct {
+	http.RoundTripper
+	mu sync.Mutex
+	by map[string]int
+}
+
+func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
+	about := "others"
+	for _, kind := range []string{"runtimes", "reports"} {
+		if strings.Contains(request.URL.Path, "/"+kind+"/") && strings.Contains(request.URL.Path, "/manifests/") {
+			about = kind
+		}
+	}
+	r.mu.Lock()
+	r.by[request.Method+" "+about]++
+	r.mu.Unlock()
+	return r.RoundTripper.RoundTrip(request)
+}
+
+// taken returns what was counted of manifests since the last call.
+func (r *requests) taken() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was := r.by
+	r.by = map[string]int{}
+	maps.DeleteFunc(was, func(what string, _ int) bool { return strings.HasSuffix(what, "others") })
+	return was
+}
+
+// atRest is a fleet without a policy whose publisher asks a real registry and has nothing to do.
+func atRest(t *testing.T, runtimes int) (*waves, *requests) {
+	t.Helper()
+	w, asked := newWaves(t, newSurroundings(t), runtimes), &requests{by: map[string]int{}}
+	w.must(w.api.Delete(t.Context(), w.policy()))
+	w.place = observedRegistry(t, func(to http.RoundTripper) http.RoundTripper { asked.RoundTripper = to; return asked })
+	w.restart()
+	for range 6 {
+		w.look()
+		w.agents()
+	}
+	w.look()
+	w.counts()
+	asked.taken()
+	return w, asked
+}
+
+func wantAsked(t *testing.T, what string, asked *requests, want map[string]int) {
+	t.Helper()
+	if got := asked.taken(); !maps.Equal(got, want) {
+		t.Errorf("%s: the registry is asked %v, want %v", what, got, want)
+	}
+}
+
+func TestAPublisherThatStartsAsksForOneThingOfEachRuntimeAtRest(t *testing.T) {
+	const runtimes = 6
+	w, asked := atRest(t, runtimes)
+	w.restart()
+	w.look()
+	wantAsked(t, "at the start", asked, map[string]int{"GET runtimes": runtimes})
+	w.look() // whatever else makes Kymas be looked at
+	wantAsked(t, "at once again", asked, map[string]int{})
+	w.now = w.now.Add(restingPoll)
+	w.look()
+	wantAsked(t, "when a poll is due", asked, map[string]int{"GET reports": runtimes})
+	if _, patches := w.counts(); patches != 0 {
+		t.Errorf("a restart writes %d statuses", patches)
+	}
+	w.now = w.now.Add(w.kymas.PollInterval)
+	w.look()
+	wantAsked(t, "later", asked, map[string]int{"HEAD reports": runtimes})
+}
+
+func TestAPublisherThatStartsReadsTheReportsThatItNeeds(t *testing.T) {
+	const runtimes = 4
+	one := types.NamespacedName{Namespace: "kcp-system", Name: "runtime-001"}
+	for what, c := range map[string]struct {
+		change func(*waves)
+		reads  int
+	}{
+		"nothing is new": {func(*waves) {}, 0},
+		"a promotion":    {func(w *waves) { w.promote("1.1.0") }, runtimes},
+		"a notification": {func(w *waves) { w.kymas.reports.notified[one]++ }, 1},
+		"a Secret":       {func(w *waves) { w.kymas.settled.change(one) }, 1},
+		"somebody asks": {func(w *waves) {
+			w.changed(one, func(kyma *v1beta2.Kyma) {
+				kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
+			})
+		}, 1},
+		"another generation": {func(w *waves) { w.changed(one, func(kyma *v1beta2.Kyma) { kyma.Generation++ }) }, 1},
+		"something was wrong": {func(w *waves) {
+			kyma := &v1beta2.Kyma{}
+			w.must(w.api.Get(w.Context(), one, kyma))
+			kyma.Status.Conditions[0].Status = metav1.ConditionFalse
+			w.must(w.api.Status().Update(w.Context(), kyma))
+		}, 1},
+		"its bundle is lost": {func(w *waves) { w.replaceBundle(one.Name) }, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w, asked := atRest(t, runtimes)
+			w.restart()
+			c.change(w)
+			asked.taken()
+			w.look()
+			if got := asked.taken(); got["GET reports"] != c.reads {
+				t.Errorf("the registry is asked %v, want %d reports", got, c.reads)
+			}
+		})
+	}
+}
+
+// changed writes a change of a Kyma.
+func (w *waves) changed(name types.NamespacedName, change func(*v1beta2.Kyma)) {
+	w.Helper()
+	kyma := &v1beta2.Kyma{}
+	w.must(w.api.Get(w.Context(), name, kyma))
+	change(kyma)
+	w.must(w.api.Update(w.Context(), kyma))
+}
+
+// replaceBundle puts something else in the place of a runtime's bundle.
+func (w *waves) replaceBundle(runtime string) {
+	w.Helper()
+	to, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtime))
+	w.must(err)
+	empty := bundle.EmptyBlob()
+	manifest, err := bundle.NewManifest(ocispec.Manifest{ArtifactType: bundle.ArtifactTypeContent, Config: empty.Descriptor, Layers: []ocispec.Descriptor{empty.Descriptor}})
+	w.must(err)
+	w.must(store.PushBlob(w.Context(), to, empty))
+	w.must(store.PushManifest(w.Context(), to, manifest, bundle.TagDesired))
+}
+
+func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
+	w, _ := atRest(t, 2)
+	resting := &v1beta2.Kyma{}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
+	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}} // as this look sees it, whatever is in force by now
+	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
+		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
+	}
+	for what, c := range map[string]struct {
+		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *look)
+		want   bool
+	}{
+		"at rest":                 {func(*v1beta2.Kyma, *ingest.Facts, *look) {}, true},
+		"carried by hand":         {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *look) { f.Carried = true }, false},
+		"its Secrets changed":     {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *look) { l.own++ }, false},
+		"it has another spec":     {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Generation++ }, false},
+		"it is deleted":           {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.DeletionTimestamp = new(metav1.Now()) }, false},
+		"it was silent":           {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.Conditions[0].Status = metav1.ConditionFalse }, false},
+		"it is not ready":         {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.State = v1beta2.StateProcessing }, false},
+		"it was noted yesterday":  {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { noted(k, plan.MaxUnnoted) }, true},
+		"nobody noted it a day":   {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { noted(k, plan.MaxUnnoted+time.Second) }, false},
+		"a rollout waits for it":  {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *look) { l.view = awaiting }, false},
+		"its report is of before": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.Runtime.Observed.Digest = "sha256:a" }, false},
+	} {
+		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, look{}
+		c.change(kyma, &facts, &this)
+		if got := w.kymas.mayResume(kyma.DeepCopy(), kyma, facts, this); got != c.want {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+	changed := resting.DeepCopy()
+	changed.Status.ActiveChannel = "another"
+	if w.kymas.mayResume(resting, changed, ingest.Facts{}, look{}) {
+		t.Error("its status is to be written")
+	}
+}
+
+func TestAReportIsPutOffOnce(t *testing.T) {
+	r := newReports(nil, func() time.Time { return noon })
+	kyma := restingKyma("one")
+	if got := r.postpone(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
+		t.Errorf("put off until %s", got)
+	}
+	if got := r.postpone(kyma, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Minute)) {
+		t.Errorf("put off again, until %s", got)
+	}
+	other := kyma.DeepCopy()
+	other.UID = "another"
+	if got := r.postpone(other, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Hour)) {
+		t.Errorf("that of another Kyma of the name is put off until %s", got)
+	}
+	known := r.remembered(other)
+	known.asked = noon
+	r.remember(other, known)
+	if got := r.postpone(other, noon.Add(time.Hour)); !got.IsZero() {
+		t.Error("it was asked for, and is put off")
+	}
+}
+
+func TestARuntimeThatWaitsForItsFirstLookIsNotTheOldestHeard(t *testing.T) {
+	now := noon
+	r := newReports(nil, func() time.Time { return now })
+	kyma := restingKyma("one")
+	name := client.ObjectKeyFromObject(kyma)
+	if got := r.lastHeard(name); !got.IsZero() {
+		t.Errorf("nothing is known of it, and it was heard at %s", got)
+	}
+	r.postpone(kyma, noon.Add(20*time.Second))
+	if got := r.lastHeard(name); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
+		t.Errorf("it waits for its first look, and was heard at %s", got)
+	}
+	known := r.remembered(kyma)
+	known.asked = noon.Add(20 * time.Second)
+	r.remember(kyma, known)
+	if got := r.lastHeard(name); !got.IsZero() {
+		t.Errorf("nothing was found, and it was heard at %s", got)
+	}
+	known.accepted, known.seen = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
+	r.remember(kyma, known)
+	if got := r.lastHeard(name); !got.Equal(noon.Add(-time.Hour)) {
+		t.Errorf("it was heard at %s", got)
+	}
+}
+
+// TestAPollOfAFleetAtRestIsOneRequest: of a heartbeat two, one of which is for the report.
+func TestAPollOfAFleetAtRestIsOneRequest(t *testing.T) {
+	const runtimes = 3
+	w, asked := atRest(t, runtimes)
+	w.now = w.now.Add(2 * w.kymas.PollInterval)
+	w.look()
+	wantAsked(t, "nothing is new", asked, map[string]int{"HEAD reports": runtimes})
+	w.heartbeat(w.names[1])
+	w.now = w.now.Add(2 * w.kymas.PollInterval)
+	asked.taken()
+	w.look()
+	wantAsked(t, "a heartbeat", asked, map[string]int{"HEAD reports": runtimes, "GET reports": 1})
+	// Another Kyma that has the runtime makes no look due, and is noticed all the same.
+	other := kymaNamed("other", "other", w.now.Add(-24*time.Hour))
+	other.Labels = map[string]string{v1beta2.LabelRuntimeID: w.names[1]}
+	w.must(w.api.Create(t.Context(), other))
+	other.Status.Runtime = &v1beta2.RuntimeStatus{ID: w.names[1], Key: &v1beta2.RuntimeKey{}}
+	w.must(w.api.Status().Update(t.Context(), other))
+	w.now = w.now.Add(2 * w.kymas.PollInterval)
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: w.names[1]}}
+	_, err := w.kymas.Reconcile(quiet(t.Context()), request)
+	w.must(err)
+	kyma := &v1beta2.Kyma{}
+	w.must(w.api.Get(t.Context(), request.NamespacedName, kyma))
+	if kyma.Status.State == v1beta2.StateReady {
+		t.Error("another Kyma has the runtime, and it is still Ready")
+	}
+}
+
+// heartbeat lets a runtime report the same once more.
+func (w *waves) heartbeat(name string) {
+	w.Helper()
+	kept := w.digests[name]
+	delete(w.digests, name)
+	w.agents()
+	if w.digests[name] != kept {
+		w.Fatal("the runtime has another bundle")
+	}
+	clear(w.pushes)
+}

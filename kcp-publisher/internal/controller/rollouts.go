@@ -1,0 +1,246 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+// Rollouts makes and moves rollouts, and says by which catalog and gates Kymas are resolved. It remembers nothing: what it decides is
+// written to the rollouts before anybody acts upon it, so that whoever comes after it decides the same.
+type Rollouts struct {
+	Client  client.Client
+	Events  events.EventRecorder
+	Catalog *Catalog
+	// Interval is how often a rollout that is under way is looked at when nothing happens: soaks and deadlines are times.
+	Interval time.Duration
+	Now      func() time.Time
+
+	hearing func(*v1beta2.Kyma) plan.Hearing
+	// shard is the part of the fleet whose gates are worked out from what the planner wrote, nil where this is the one that writes.
+	shard *Shard
+	// announce tells the shards which state of the control plane is planned, and whether a rollout is under way; nil where there are no shards.
+	announce func(ctx context.Context, state string, active bool) error
+	view     atomic.Pointer[plan.View]
+	// quiet is how long a runtime that works may go without being heard.
+	quiet time.Duration
+	// members and looked, the generations of policies that were looked at, nil before the first look, belong to Reconcile, which runs once at a time.
+	members plan.MemberCache
+	looked  map[types.UID]int64
+}
+
+const (
+	// rolloutInterval is the longest that a rollout under way goes without a look.
+	rolloutInterval = 10 * time.Second
+	// reportsSettle is how long reports are gathered: looking at a whole fleet for each would take all the time there is.
+	reportsSettle = 500 * time.Millisecond
+)
+
+// View is what Kymas are resolved by, nil before the first look, and while a shard does not know that its state is planned.
+func (r *Rollouts) View() *plan.View {
+	view := r.view.Load()
+	if view == nil || !r.shard.planned(view.State) {
+		return nil
+	}
+	return view
+}
+
+// Reconcile looks at all tracks; the request's name means nothing.
+func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	next := &plan.View{Catalog: r.Catalog.Snapshot()}
+	if next.Catalog == nil {
+		return ctrl.Result{}, nil // the catalog asks for a look once it is there
+	}
+	if r.Catalog.changing() {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // policies may be there by halves
+	}
+	inNamespace := client.InNamespace(r.Catalog.Namespace)
+	var policies fleet.RolloutPolicyList
+	var rollouts fleet.RolloutList
+	if err := errors.Join(r.Client.List(ctx, &policies, inNamespace), r.Client.List(ctx, &rollouts, inNamespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
+	}
+	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // they were read while a change began
+	}
+	r.warnOf(ctx, policies.Items)
+	if r.shard != nil {
+		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
+	}
+	if !r.shard.planned(next.State) {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the planner has not seen it, or what it wrote is not seen here
+	}
+	var all []plan.Member
+	var round rollout.Round
+	var unsure bool // there are runtimes of which it is not known yet when they were heard
+	if len(policies.Items)+len(rollouts.Items) > 0 {
+		var kymas v1beta2.KymaList
+		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
+			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
+		}
+		quietAfter := longestOffline(policies.Items, rollouts.Items)
+		all = r.members.Members(r.shard.own(kymas.Items), next.Catalog)
+		for i := range all {
+			all[i].Hearing = r.hearing(all[i].Kyma)
+			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) <= quietAfter
+		}
+		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
+		if r.shard != nil {
+			round = rollout.Round{Gates: rollout.Written(policies.Items, rollouts.Items, tracks, r.Now()), Active: r.shard.active()}
+		} else {
+			round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
+		}
+	}
+	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read is not the newest
+	} else if err != nil {
+		return ctrl.Result{}, err
+	}
+	if r.shard == nil {
+		setRolloutMetrics(round.Newest)
+	}
+	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()
+	if err := r.putInForce(ctx, next, all, policies.Items, after(round, rollouts.Items), round.Active); err != nil {
+		return ctrl.Result{}, err
+	}
+	if round.Active || unsure {
+		return ctrl.Result{RequeueAfter: r.Interval}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// putInForce makes a round what Kymas are resolved by: here, or, where this plans for shards, there.
+func (r *Rollouts) putInForce(
+	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, active bool,
+) error {
+	if r.announce != nil {
+		return r.announce(ctx, shard.State(next.Catalog.Revision, policies, rollouts), active)
+	}
+	before := r.view.Load()
+	if next.Same(before) {
+		next = before // another one would make every Kyma be looked at again
+	}
+	r.view.Store(next)
+	if err := r.mark(ctx, before, next, all); err != nil {
+		r.view.Store(before) // or the next look would see no difference
+		return err
+	}
+	return nil
+}
+
+// after returns the rollouts that there are after a round that was written.
+func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
+	gone := map[string]bool{}
+	for _, old := range round.Forget {
+		gone[old.Name] = true
+	}
+	var all []fleet.Rollout
+	for i := range before {
+		if !gone[before[i].Name] {
+			all = append(all, before[i])
+		}
+	}
+	for _, made := range round.Create {
+		all = append(all, *made)
+	}
+	return all
+}
+
+// longestOffline returns after how long without being heard every rollout takes a runtime for silent. From then on nobody waits for it to be looked for.
+func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (longest time.Duration) {
+	for i := range policies {
+		longest = max(longest, policies[i].Spec.OfflineAfter.Duration)
+	}
+	for i := range rollouts {
+		longest = max(longest, rollouts[i].Spec.OfflineAfter.Duration)
+	}
+	return longest
+}
+
+// write makes the API server know a round, so that it may be acted upon.
+func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []fleet.Rollout) error {
+	for _, made := range round.Create {
+		status := made.Status
+		made.Namespace = r.Catalog.Namespace
+		if err := r.Client.Create(ctx, made); err != nil {
+			return fmt.Errorf("create Rollout %s/%s: %w", made.Namespace, made.Name, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel, "from", made.Spec.From, "to", made.Spec.To)
+		r.note(made, rollout.Begun(made))
+		if err := r.status(ctx, made, status); err != nil {
+			return err
+		}
+	}
+	for _, changed := range round.Update {
+		status := changed.Status
+		for i := range before {
+			if before[i].Name == changed.Name {
+				changed.Status = before[i].Status
+			}
+		}
+		if err := r.status(ctx, changed, status); err != nil {
+			return err
+		}
+	}
+	for _, old := range round.Forget {
+		if err := r.Client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete Rollout %s/%s: %w", old.Namespace, old.Name, err)
+		}
+	}
+	return nil
+}
+
+// status writes a status over the one that the rollout has, unless somebody wrote to it meanwhile.
+func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
+	before := object.DeepCopy()
+	object.Status = status
+	if err := r.Client.Status().Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("write status of Rollout %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	r.note(object, rollout.Changes(before.Status, status))
+	return nil
+}
+
+func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
+	for _, c := range changes {
+		r.Events.Eventf(object, nil, c.Type, c.Reason, "Rollout", "%s", noted(c.Note))
+	}
+}
+
+// mark asks for a look at every Kyma that is decided otherwise now.
+func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
+	// Kymas that were put off for long look again only with their polls.
+	if waited := r.Catalog.waited.Swap(false); waited || before == nil || before.Catalog.Revision != now.Catalog.Revision {
+		err := r.Catalog.markAll(ctx)
+		if err != nil && waited {
+			r.Catalog.waited.Store(true)
+		}
+		return err
+	}
+	if len(before.Gates) > 0 && len(all) == 0 {
+		return r.Catalog.markAll(ctx) // the last policy is gone
+	}
+	differs := now.Differs(before)
+	for i := range all {
+		if differs(all[i]) {
+			if err := r.Catalog.publish(ctx, all[i].Kyma); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// newSecretCache returns a cache of the Secrets that are for runtimes and of no others.
+func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
+	labeled, err := labels.NewRequirement(v1beta2.LabelSecretFor, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := newCacheOf(mgr, namespace, cache.Options{DefaultLabelSelector: labels.NewSelector().Add(*labeled)})
+	if err != nil {
+		return nil, err
+	}
+	err = secrets.IndexField(context.Background(), &corev1.Secret{}, indexRuntime, func(object client.Object) []string {
+		return []string{object.GetLabels()[v1beta2.LabelSecretFor]}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return secrets, nil
+}
+
+// newCacheOf returns a cache, beside the manager's, of what options select in a namespace. The manager starts it.
+func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cache.Cache, error) {
+	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
+	options.DefaultTransform, options.DefaultNamespaces = cache.TransformStripManagedFields(), map[string]cache.Config{namespace: {}}
+	found, err := cache.New(mgr.GetConfig(), options)
+	if err != nil {
+		return nil, err
+	}
+	return found, mgr.Add(found)
+}
+
+// kymasOf asks for a look at the Kyma whose runtime a Secret is for.
+func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
+	var kymas v1beta2.KymaList
+	runtime := secret.Labels[v1beta2.LabelSecretFor]
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas of a changed Secret", "runtime", runtime)
+		return nil
+	}
+	k.noteAddressee(ctx, secret, len(kymas.Items) > 0)
+	var requests []ctrl.Request
+	for _, kyma := range kymas.Items {
+		name := types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}
+		k.settled.change(name)
+		requests = append(requests, ctrl.Request{NamespacedName: name})
+	}
+	return requests
+}
+
+// noteAddressee logs once that a Secret is for a runtime that no Kyma has.
+func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known bool) {
+	subject, runtime := secret.Namespace+"/"+secret.Name, secret.Labels[v1beta2.LabelSecretFor]
+	if known {
+		k.unaddressed.Delete(subject)
+		return
+	}
+	if before, told := k.unaddressed.Swap(subject, runtime); told && before == runtime {
+		return
+	}
+	ctrl.LoggerFrom(ctx).Info("a Secret is for a runtime that no Kyma has, and goes nowhere: correct its label "+v1beta2.LabelSecretFor+", or create the Kyma",
+		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
+}
+
+// addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
+// who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
+func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest report) (problem, err error) {
+	if k.secrets == nil && k.pullSecrets == nil || newest.accepted == nil || newest.refused != nil || newest.accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
+		return nil, nil
+	}
+	var there corev1.SecretList
+	if k.secrets != nil {
+		if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
+			return nil, fmt.Errorf("list Secrets for runtime %s: %w", r.ID, err)
+		}
+	}
+	pull, pullProblem, err := k.readPullSecret(ctx)
+	if err != nil {
+		return nil, err
+	}
+	status := kyma.Status.Runtime
+	all, problem := runtimeSecrets(slices.Concat(pull, there.Items))
+	problem = errors.Join(pullProblem, problem)
+	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
+	r.Secrets = &plan.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil}
+	if problem != nil || k.secrets == nil {
+		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands, or reads, is none that was deleted
+	}
+	return problem, nil
+}
+
+// runtimeSecrets returns Secrets of the control plane as they are to be in their runtime. Of two of the same name the older one counts.
+// The error says which cannot be there and why; the others can.
+func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
+	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	var all []bundle.RuntimeSecret
+	var problems []error
+	from := map[string]string{}
+	for i := range byAge {
+		secret := &byAge[i]
+		if !secret.DeletionTimestamp.IsZero() {
+			continue
+		}
+		next := runtimeSecret(secret)
+		if err := next.Check(); err != nil {
+			problems = append(problems, fmt.Errorf("Secret %s/%s: in the runtime: %w", secret.Namespace, secret.Name, err))
+			continue
+		}
+		if other := from[next.At()]; other != "" {
+			problems = append(problems, fmt.Errorf("Secret %s/%s: in the runtime it would be %s, which Secret %s is: change the annotation %s", secret.Namespace, secret.Name, next.At(), other, v1beta2.AnnotationSecretName))
+			continue
+		}
+		from[next.At()] = secret.Name
+		all = append(all, next)
+	}
+	return all, errors.Join(problems...)
+}
+
+func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
+	return bundle.RuntimeSecret{
+		Namespace: cmp.Or(secret.Annotations[v1beta2.AnnotationSecretNamespace], v1beta2.RuntimeNamespace),
+		Name:      cmp.Or(secret.Annotations[v1beta2.AnnotationSecretName], secret.Name),
+		Labels:    ownLabels(secret.Labels), Type: secret.Type, Data: secret.Data,
+		Module: secret.Labels[v1beta2.LabelModuleName],
+		// The content would be a better name for the content, were it not secret.
+		Revision: string(secret.UID) + " " + secret.ResourceVersion,
+	}
+}
+
+// ownLabels are the labels that mean something to whoever uses the Secret, and nothing to Kyma.
+func ownLabels(all map[string]string) map[string]string {
+	own := maps.Clone(all)
+	maps.DeleteFunc(own, func(key, _ string) bool {
+		domain, _, _ := strings.Cut(key, "/")
+		return domain == "kyma-pull.dev" || domain == "kyma-project.io" || domain == v1beta2.Group
+	})
+	return own
+}

@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"context"
+	"crypto/ed25519"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+func controlSecret(name string, age time.Duration, annotations map[string]string) corev1.Secret {
+	return corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kcp-system", Name: name, UID: "u", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(noon.Add(-age)), Annotations: annotations,
+			Labels: map[string]string{v1beta2.LabelSecretFor: "one", v1beta2.LabelModuleName: "keda", v1beta2.LabelRuntimeID: "one", "app": "keda"},
+		},
+		Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{"password": []byte("hunter2")},
+	}
+}
+
+func TestASecretOfTheControlPlaneBecomesOneOfTheRuntime(t *testing.T) {
+	all, err := runtimeSecrets([]corev1.Secret{
+		controlSecret("plain", 0, nil),
+		controlSecret("elsewhere", 0, map[string]string{v1beta2.AnnotationSecretName: "login", v1beta2.AnnotationSecretNamespace: "keda"}),
+	})
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	s := all[1]
+	if all[0].At() != "keda/login" || s.At() != "kyma-system/plain" || s.Module != "keda" || s.Revision != "u 7" || s.Type != corev1.SecretTypeBasicAuth ||
+		string(s.Data["password"]) != "hunter2" || !maps.Equal(s.Labels, map[string]string{"app": "keda"}) {
+		t.Errorf("got %+v", all)
+	}
+}
+
+func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
+	leaving := controlSecret("leaving", 0, nil)
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	for name, c := range map[string]struct {
+		bad corev1.Secret
+		why string
+	}{
+		"a name of the agent's own":   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: such names are the agent's own: choose another"},
+		"a name that is none":         {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "that Kubernetes takes"},
+		"the cluster's own namespace": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "cluster's own"},
+		"the name of an older one":    {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: in the runtime it would be kyma-system/good, which Secret good is: change the annotation kyma-pull.dev/secret-name"},
+		"one on its way out":          {leaving, ""},
+	} {
+		all, err := runtimeSecrets([]corev1.Secret{c.bad, controlSecret("good", time.Hour, nil)})
+		if len(all) != 1 || all[0].Name != "good" || all[0].Revision != "u 7" {
+			t.Errorf("%s: %+v", name, all)
+		}
+		if (err == nil) != (c.why == "") || err != nil && (!strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "hunter2")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// unread has no Secrets to read: looking for some panics.
+type unread struct{ client.Reader }
+
+func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
+	key := ed25519.PublicKey("any")
+	accepted := &bundle.AcceptedReport{}
+	for name, c := range map[string]struct {
+		newest  report
+		runtime plan.Runtime
+	}{
+		"a runtime that has never reported":            {report{}, plan.Runtime{ID: "one", Key: key}},
+		"a runtime whose newest report was refused":    {report{accepted: accepted, refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key}},
+		"a runtime that is not enrolled, or no longer": {report{accepted: accepted}, plan.Runtime{ID: "one"}},
+		"a runtime that is deleted":                    {report{accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true}},
+	} {
+		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
+		if problem != nil || err != nil || c.runtime.Secrets != nil {
+			t.Errorf("%s: %v, %v, %+v", name, problem, err, c.runtime.Secrets)
+		}
+	}
+}
+
+// pullSecretReader has one Secret, or fails.
+type pullSecretReader struct {
+	client.Reader
+	secret *corev1.Secret
+}
+
+func (r pullSecretReader) Get(_ context.Context, at client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if r.secret == nil || client.ObjectKeyFromObject(r.secret) != at {
+		return apierrors.NewNotFound(corev1.Resource("secrets"), at.Name)
+	}
+	r.secret.DeepCopyInto(into.(*corev1.Secret))
+	return nil
+}
+
+func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
+	pull := controlSecret("pull", 0, map[string]string{v1beta2.AnnotationSecretName: "other"})
+	pull.Type = corev1.SecretTypeDockerConfigJson
+	opaque := controlSecret("pull", 0, nil)
+	opaque.Type = corev1.SecretTypeOpaque
+	for name, c := range map[string]struct {
+		secret *corev1.Secret
+		want   []string
+		why    string
+	}{
+		"one that is there":       {&pull, []string{"kyma-system/pull"}, ""},
+		"one that is not there":   {nil, nil, "image pull Secret kcp-system/pull: is not there: create it"},
+		"one that pulls no image": {&opaque, nil, `image pull Secret kcp-system/pull: type "Opaque": want kubernetes.io/dockerconfigjson`},
+	} {
+		kymas := &Kymas{pullSecrets: pullSecretReader{secret: c.secret}, ImagePullSecret: types.NamespacedName{Namespace: "kcp-system", Name: "pull"}}
+		kyma := kymaOf("one")
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{}, Secrets: []string{"kyma-system/before"}}
+		r := plan.Runtime{ID: "one", Key: ed25519.PublicKey("any")}
+		problem, err := kymas.addSecrets(t.Context(), kyma, &r, report{accepted: &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one"}}})
+		if err != nil || (problem == nil) != (c.why == "") || problem != nil && !strings.Contains(problem.Error(), c.why) {
+			t.Fatalf("%s: %v, %v", name, problem, err)
+		}
+		var got []string
+		for _, s := range r.Secrets.All {
+			got = append(got, s.At())
+			if s.Module != "" {
+				t.Errorf("%s: is for module %s alone", name, s.Module)
+			}
+		}
+		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) { // what was there before is not read here, so that nothing of it goes
+			t.Errorf("%s: %v, known %v", name, got, r.Secrets.Known)
+		}
+		// The runtime says that all is done which the newest bundle asks for: that bundle says nothing of what was not read.
+		done := ingest.Facts{
+			Published: &plan.Published{Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}},
+			Report:    &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Observed: &bundle.Observed{Digest: "sha256:a"}, Secrets: &bundle.ReportedSecrets{Revision: "1"}}},
+		}
+		if after := status(kyma.Status, r, done, time.Unix(0, 0)); !slices.Contains(after.Runtime.Secrets, "kyma-system/before") {
+			t.Errorf("%s: the runtime's other Secret is forgotten: %v", name, after.Runtime.Secrets)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+func TestALookStandsForEqualOnesOnly(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	name := types.NamespacedName{Namespace: "kcp-system", Name: "one"}
+	first := look{uid: "a", version: "1", view: &plan.View{}, marked: 1, report: "sha256:a"}
+	s := &settled{}
+	if _, still := s.still(name, first, now); still {
+		t.Error("a first look is none")
+	}
+	s.remember(name, first, now.Add(time.Minute))
+	for what, c := range map[string]struct {
+		kyma types.NamespacedName
+		look func(*look)
+		at   time.Time
+		want bool
+	}{
+		"the same":                {name, func(*look) {}, now, true},
+		"its time is over":        {name, func(*look) {}, now.Add(time.Minute), false},
+		"another Kyma":            {types.NamespacedName{Name: "two"}, func(*look) {}, now, false},
+		"another of its name":     {name, func(l *look) { l.uid = "b" }, now, false},
+		"it was written":          {name, func(l *look) { l.version = "2" }, now, false},
+		"another catalog or gate": {name, func(l *look) { l.view = &plan.View{} }, now, false},
+		"another commit":          {name, func(l *look) { l.source = &bundle.Source{} }, now, false},
+		"all are looked at":       {name, func(l *look) { l.marked++ }, now, false},
+		"its Secrets changed":     {name, func(l *look) { l.own++ }, now, false},
+		"another report":          {name, func(l *look) { l.report = "sha256:b" }, now, false},
+	} {
+		next := first
+		c.look(&next)
+		if _, got := s.still(c.kyma, next, c.at); got != c.want {
+			t.Errorf("%s: got %v", what, got)
+		}
+	}
+	before := s.changed(name)
+	if s.change(name); s.changed(name) == before {
+		t.Error("a change is not counted")
+	}
+	s.forget(name)
+	if _, still := s.still(name, first, now); still {
+		t.Error("it was forgotten")
+	}
+}
+
+func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	kyma := func() *v1beta2.Kyma {
+		heard := metav1.NewTime(now.Add(-time.Minute))
+		k := &v1beta2.Kyma{}
+		k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Time: heard, Heard: &heard}}
+		k.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: metav1.ConditionTrue}}
+		return k
+	}
+	const interval = 30 * time.Second
+	for what, c := range map[string]struct {
+		change func(after *v1beta2.Kyma, facts *ingest.Facts, outcome *publish.Outcome)
+		want   time.Time
+	}{
+		"nothing":                  {func(*v1beta2.Kyma, *ingest.Facts, *publish.Outcome) {}, now.Add(settlesFor * interval)},
+		"it may fall silent":       {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.Silence = 2 * time.Minute }, now.Add(time.Minute)},
+		"a bundle was pushed":      {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Pushed = true }, time.Time{}},
+		"a bundle is to be noted":  {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Unrecorded = true }, time.Time{}},
+		"the registry differs":     {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Deviation = &plan.Deviation{} }, time.Time{}},
+		"a module has a problem":   {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Problems = make([]bundle.Problem, 1) }, time.Time{}},
+		"nothing can be published": {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.PublishError = errors.New("no") }, time.Time{}},
+		"Secrets cannot be sealed": {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.SecretsError = errors.New("no") }, time.Time{}},
+		"a report is refused":      {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.ReportRefused = &refusal.Error{} }, time.Time{}},
+		"a report is not read":     {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.ReportUnread = errors.New("no") }, time.Time{}},
+		"the Kyma is deleted": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) {
+			k.DeletionTimestamp = new(metav1.NewTime(now))
+		}, time.Time{}},
+		"the status is another": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) { k.Status.State = v1beta2.StateReady }, time.Time{}},
+	} {
+		before, after, facts, outcome := kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}
+		c.change(after, &facts, &outcome)
+		if got := settles(before, after, facts, outcome, now, interval); !got.Equal(c.want) {
+			t.Errorf("%s: got %s, want %s", what, got, c.want)
+		}
+	}
+	for polled, want := range map[time.Duration]time.Duration{time.Second: settlesFor * time.Second, time.Minute: settlesAtMost, time.Hour / 2: time.Hour / 2} {
+		if got := settles(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).Sub(now); got != want {
+			t.Errorf("polled every %s: got %s, want %s", polled, got, want)
+		}
+	}
+	silent := kyma()
+	silent.Status.Conditions[0].Status = metav1.ConditionFalse
+	awaited := kyma()
+	awaited.Status.Runtime.Published = &v1beta2.PublishedBundle{Time: metav1.NewTime(now.Add(10*time.Second - time.Hour)), Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}}}
+	if got := settles(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.Equal(now.Add(10 * time.Second)) {
+		t.Errorf("a runtime that may not take its newest bundle is looked at again at %s", got)
+	}
+	if got := settles(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {
+		t.Errorf("a runtime that does not report: got %s", got)
+	}
+}
+
+// noKymas is an API without any.
+type noKymas struct{ client.Reader }
+
+func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+func TestAfterAChangeForAllKymasNoLookCounts(t *testing.T) {
+	c := &Catalog{Reader: noKymas{}}
+	k := &Kymas{Catalog: c}
+	before := c.marked.Load()
+	if err := c.markAll(t.Context()); err != nil || c.marked.Load() == before {
+		t.Errorf("a change of the catalog: %v", err)
+	}
+	before = c.marked.Load()
+	if k.allKymas(t.Context(), nil); c.marked.Load() == before {
+		t.Error("a change of the image pull Secret does not count")
+	}
+}

@@ -1,0 +1,171 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
+)
+
+// indexRuntime finds Kymas by runtime id.
+const indexRuntime = "runtime"
+
+// Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
+func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
+	if err := indexRuntimes(mgr); err != nil {
+		return err
+	}
+	changed := make(chan event.GenericEvent)
+	kymas.Client, kymas.direct = mgr.GetClient(), mgr.GetAPIReader()
+	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
+	kymas.reports = newReports(kymas.Place, kymas.Now)
+	kymas.Publisher.Restored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
+	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
+	schema, err := kymaschema.New()
+	if err != nil {
+		return err
+	}
+	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
+	kymas.export()
+
+	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
+		return err
+	}
+	r := &kymas.Rollouts
+	r.Events, r.Catalog, r.Now, r.hearing, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.hearing, kymas.Shard
+	settings := kymas.Rules.Settings
+	r.quiet = quietAtMost(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
+	if err := setUpRollouts(mgr, r, kymas.PollInterval); err != nil {
+		return err
+	}
+	if kymas.Shard != nil {
+		if err := mgr.Add(hearings{kymas}); err != nil {
+			return err
+		}
+	}
+	kymas.Keys.changed = kymas.Catalog.markAll
+	if kymas.Shard.first() {
+		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
+		kymas.Keys.notes = rootNotes{reader: mgr.GetAPIReader(), writer: mgr.GetClient(), lease: client.ObjectKey{Namespace: kymas.Catalog.Namespace, Name: kymas.Keys.Lease}}
+	}
+	if err := mgr.Add(kymas.Keys); err != nil {
+		return err
+	}
+	if keys := &kymas.Signatures; keys.Verifier != nil {
+		keys.Reader = mgr.GetClient()
+		keys.changed = kymas.Catalog.markAll
+		if err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, gathered()).Complete(keys); err != nil {
+			return err
+		}
+		if err := mgr.Add(keys); err != nil {
+			return err
+		}
+	}
+	kymas.Watchers.changed, kymas.Watchers.silent = kymas.Catalog.markAll, kymas.Shard != nil
+	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
+		return err
+	}
+	if kymas.Shard == nil { // else the planner removes them
+		if err := setUpFinalizers(mgr, kymas.Events); err != nil {
+			return err
+		}
+	}
+	// Status changes are its own; what users say is in spec, labels and annotations.
+	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
+		For(&v1beta2.Kyma{}, builder.WithPredicates(said)).
+		WatchesRawSource(source.Channel(changed, kymas.inOrder())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
+	if kymas.SecretsNamespace != "" {
+		secrets, err := newSecretCache(mgr, kymas.SecretsNamespace)
+		if err != nil {
+			return fmt.Errorf("set up the cache of Secrets for runtimes: %w", err)
+		}
+		kymas.secrets = secrets
+		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf)))
+	}
+	if kymas.ImagePullSecret.Name != "" {
+		secrets, err := newPullSecretCache(mgr, kymas.ImagePullSecret)
+		if err != nil {
+			return fmt.Errorf("set up the cache of the image pull Secret: %w", err)
+		}
+		kymas.pullSecrets = secrets
+		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.allKymas)))
+	}
+	return controlled.Complete(kymas)
+}
+
+// movesRollouts lets through the changes of Kymas that may move a rollout.
+var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
+}}
+
+func indexRuntimes(mgr ctrl.Manager) error {
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
+		return []string{plan.Claimed(object.(*v1beta2.Kyma))}
+	})
+}
+
+// setUpCatalog adds the controller that reads the catalog. An empty catalog is a catalog too: one event at the start makes the first snapshot,
+// templates or not. The same is true of watchers.
+func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
+	c.Reader = mgr.GetClient()
+	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
+	return ctrl.NewControllerManagedBy(mgr).Named("catalog").
+		WatchesRawSource(source.Channel(c.again, gathered())).
+		Watches(&v1beta2.ModuleTemplate{}, gathered()).
+		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
+		Complete(c)
+}
+
+// setUpWatchers adds the controller that reads Watchers.
+func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() time.Time) error {
+	w.Client, w.Namespace, w.now = mgr.GetClient(), namespace, now
+	return ctrl.NewControllerManagedBy(mgr).Named("watchers").
+		WatchesRawSource(source.Channel(start(), gathered())).
+		Watches(&v1beta2.Watcher{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Complete(w)
+}
+
+// setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one. A shard follows each step that is written.
+func setUpRollouts(mgr ctrl.Manager, r *Rollouts, pollInterval time.Duration) error {
+	r.Client, r.Interval = mgr.GetClient(), min(pollInterval, rolloutInterval)
+	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
+	if r.shard != nil {
+		steps = nil
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").
+		WatchesRawSource(source.Channel(r.Catalog.moved, gatheredFor(0))).
+		Watches(&fleet.RolloutPolicy{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&fleet.Rollout{}, gathered(), steps...).
+		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("rollouts: %w", err)
+	}
+	return nil
+}
+
+// start returns one event.
+func start() chan event.GenericEvent {
+	one := make(chan event.GenericEvent, 1)
+	one <- event.GenericEvent{Object: &v1beta2.Kyma{}}
+	return one
+}

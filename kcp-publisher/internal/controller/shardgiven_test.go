@@ -1,0 +1,47 @@
+package controller
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// What the planner writes of a runtime that was given a version may be seen before the cache has the status that says so.
+func TestAShardKnowsWhatItGaveBeforeItsCacheDoes(t *testing.T) {
+	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
+		k := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one", UID: "uid", ResourceVersion: resourceVersion}}
+		k.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}
+		if rollout != "" {
+			k.Status.Runtime.Published.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: rollout}}
+		}
+		return k
+	}
+	s := &Shard{Count: 1}
+	seen := func(cached v1beta2.Kyma) string {
+		return s.own([]v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
+	}
+	before, after := kyma("9", ""), kyma("10", "keda-regular-1")
+	s.wrote(before.Status, &after)
+	if got := seen(before); got != "keda-regular-1" {
+		t.Errorf("with an old cache: given by %q", got)
+	}
+	again := after
+	again.ResourceVersion = "11"
+	s.wrote(after.Status, &again) // nothing that rollouts gave is another
+	if got := seen(kyma("12", "keda-regular-2")); got != "keda-regular-2" {
+		t.Errorf("once the cache is newer: given by %q", got)
+	}
+	if got := seen(before); got != "" || len(s.given) != 0 {
+		t.Errorf("what the cache has had is remembered: %q, %d", got, len(s.given))
+	}
+	s.wrote(before.Status, &after)
+	s.forget(client.ObjectKeyFromObject(&after))
+	if got := seen(before); got != "" {
+		t.Errorf("a Kyma that is gone is remembered: %q", got)
+	}
+	var whole *Shard
+	whole.wrote(before.Status, &after)
+}

@@ -1,0 +1,139 @@
+package controller
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+// Shard is a part of the fleet, one of Count. A nil Shard is the whole fleet.
+type Shard struct {
+	Number, Count int
+	// Announced returns what the planner has announced; known is false while that may be out of date.
+	Announced func() (announced shard.Announcement, known bool)
+	// Tell makes the planner know when runtimes were heard.
+	Tell HearingsWriter
+
+	mu sync.Mutex // guards what follows
+	// unplanned is since when the state that Kymas would be resolved by is not known to be planned, zero while it is.
+	unplanned time.Time
+	// given are the Kymas whose status was written here with other versions that rollouts gave, until the cache has it: what the planner writes because
+	// of it may be seen here first, and would look as if nobody had been given anything.
+	given map[types.NamespacedName]*v1beta2.Kyma
+}
+
+// owns reports whether a Kyma belongs to the shard. Its label only says which shard's cache has it: somebody may have edited that.
+func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
+	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
+}
+
+// first reports whether the shard is the one that tells what concerns the whole fleet.
+func (s *Shard) first() bool { return s == nil || s.Number == 0 }
+
+// own returns those of the Kymas that belong to the shard.
+func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
+	if s == nil {
+		return kymas
+	}
+	own := make([]v1beta2.Kyma, 0, len(kymas))
+	for i := range kymas {
+		if s.owns(&kymas[i]) {
+			own = append(own, *s.newest(&kymas[i]))
+		}
+	}
+	return own
+}
+
+// wrote notes a status that was written, where it says of versions that rollouts gave what the one before did not.
+func (s *Shard) wrote(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
+	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given == nil {
+		s.given = map[types.NamespacedName]*v1beta2.Kyma{}
+	}
+	s.given[client.ObjectKeyFromObject(kyma)] = kyma
+}
+
+func givenIn(status v1beta2.KymaStatus) map[string]v1beta2.GivenVersion {
+	if status.Runtime == nil || status.Runtime.Published == nil {
+		return nil
+	}
+	return status.Runtime.Published.Given
+}
+
+func sameGiven(a, b v1beta2.GivenVersion) bool {
+	return a.Rollout == b.Rollout && a.Time.Equal(&b.Time)
+}
+
+// forget drops a Kyma that is gone, or another shard's.
+func (s *Shard) forget(kyma types.NamespacedName) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.given, kyma)
+}
+
+// newest returns a Kyma as the cache has it, or as it was written here since.
+func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
+	key := client.ObjectKeyFromObject(cached)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	written := s.given[key]
+	if written == nil {
+		return cached
+	}
+	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion); err == nil && order < 0 && cached.UID == written.UID {
+		return written
+	}
+	delete(s.given, key)
+	return cached
+}
+
+// planned reports whether a state is the one that the planner has announced.
+func (s *Shard) planned(state string) bool {
+	if s == nil {
+		return true
+	}
+	announced, known := s.Announced()
+	planned := known && announced.State == state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if planned {
+		s.unplanned = time.Time{}
+	} else if s.unplanned.IsZero() {
+		s.unplanned = time.Now()
+	}
+	return planned
+}
+
+// unannouncedFor returns for how long nothing could be resolved because its state is not planned.
+func (s *Shard) unannouncedFor() time.Duration {
+	if s == nil {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unplanned.IsZero() {
+		return 0
+	}
+	return time.Since(s.unplanned)
+}
+
+// active reports whether a rollout is under way.
+func (s *Shard) active() bool {
+	announced, known := s.Announced()
+	return known && announced.Active
+}

@@ -1,0 +1,201 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+)
+
+func TestAShardResolvesNothingThatIsNotPlanned(t *testing.T) {
+	snapshot, err := catalog.New(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	announced, known := shard.Announcement{State: "planned"}, true
+	s := &Shard{Count: 2, Announced: func() (shard.Announcement, bool) { return announced, known }}
+	c := &Catalog{}
+	c.snapshot.Store(snapshot)
+	k := &Kymas{Catalog: c, Shard: s, Rollouts: Rollouts{Catalog: c, shard: s}}
+	k.Watchers.accepted.Store(&[]bundle.Watcher{})
+	k.Rollouts.view.Store(&plan.View{Catalog: snapshot, State: "planned"})
+	if k.view() == nil || s.unannouncedFor() != 0 {
+		t.Fatal("what is planned is not resolved")
+	}
+	for name, change := range map[string]func(){
+		"another state is planned":                   func() { announced.State = "another" },
+		"nobody knows what is planned":               func() { known = false },
+		"the announcement is of nothing, as is this": func() { known = false; announced.State = "" },
+	} {
+		before, was := announced, known
+		if change(); k.view() != nil || k.Rollouts.View() != nil {
+			t.Errorf("%s: Kymas are resolved", name)
+		}
+		if s.unplanned.IsZero() {
+			t.Errorf("%s: nobody knows since when", name)
+		}
+		announced, known = before, was
+	}
+	if k.view() == nil || s.unannouncedFor() != 0 {
+		t.Error("what is planned again is not resolved")
+	}
+	if whole := (&Rollouts{}); !whole.shard.planned("") || (*Shard)(nil).unannouncedFor() != 0 {
+		t.Error("a publisher of the whole fleet waits for a planner")
+	}
+}
+
+func TestALabelGivesNoShardARuntime(t *testing.T) {
+	kyma := kymaOf("one")
+	kyma.Labels = map[string]string{}
+	at := shard.Of(plan.Claimed(kyma), 3)
+	for number := range 3 {
+		s := &Shard{Number: number, Count: 3}
+		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as somebody edited it
+		if got := len(s.own([]v1beta2.Kyma{*kyma})) == 1; got != (number == at) || s.owns(kyma) != got {
+			t.Errorf("shard %d of a runtime of shard %d: %t", number, at, got)
+		}
+	}
+	if !(*Shard)(nil).owns(kyma) {
+		t.Error("a publisher of the whole fleet leaves a runtime to others")
+	}
+	// Its label follows the runtime that the Kyma began with, as its owner does.
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "began"}
+	if shard.Of(plan.Claimed(kyma), 1000) != shard.Of("began", 1000) {
+		t.Error("a Kyma leaves its shard when its runtime's label is edited")
+	}
+}
+
+// TestThePlannerHearsWhatShardsHear: what a shard tells is judged as if it was heard here, and what is missing or old is not taken for silence.
+func TestThePlannerHearsWhatShardsHear(t *testing.T) {
+	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
+	now := noon.Add(2 * time.Hour)
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
+		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: content("0a"),
+	}}
+	r := newReports(store.NewMemory(), func() time.Time { return now })
+	at := now.Add(-time.Minute)
+	told := func(says string) *shard.Hearings {
+		accepted := bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Sequence: 2, Time: at}}
+		accepted.Content = digest.Digest(says)
+		r.remember(kyma, report{kyma: kyma.UID, runtime: "one", accepted: &accepted, seen: at})
+		data, err := r.hearings().Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := shard.DecodeHearings(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &h
+	}
+	for name, c := range map[string]struct {
+		told *shard.Hearings
+		now  time.Time
+		want plan.Hearing
+	}{
+		"nothing was told":                     {nil, now, plan.Hearing{At: noon, Unnoted: now}},
+		"it said nothing new":                  {told(content("0a")), now, plan.Hearing{At: at}},
+		"what it said is not in its status":    {told(content("0b")), now, plan.Hearing{At: noon, Unnoted: at}},
+		"the shard has told nothing for long":  {told(content("0a")), now.Add(time.Hour), plan.Hearing{At: at, Unnoted: now.Add(time.Hour)}},
+		"the shard has not looked for it yet":  {&shard.Hearings{At: now, Began: now.Add(-time.Second)}, now, plan.Hearing{At: noon, Unnoted: now.Add(-time.Second)}},
+		"what was told is older than is noted": {&shard.Hearings{At: now, Began: now, Kymas: map[string]shard.Heard{"one": shard.NewHeard(noon.Add(-time.Hour), noon.Add(-time.Hour), content("0a"))}}, now, plan.Hearing{At: noon}},
+	} {
+		got := hearingOf(kyma, c.told, c.now)
+		if !got.At.Equal(c.want.At) || !got.Unnoted.Equal(c.want.Unnoted) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime: a shard that saw it alone would take it for the owner.
+func TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime(t *testing.T) {
+	owner, second := kymaOf("owner"), kymaOf("second")
+	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
+	owner.Labels, second.Labels = map[string]string{v1beta2.LabelRuntimeID: "r"}, map[string]string{v1beta2.LabelRuntimeID: "r"}
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owner, second).
+		WithIndex(&v1beta2.Kyma{}, indexRuntime, func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).Build()
+	labels := &shardLabels{api, 3}
+	labelOf := func(kyma *v1beta2.Kyma) string {
+		t.Helper()
+		result, err := labels.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(kyma)})
+		if err == nil {
+			err = api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma)
+		}
+		if label := kyma.Labels[v1beta2.LabelShard]; err != nil || (label == "") != (result.RequeueAfter > 0) {
+			t.Fatalf("label %q, %+v, %v", label, result, err)
+		}
+		return kyma.Labels[v1beta2.LabelShard]
+	}
+	want := shard.Label(shard.Of("r", 3), 3)
+	if got := labelOf(second); got != "" {
+		t.Errorf("the second one has label %q before the owner", got)
+	}
+	for _, kyma := range []*v1beta2.Kyma{owner, second} {
+		if got := labelOf(kyma); got != want {
+			t.Errorf("%s has label %q, want %q", kyma.Name, got, want)
+		}
+	}
+}
+
+// TestWhatIsNotPublishedToIsNotAwaited: neither a suspended Kyma nor one of another shard waits for a bundle, and of the latter nothing is kept.
+func TestWhatIsNotPublishedToIsNotAwaited(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 2)
+	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
+	k.export()
+	t.Cleanup(k.Retire)
+	w.settle()
+	if _, known := k.reports.known[key]; !known || len(k.counted.of) != 2 {
+		t.Fatalf("the report is known: %t, counted are %d", known, len(k.counted.of))
+	}
+	kyma := &v1beta2.Kyma{}
+	w.must(w.api.Get(t.Context(), key, kyma))
+	labeled := func(name, value string) {
+		t.Helper()
+		kyma.Labels = map[string]string{name: value}
+		w.must(w.api.Update(t.Context(), kyma))
+		k.Catalog.due.add(key)
+		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
+		w.must(err)
+		if _, waits := k.Catalog.due.since[key]; waits || k.Catalog.due.take(key) {
+			t.Errorf("with label %s=%s it waits for a bundle", name, value)
+		}
+	}
+	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
+	k.Shard = &Shard{Number: 1 - shard.Of(plan.Claimed(kyma), 2), Count: 2}
+	labeled("any", "change")
+	_, reports := k.reports.known[key]
+	_, looks := k.settled.looks[key]
+	if _, counts := k.counted.of[key]; reports || looks || counts {
+		t.Errorf("kept of a Kyma that another shard has: reports %t, looks %t, metrics %t", reports, looks, counts)
+	}
+}
+
+func TestOneShardTellsWhatConcernsTheFleet(t *testing.T) {
+	tellers := 0
+	for number := range 3 {
+		if (&Shard{Number: number, Count: 3}).first() {
+			tellers++
+		}
+	}
+	if tellers != 1 || !(*Shard)(nil).first() {
+		t.Errorf("%d of three shards tell, and a publisher without shards: %t", tellers, (*Shard)(nil).first())
+	}
+}

@@ -1,0 +1,164 @@
+package controller
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// kymaOfTwenty is a Kyma with 20 modules as it converged, the reporter of which is one of many.
+func kymaOfTwenty(number int) *v1beta2.Kyma {
+	at := metav1.NewTime(noon.Add(time.Duration(number) * time.Second))
+	k := kymaOf(fmt.Sprint("runtime-", number))
+	k.APIVersion, k.Kind = v1beta2.GroupVersion.String(), "Kyma"
+	k.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 500), "kyma-pull.dev/autonomy": "Catalog"}
+	k.Finalizers = []string{"operator.kyma-project.io/Kyma"}
+	for _, manager := range []string{"provisioner", "kcp-publisher"} {
+		k.ManagedFields = append(k.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:modules":"` + strings.Repeat("f", 3000) + `"}}`)})
+	}
+	k.Status.State, k.Status.ActiveChannel = v1beta2.StateReady, "regular"
+	for _, kind := range []string{"Ready", "Modules", "ModuleCatalog", "Reporting", "Accepted"} {
+		k.Status.Conditions = append(k.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "everything is as it should be", LastTransitionTime: at})
+	}
+	versions := map[string]string{}
+	for i := range 20 {
+		name := fmt.Sprintf("module-%d-%d", number%8, i)
+		k.Spec.Modules = append(k.Spec.Modules, v1beta2.Module{Name: name, CustomResourcePolicy: "CreateAndDelete", Managed: true})
+		object := func(kind string) *v1beta2.TrackingObject {
+			return &v1beta2.TrackingObject{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: kind}, PartialMeta: v1beta2.PartialMeta{Name: name, Namespace: "kyma-system", Generation: 1}}
+		}
+		k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{
+			Name: name, FQDN: "kyma-project.io/module/" + name, OcmComponentName: "kyma-project.io/module/" + name, Channel: "regular", Version: "1.2.3", State: v1beta2.StateReady,
+			Manifest: object("Manifest"), Resource: object("Sample"), Template: object("ModuleTemplate"),
+		})
+		versions[name] = "1.2.3"
+	}
+	k.Status.Runtime = &v1beta2.RuntimeStatus{
+		ID: k.Name, Published: &v1beta2.PublishedBundle{Sequence: 7, Digest: fmt.Sprintf("sha256:%064d", number), Versions: versions},
+		Requested: &v1beta2.RequestedSpec{Spec: *k.Spec.DeepCopy(), Generation: 3},
+		Observed:  &v1beta2.ObservedBundle{Sequence: 7, Digest: fmt.Sprintf("sha256:%064d", number), Time: at, Heard: &at, AgentVersion: "v1.0.0", KubernetesVersion: "v1.36.3"},
+		Key:       &v1beta2.RuntimeKey{Thumbprint: fmt.Sprintf("%044d", number), PublicKey: fmt.Sprintf("%0124d", number)},
+	}
+	return k
+}
+
+func reportOfTwenty(k *v1beta2.Kyma) bundle.AcceptedReport {
+	r := bundle.AcceptedReport{Report: bundle.Report{
+		Runtime: k.Name, Fleet: "fleet", Sequence: 7, Time: noon, AgentVersion: "v1.0.0", KubernetesVersion: "v1.36.3", Certificate: strings.Repeat("c", 900),
+		Kyma: &bundle.ReportedKyma{Spec: k.Spec, Generation: 3, State: v1beta2.StateReady},
+	}}
+	for _, m := range k.Status.Modules {
+		r.Modules = append(r.Modules, bundle.ReportedModule{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Manifest: m.Manifest, Resource: m.Resource})
+	}
+	return r
+}
+
+// decoded returns a value as a decoder makes it, which shares nothing.
+func decoded[T any](t testing.TB, value T) T {
+	t.Helper()
+	text, err := json.Marshal(value)
+	var made T
+	if err := errors.Join(err, json.Unmarshal(text, &made)); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestASlimKymaSaysWhatItSaid(t *testing.T) {
+	for number := range 20 {
+		whole := kymaOfTwenty(number)
+		slim, err := Slim(decoded(t, whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole.ManagedFields = nil
+		delete(whole.Annotations, "kubectl.kubernetes.io/last-applied-configuration")
+		if want := decoded(t, whole); !reflect.DeepEqual(slim, want) {
+			t.Fatalf("got  %+v\nwant %+v", slim, want)
+		}
+		report := decoded(t, reportOfTwenty(whole))
+		slimReport(&report)
+		want := decoded(t, reportOfTwenty(whole))
+		if want.Certificate = ""; !reflect.DeepEqual(report, want) {
+			t.Fatalf("got  %+v\nwant %+v", report, want)
+		}
+	}
+	var empty v1beta2.Kyma
+	if slim, err := Slim(&empty); err != nil || !reflect.DeepEqual(slim, &v1beta2.Kyma{}) {
+		t.Errorf("of an empty Kyma: %+v, %v", slim, err)
+	}
+	if other, err := Slim("a tombstone"); err != nil || other != "a tombstone" {
+		t.Errorf("of another object: %v, %v", other, err)
+	}
+}
+
+func TestEqualTextsAreOneAlsoAfterAGarbageCollection(t *testing.T) {
+	at := unsafe.StringData(common(strings.Clone("a text that many objects have")))
+	runtime.GC()
+	runtime.GC()
+	if again := common(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
+		t.Error("it is another one")
+	}
+}
+
+func TestWhatIsHeldIsBounded(t *testing.T) {
+	same := func(text string) string { return text }
+	for _, size := range []int{1, 1000, maxOneBytes - 2, maxOneBytes} {
+		var h held[string]
+		for i := range 3 * maxHeldBytes / (size + entryBytes) {
+			h.one(fmt.Sprintf("%0*d", size, i), same)
+		}
+		total := 0
+		for _, text := range h.values {
+			total += len(text) + entryBytes
+		}
+		if total > maxHeldBytes || size == maxOneBytes && total > 0 {
+			t.Errorf("of values of %d bytes %d bytes are held", size, total)
+		}
+	}
+}
+
+// TestAFleetFitsIntoMemory measures what the caches of Kymas and of reports hold for each of many runtimes, against the same without being made slim.
+func TestAFleetFitsIntoMemory(t *testing.T) {
+	const runtimes = 2000
+	live := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	hold := func(slim bool) int {
+		before := live()
+		kymas, all := make([]*v1beta2.Kyma, runtimes), make([]bundle.AcceptedReport, runtimes)
+		for i := range kymas {
+			kymas[i] = decoded(t, kymaOfTwenty(i))
+			if all[i] = decoded(t, reportOfTwenty(kymas[i])); slim {
+				if _, err := Slim(kymas[i]); err != nil {
+					t.Fatal(err)
+				}
+				slimReport(&all[i])
+			}
+		}
+		after := live()
+		runtime.KeepAlive(kymas)
+		runtime.KeepAlive(all)
+		return int(after-before) / runtimes
+	}
+	whole, slim := hold(false), hold(true)
+	t.Logf("%d bytes per runtime, %d as they are kept", whole, slim)
+	if most := 8 << 10; slim > most {
+		t.Errorf("the caches hold %d bytes per runtime, at most %d", slim, most)
+	}
+}

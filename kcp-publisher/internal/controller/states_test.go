@@ -1,0 +1,181 @@
+package controller
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// offered is a catalog with one module in one version.
+type offered struct{}
+
+func (offered) Has(module string) bool                 { return module == "keda" }
+func (offered) HasVersion(module, version string) bool { return module == "keda" && version == "1.7.0" }
+
+// collected returns what a collector exports now, by name and values of labels.
+func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(from); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			key := f.GetName()
+			for _, l := range m.GetLabel() {
+				key += " " + l.GetValue()
+			}
+			found[key] = m.GetGauge().GetValue()
+		}
+	}
+	return found
+}
+
+func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
+	s, p := newStates(), &part{}
+	s.join(p)
+	if got := collected(t, s); len(got) != 0 {
+		t.Errorf("a replica that knows of no runtime exports %v", got)
+	}
+	name := func(kyma string) types.NamespacedName {
+		return types.NamespacedName{Namespace: "kcp-system", Name: kyma}
+	}
+	at := func(minute int) *time.Time { return new(noon.Add(time.Duration(minute) * time.Minute)) }
+	healthy := fleet.Runtime{State: v1beta2.StateReady, Health: fleet.Healthy, LastReport: at(0), Modules: []fleet.RuntimeModule{
+		{Name: "keda", Version: "1.7.0", State: v1beta2.StateReady}, {Name: "of-the-runtimes-own-making", Version: "6.6.6", State: v1beta2.StateReady},
+	}}
+	failing := fleet.Runtime{State: v1beta2.StateError, Health: fleet.Failing, LastReport: at(5), Cause: &fleet.Cause{Situation: "ModuleBroken"}, Modules: []fleet.RuntimeModule{
+		{Name: "keda", Version: "1.6.0-removed", State: v1beta2.StateError},
+	}}
+	s.set(p, name("one"), healthy, offered{})
+	s.set(p, name("two"), healthy, offered{})
+	s.set(p, name("two"), failing, offered{})
+	s.set(p, name("two"), failing, offered{})
+	s.set(p, name("three"), fleet.Runtime{Health: fleet.NeverReported, Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
+	var waits due
+	p.due, p.heard = func() *due { return &waits }, func(kyma types.NamespacedName) time.Time {
+		return map[string]time.Time{"one": *at(9)}[kyma.Name] // it was heard again, which changed no status
+	}
+	health := func(failing, never, healthy float64) map[string]float64 {
+		const name = "kyma_pull_publisher_runtime_health "
+		return map[string]float64{
+			name + "Failing": failing, name + "Silent": 0, name + "NeverReported": never, name + "Suspended": 0, name + "Deleting": 0, name + "Behind": 0, name + "Healthy": healthy,
+		}
+	}
+	want := health(1, 1, 1)
+	maps.Copy(want, map[string]float64{
+		"kyma_pull_publisher_runtimes Ready": 1, "kyma_pull_publisher_runtimes Error": 1, "kyma_pull_publisher_runtimes ": 1,
+		"kyma_pull_publisher_runtime_causes ModuleBroken": 1,
+		"kyma_pull_publisher_modules keda Ready":          1, "kyma_pull_publisher_modules keda Error": 1, "kyma_pull_publisher_modules keda Processing": 1,
+		"kyma_pull_publisher_modules (other) Ready": 1,
+		// Labels are sorted by name: module, state, version.
+		"kyma_pull_publisher_module_versions keda Ready 1.7.0": 1, "kyma_pull_publisher_module_versions keda Error (other)": 1,
+		"kyma_pull_publisher_module_versions keda Processing (unknown)": 1, "kyma_pull_publisher_module_versions (other) Ready (other)": 1,
+		"kyma_pull_publisher_oldest_report_timestamp_seconds": float64(at(5).Unix()),
+		"kyma_pull_publisher_publish_pending":                 0,
+	})
+	if got := collected(t, s); !maps.Equal(got, want) {
+		t.Errorf("exported\n%v\nwant\n%v", got, want)
+	}
+	for _, kyma := range []string{"two", "two", "three"} {
+		s.forget(p, name(kyma))
+	}
+	waits.add(name("one"))
+	got := collected(t, s)
+	for _, gone := range []string{"kyma_pull_publisher_runtimes Error", "kyma_pull_publisher_module_versions keda Error (other)"} {
+		if _, is := got[gone]; is {
+			t.Errorf("%s is still exported", gone)
+		}
+	}
+	if got["kyma_pull_publisher_runtime_health Failing"] != 0 || got["kyma_pull_publisher_runtime_health Healthy"] != 1 ||
+		got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(at(9).Unix()) || got["kyma_pull_publisher_publish_pending"] != 1 {
+		t.Errorf("after two are gone: %v", got)
+	}
+}
+
+func TestAKymaWaitsUntilItHasItsBundle(t *testing.T) {
+	var d due
+	one := types.NamespacedName{Name: "one"}
+	d.add(one)
+	_, since := d.waiting()
+	d.take(one)
+	d.add(one) // its look failed
+	if n, again := d.waiting(); n != 1 || !again.Equal(since) {
+		t.Errorf("after a look that failed %d wait, since %s, not %s", n, again, since)
+	}
+	d.take(one)
+	d.add(one) // it is asked for again during its look
+	d.done(one)
+	if n, _ := d.waiting(); n != 1 {
+		t.Errorf("what was asked for meanwhile does not wait: %d", n)
+	}
+	d.take(one)
+	d.done(one)
+	if n, since := d.waiting(); n != 0 || !since.IsZero() {
+		t.Errorf("nothing is to be published, and %d wait since %s", n, since)
+	}
+}
+
+// A process has any number of shards, and each comes and goes by itself.
+func TestShardsOfOneProcessAreCountedTogether(t *testing.T) {
+	s := newStates()
+	of := func(at time.Time) (*part, *due) {
+		waits := &due{}
+		p := &part{heard: func(types.NamespacedName) time.Time { return at }, due: func() *due { return waits }}
+		s.join(p)
+		return p, waits
+	}
+	name := func(kyma string) types.NamespacedName { return types.NamespacedName{Name: kyma} }
+	healthy := fleet.Runtime{State: v1beta2.StateReady, Health: fleet.Healthy}
+	first, waitsInFirst := of(noon)
+	second, waitsInSecond := of(noon.Add(time.Hour))
+	waitsInFirst.add(name("one"))
+	waitsInFirst.add(name("moves"))
+	waitsInSecond.add(name("two"))
+	for _, kyma := range []string{"one", "moves"} {
+		s.set(first, name(kyma), healthy, offered{})
+	}
+	s.set(second, name("two"), healthy, offered{})
+	// The shard that gets a Kyma may see it before the other one sees that it is gone.
+	s.set(second, name("moves"), healthy, offered{})
+	s.forget(first, name("moves"))
+	waitsInFirst.drop(name("moves"))
+	check := func(when string, runtimes, pending float64, oldest time.Time) {
+		t.Helper()
+		got := collected(t, s)
+		if got["kyma_pull_publisher_runtimes Ready"] != runtimes || got["kyma_pull_publisher_publish_pending"] != pending ||
+			got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(oldest.Unix()) {
+			t.Errorf("%s: %v", when, got)
+		}
+	}
+	check("both", 3, 2, noon)
+	s.leave(first)
+	s.leave(first)
+	s.set(first, name("one"), healthy, offered{}) // a look that ends late
+	check("one has left", 2, 1, noon.Add(time.Hour))
+	s.leave(second)
+	if got := collected(t, s); len(got) != 0 {
+		t.Errorf("without shards: %v", got)
+	}
+}
+
+func TestAKymaThatIsPublishedNothingDoesNotWait(t *testing.T) {
+	var d due
+	one := types.NamespacedName{Name: "one"}
+	d.add(one)
+	d.drop(one)
+	if n, _ := d.waiting(); n != 0 || d.take(one) {
+		t.Errorf("%d wait", n)
+	}
+}

@@ -1,0 +1,27 @@
+package controller
+
+import "math/rand/v2"
+
+// turn is a step that a random history may take, the more often the greater its weight.
+type turn struct {
+	weight int
+	name   string
+	take   func()
+}
+
+// drawn returns one of the turns by their weights.
+func drawn(random *rand.Rand, turns []turn) turn {
+	total := 0
+	for _, t := range turns {
+		total += t.weight
+	}
+	n := random.IntN(total)
+	for _, t := range turns {
+		if n -= t.weight; n < 0 {
+			return t
+		}
+	}
+	panic("the weights of the turns add up to less than their total")
+}
+
+func one[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }

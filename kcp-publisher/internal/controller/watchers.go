@@ -1,0 +1,166 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/measure"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+var watchedChanges = measure.Counters[string](measure.Definition{
+	Name: "kyma_pull_publisher_watched_changes_total", Help: "Changes of watched objects that reports of runtimes named, by watcher.",
+	Labels: []string{"watcher"}, Leader: true,
+})
+
+// Watchers keeps what all runtimes are to watch, and the status of the Watchers that say so.
+type Watchers struct {
+	Client    client.Client
+	Namespace string
+
+	// changed asks for a look at every Kyma, nil where nobody looks at Kymas; silent leaves the status to somebody else.
+	changed  func(context.Context) error
+	silent   bool
+	now      func() time.Time
+	accepted atomic.Pointer[[]bundle.Watcher]
+}
+
+// Snapshot returns what is to be watched, sorted by name; known is false before the first was read.
+func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
+	accepted := w.accepted.Load()
+	if accepted == nil {
+		return nil, false
+	}
+	return *accepted, true
+}
+
+// Reconcile reads all Watchers; the request's name means nothing.
+func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	var all v1beta2.WatcherList
+	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list Watchers: %w", err)
+	}
+	next, refused := plan.JudgeWatchers(all.Items)
+	before := w.accepted.Swap(&next)
+	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
+		if err := w.changed(ctx); err != nil {
+			w.accepted.Store(before) // or the next pass would see no difference
+			return ctrl.Result{}, err
+		}
+		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
+	}
+	if w.silent {
+		return ctrl.Result{}, nil
+	}
+	var problems []error
+	for i := range all.Items {
+		problems = append(problems, w.tell(ctx, &all.Items[i], refused[all.Items[i].Name]))
+	}
+	return ctrl.Result{}, errors.Join(problems...)
+}
+
+// tell writes the status of a Watcher when it changed.
+func (w *Watchers) tell(ctx context.Context, watcher *v1beta2.Watcher, refused error) error {
+	if !watcher.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	before := watcher.DeepCopy()
+	condition := metav1.Condition{
+		Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonPublished, Message: "the bundles of all runtimes ask for it",
+		ObservedGeneration: watcher.Generation, LastTransitionTime: metav1.NewTime(w.now()),
+	}
+	watcher.Status.State, watcher.Status.ObservedGeneration = v1beta2.StateReady, watcher.Generation
+	if refused != nil {
+		watcher.Status.State = v1beta2.StateError
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1beta2.ReasonRefused, noted(refused.Error())
+	}
+	meta.SetStatusCondition(&watcher.Status.Conditions, condition)
+	if equality.Semantic.DeepEqual(before.Status, watcher.Status) {
+		return nil
+	}
+	if err := w.Client.Status().Patch(ctx, watcher, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of Watcher %s/%s: %w", watcher.Namespace, watcher.Name, err)
+	}
+	return nil
+}
+
+// maxWatchEvents bounds the Events of one watcher that one report makes; what is over goes into the last.
+const maxWatchEvents = 8
+
+// watchNews is what one watcher saw in a runtime since the last report that was read.
+type watchNews struct {
+	watcher bundle.Watcher
+	objects []bundle.WatchedObject
+	trouble string
+}
+
+// newsOf returns what a report says that no report up to sequence last said, of the watchers there are. A report is the runtime's
+// word: what is not asked for, not plausible or too much is left out.
+func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
+	var all []watchNews
+	left := bundle.MaxWatchedReported
+	for _, watcher := range watchers {
+		at := slices.IndexFunc(report.Watched, func(r bundle.ReportedWatch) bool { return r.Watcher == watcher.Name })
+		if at < 0 || report.Watched[at].Since <= last || report.Watched[at].Since > report.Sequence {
+			continue
+		}
+		news := watchNews{watcher: watcher, trouble: report.Watched[at].Trouble}
+		for _, o := range report.Watched[at].Objects {
+			if o.Since > last && o.Valid() && left > 0 {
+				news.objects = append(news.objects, o)
+				left--
+			}
+		}
+		all = append(all, news)
+	}
+	return all
+}
+
+// announceWatched makes Events of what the runtime's watches saw. It is part of the look at the Kyma that follows what was reported,
+// as it follows a change of the Kyma itself.
+func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
+	runtime := plan.RuntimeID(kyma)
+	watchers, _ := k.Watchers.Snapshot()
+	var last int64
+	if kyma.Status.Runtime != nil {
+		last = kyma.Status.Runtime.ReportSequence
+	}
+	if before != nil {
+		last = max(last, before.Sequence)
+	}
+	for _, news := range newsOf(after.Report, watchers, last) {
+		watchedChanges.WithLabelValues(news.watcher.Name).Add(float64(max(len(news.objects), 1)))
+		for i, o := range news.objects {
+			if i == maxWatchEvents {
+				break
+			}
+			note := fmt.Sprintf("watcher %s: %s %s changed in runtime %s", news.watcher.Name, news.watcher.GVR().GroupResource(), strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), runtime)
+			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
+				note += fmt.Sprintf(", and %d more did", more)
+			}
+			// Events about the same thing are counted, not repeated; which object it was about has to be in what tells them apart.
+			about := &corev1.ObjectReference{
+				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace, Name: news.watcher.Name,
+				FieldPath: o.Namespace + "/" + o.Name,
+			}
+			k.Events.Eventf(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, "Ingest", "%s", noted(note))
+		}
+		if news.trouble != "" {
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed, "Ingest", "%s", noted(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/events"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestReportsTellOnlyNewsOfWatchersThereAre(t *testing.T) {
+	watchers := []bundle.Watcher{{Name: "a"}, {Name: "b"}}
+	flood := bundle.ReportedWatch{Watcher: "a", Since: 20}
+	for i := range 3 * bundle.MaxWatchedReported {
+		flood.Objects = append(flood.Objects, bundle.WatchedObject{Name: fmt.Sprint("x", i), Since: 20})
+	}
+	old, recent := bundle.WatchedObject{Name: "old", Since: 10}, bundle.WatchedObject{Name: "recent", Since: 20}
+	for name, c := range map[string]struct {
+		watched []bundle.ReportedWatch
+		news    int
+		objects []string // nil for any
+	}{
+		"nothing":                      {nil, 0, []string{}},
+		"what was told before":         {[]bundle.ReportedWatch{{Watcher: "a", Since: 15, Objects: []bundle.WatchedObject{old}}}, 0, []string{}},
+		"the newer of two":             {[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent, old}}}, 1, []string{"recent"}},
+		"a watcher that is not there":  {[]bundle.ReportedWatch{{Watcher: "c", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 0, []string{}},
+		"a sequence that is to come":   {[]bundle.ReportedWatch{{Watcher: "a", Since: 21, Objects: []bundle.WatchedObject{recent}}}, 0, []string{}},
+		"the same watcher twice":       {[]bundle.ReportedWatch{{Watcher: "a", Since: 20}, {Watcher: "a", Since: 20}}, 1, []string{}},
+		"a name that is none":          {[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{{Name: "a\nb", Since: 20}}}}, 1, []string{}},
+		"more than a report may name":  {[]bundle.ReportedWatch{flood, {Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, nil},
+		"trouble without any objects":  {[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Trouble: "forbidden"}}, 1, []string{}},
+		"two watchers with one object": {[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}, {Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, []string{"recent", "recent"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			news := newsOf(bundle.Report{Sequence: 20, Watched: c.watched}, watchers, 15)
+			objects := []string{}
+			for _, n := range news {
+				for _, o := range n.objects {
+					objects = append(objects, o.Name)
+				}
+			}
+			if len(news) != c.news || c.objects != nil && !slices.Equal(objects, c.objects) || len(objects) > bundle.MaxWatchedReported {
+				t.Errorf("got %d news with %v", len(news), objects)
+			}
+		})
+	}
+}
+
+func TestAFloodOfChangesIsAFewEvents(t *testing.T) {
+	recorder := events.NewFakeRecorder(100)
+	k := &Kymas{Events: recorder}
+	k.Watchers.accepted.Store(&[]bundle.Watcher{{Name: "settings", Version: "v1", Resource: "configmaps"}})
+	watched := bundle.ReportedWatch{Watcher: "settings", Since: 20, Trouble: strings.Repeat("x", 9000)}
+	for i := range 50 {
+		watched.Objects = append(watched.Objects, bundle.WatchedObject{Namespace: "shop", Name: fmt.Sprint("c-", i), Since: 20})
+	}
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ReportSequence: 15}
+	report := bundle.AcceptedReport{Report: bundle.Report{Sequence: 20, Watched: []bundle.ReportedWatch{watched}}}
+	k.announceWatched(kyma, nil, report)
+	close(recorder.Events)
+	var notes []string
+	for note := range recorder.Events {
+		notes = append(notes, note)
+	}
+	if len(notes) != maxWatchEvents+1 {
+		t.Fatalf("%d events: %v", len(notes), notes)
+	}
+	if want := "watcher settings: configmaps shop/c-0 changed in runtime one"; !strings.HasSuffix(notes[0], want) {
+		t.Errorf("got %q, want %q", notes[0], want)
+	}
+	if last := notes[maxWatchEvents-1]; !strings.HasSuffix(last, "and 42 more did") {
+		t.Errorf("got %q", last)
+	}
+	if len(notes[maxWatchEvents]) > 1100 {
+		t.Errorf("a note of %d bytes", len(notes[maxWatchEvents]))
+	}
+	k.Events = events.NewFakeRecorder(0) // an Event now would block
+	kyma.Status.Runtime.ReportSequence = 20
+	k.announceWatched(kyma, nil, report)
+	kyma.Status.Runtime.ReportSequence = 15
+	k.announceWatched(kyma, &report, report)
+}

@@ -1,0 +1,362 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// waves is a fleet whose publisher's controllers are called in turn: what they write is counted.
+type waves struct {
+	*testing.T
+	*surroundings
+	now   time.Time
+	api   client.WithWatch
+	place store.Store
+	kymas *Kymas
+	names []string
+	// patches counts writes of Kymas' statuses.
+	patches int
+	// What the runtimes have, by runtime.
+	digests  map[string]digest.Digest
+	pushes   map[string]int
+	sequence int64
+}
+
+const pinnedName, promotedModule, promotedChannel = "pinned", "keda", "regular"
+
+// newWaves returns a fleet of runtimes that follow keda, one that pins it, and a policy of waves of 1, 10 and 100 percent.
+func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
+	t.Helper()
+	w := &waves{T: t, surroundings: s, now: trusttest.Now, place: store.NewMemory(), digests: map[string]digest.Digest{}, pushes: map[string]int{}}
+	objects := []client.Object{w.policy()}
+	for _, version := range s.versions {
+		objects = append(objects, &v1beta2.ModuleTemplate{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-" + version},
+			Spec:       v1beta2.ModuleTemplateSpec{ModuleName: promotedModule, Version: version},
+		})
+	}
+	objects = append(objects, &v1beta2.ModuleReleaseMeta{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: promotedModule},
+		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: promotedModule, OcmComponentName: kedaComponent,
+			Channels: []v1beta2.ChannelVersion{{Channel: promotedChannel, Version: s.versions[0]}}},
+	})
+	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, s.victimKey.signer))
+	w.must(err)
+	for i := range runtimes {
+		name := fmt.Sprintf("runtime-%03d", i)
+		if i == 0 {
+			name = pinnedName
+		}
+		kyma := kymaNamed(name, name, w.now.Add(-time.Hour))
+		kyma.Finalizers = []string{v1beta2.FinalizerKyma}
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: name, Key: &v1beta2.RuntimeKey{Thumbprint: s.victimKey.thumbprint, PublicKey: public}}
+		if name == pinnedName {
+			kyma.Spec.Modules[0].Version = s.versions[0]
+		}
+		objects, w.names = append(objects, kyma), append(w.names, name)
+	}
+	scheme := runtime.NewScheme()
+	w.must(v1beta2.AddToScheme(scheme))
+	w.must(fleet.AddToScheme(scheme))
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1beta2.Kyma{}, &fleet.Rollout{}).
+		WithIndex(&v1beta2.Kyma{}, indexRuntime, func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+				if _, is := o.(*v1beta2.Kyma); is {
+					w.patches++
+				}
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			},
+		}).Build()
+	w.restart()
+	return w
+}
+
+func (w *waves) policy() *fleet.RolloutPolicy {
+	deadline := metav1.Duration{Duration: time.Hour}
+	wave := func(name string, percent int32) fleet.Wave {
+		return fleet.Wave{Name: name, Percent: &percent, Deadline: deadline, FailsOn: []fleet.Symptom{fleet.SymptomError}}
+	}
+	return &fleet.RolloutPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "careful"},
+		Spec: fleet.RolloutPolicySpec{Course: fleet.Course{OnFailure: fleet.OnFailureRollback, OfflineAfter: metav1.Duration{Duration: time.Hour},
+			Waves: []fleet.Wave{wave("canaries", 1), wave("tenth", 10), wave("all", 100)}}},
+	}
+}
+
+func (w *waves) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// restart starts a publisher, which remembers nothing but what is written.
+func (w *waves) restart() {
+	now := func() time.Time { return w.now }
+	publisher, err := publish.New(publish.Options{
+		Place: w.place, Keys: publish.Keys{Root: w.newest, Former: []trust.Root{w.first}, Signer: w.own.signer}, Validity: 365 * 24 * time.Hour,
+		Recheck: 365 * 24 * time.Hour, Now: now, Components: component.NewReader(component.Options{Sources: []component.Source{modules{w.components, new(bool)}}}),
+	})
+	w.must(err)
+	recorder := events.NewFakeRecorder(0)
+	recorder.Events = nil
+	catalog := &Catalog{Reader: w.api, Namespace: "kcp-system", Changed: make(chan event.GenericEvent, 10*len(w.names)), moved: make(chan event.GenericEvent, 10)}
+	w.kymas = &Kymas{
+		Client: w.api, direct: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place, Keys: &Keys{Publisher: publisher},
+		PollInterval: 10 * time.Second, Rules: plan.Rules{Silence: 24 * time.Hour}, Now: now,
+		Rollouts:    Rollouts{Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now},
+		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
+	}
+	w.kymas.reports = newReports(w.place, now)
+	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
+	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
+}
+
+// look lets the publisher look at everything once, every Kyma included.
+func (w *waves) look() {
+	ctx := quiet(w.Context())
+	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
+	w.must(err)
+	for range 2 { // what the first one writes, the second one knows
+		_, err = w.kymas.Rollouts.Reconcile(ctx, ctrl.Request{})
+		w.must(err)
+	}
+	for _, name := range w.names {
+		for again, looks := true, 0; again && looks < 5; looks++ {
+			result, err := w.kymas.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: name}})
+			w.must(err)
+			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // a status that was put off
+		}
+	}
+	for len(w.kymas.Catalog.Changed) > 0 {
+		<-w.kymas.Catalog.Changed
+	}
+	for len(w.kymas.Catalog.moved) > 0 {
+		<-w.kymas.Catalog.moved
+	}
+}
+
+// agents lets all runtimes look for a bundle, and report one that is new. It checks that every bundle shows what it installs.
+func (w *waves) agents() {
+	w.now = w.now.Add(10 * time.Second)
+	for _, name := range w.names {
+		repository, err := w.place.Repository(w.Context(), bundle.DesiredRepository(name))
+		w.must(err)
+		fetched, err := store.Fetch(w.Context(), repository, bundle.TagDesired)
+		w.must(err)
+		if digest.FromBytes(fetched.Bytes) == w.digests[name] {
+			continue
+		}
+		verified, err := bundle.Verify(fetched, bundle.Trust{Root: w.newest, Runtime: name, KeyThumbprint: w.victimKey.thumbprint}, w.now)
+		w.must(err)
+		opened, err := store.FetchBundle(w.Context(), repository, verified)
+		w.must(err)
+		w.digests[name], w.pushes[name] = opened.Digest, w.pushes[name]+1
+		if name != pinnedName {
+			w.wantShown(name, opened)
+		}
+		w.sequence = bundle.NextSequence(w.sequence, w.now)
+		p := opened.Statement.Predicate
+		report := bundle.Report{Runtime: name, Fleet: w.newest.Fleet, Sequence: w.sequence, Time: w.now.UTC().Truncate(time.Second),
+			Observed: &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: opened.Digest},
+			Kyma:     &bundle.ReportedKyma{Spec: opened.State.Kyma.Spec, Generation: 1}}
+		for _, m := range opened.State.Manifests {
+			report.Modules = append(report.Modules, bundle.ReportedModule{Name: m.Module, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady})
+		}
+		blob, err := bundle.ComposeReport(report, w.victimKey.signer)
+		w.must(err)
+		to, err := w.place.Repository(w.Context(), bundle.ReportRepository(name))
+		w.must(err)
+		w.must(store.PushBlob(w.Context(), to, bundle.EmptyBlob()))
+		w.must(store.PushManifest(w.Context(), to, blob, bundle.TagLatest))
+	}
+}
+
+// wantShown checks that the catalog of a bundle has the channel with exactly the version that the bundle installs, and that one's template. Where
+// the channel has an older one, which no runtime goes back to, the bundle says so.
+func (w *waves) wantShown(name string, opened bundle.Bundle) {
+	w.Helper()
+	version := opened.State.Manifests[0].Version
+	var spec v1beta2.ModuleReleaseMetaSpec
+	w.must(json.Unmarshal(opened.Modules.ModuleReleaseMetas[0].Spec, &spec))
+	var templates []string
+	for _, t := range opened.Modules.ModuleTemplates {
+		templates = append(templates, t.Name)
+	}
+	shown := spec.Channels[0].Version
+	stays := bundle.Older(shown, version) && len(opened.State.Problems) == 1
+	if shown != version && !stays || !slices.Equal(templates, []string{"keda-" + shown}) {
+		w.Errorf("%s gets version %s, and is shown channel %+v and templates %v", name, version, spec.Channels, templates)
+	}
+}
+
+// pushed returns how many runtimes were given a bundle since the last call, and how many statuses were written.
+func (w *waves) counts() (pushes, patches int) {
+	for _, n := range w.pushes {
+		pushes += n
+	}
+	patches, w.patches = w.patches, 0
+	clear(w.pushes)
+	return pushes, patches
+}
+
+func (w *waves) promote(version string) {
+	meta := &v1beta2.ModuleReleaseMeta{}
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Namespace: "kcp-system", Name: promotedModule}, meta))
+	meta.Spec.Channels[0].Version = version
+	w.must(w.api.Update(w.Context(), meta))
+}
+
+// rollout returns the newest rollout.
+func (w *waves) rollout() *fleet.Rollout {
+	var all fleet.RolloutList
+	w.must(w.api.List(w.Context(), &all))
+	if len(all.Items) == 0 {
+		return nil
+	}
+	return new(slices.MaxFunc(all.Items, func(a, b fleet.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }))
+}
+
+// settle lets publisher and runtimes take turns until nothing happens any more.
+func (w *waves) settle() {
+	for range 12 {
+		w.look()
+		w.agents()
+	}
+}
+
+func TestARolloutInWavesTouchesOnlyThoseThatItIsGivenTo(t *testing.T) {
+	const runtimes = 41 // one of them pins the module
+	w := newWaves(t, newSurroundings(t), runtimes)
+	w.settle()
+	w.counts()
+	w.look()
+	if _, patches := w.counts(); patches != 0 {
+		t.Fatalf("a fleet at rest writes %d statuses", patches)
+	}
+	w.promote("1.1.0")
+	total, written := 0, 0
+	for _, want := range []int{1, 4, 35} {
+		w.look()
+		w.agents()
+		pushes, patches := w.counts()
+		if pushes != want {
+			t.Errorf("a wave of %d runtimes pushes %d bundles", want, pushes)
+		}
+		total, written = total+pushes, written+patches
+		if limit := 2 * total; written > limit {
+			t.Errorf("%d statuses are written for %d bundles", written, total)
+		}
+		w.look() // reads the reports, and the planner sees the wave proven
+		if want == 1 {
+			w.wantNoneHeldIsTold()
+		}
+	}
+	w.settle()
+	pushes, patches := w.counts()
+	if total, written = total+pushes, written+patches; total != runtimes || written > 2*runtimes {
+		t.Errorf("the rollout took %d bundles and %d statuses for %d runtimes", total, written, runtimes)
+	}
+	if state := w.rollout().Status.State; state != fleet.RolloutSucceeded {
+		t.Errorf("it is %s", state)
+	}
+}
+
+// wantNoneHeldIsTold checks that of runtimes that wait nothing is written, and that it is known all the same why.
+func (w *waves) wantNoneHeldIsTold() {
+	w.Helper()
+	var kymas v1beta2.KymaList
+	w.must(w.api.List(w.Context(), &kymas))
+	rollouts := []fleet.Rollout{*w.rollout()}
+	held := 0
+	for i := range kymas.Items {
+		kyma := &kymas.Items[i]
+		if len(kyma.Status.Modules) != 1 || kyma.Status.Modules[0].Message != "" {
+			continue
+		}
+		if plan.NewHolders(rollouts).Of(kyma)[promotedModule].Why == "rollout keda-regular-1 holds version 1.1.0: wave all" {
+			held++
+		}
+	}
+	if held != 35 {
+		w.Errorf("why says of %d runtimes that the last wave is to come", held)
+	}
+}
+
+func TestARuntimeIsShownWhatItMayHaveWhateverPeopleDoToRollouts(t *testing.T) {
+	s := newSurroundings(t)
+	seed := rand.Uint64()
+	for history := range uint64(6) {
+		random := rand.New(rand.NewPCG(seed, history))
+		w := newWaves(t, s, 8)
+		w.settle()
+		version, told := 0, []string{}
+		change := func(what func(*fleet.RolloutSpec)) func() {
+			return func() {
+				if r := w.rollout(); r != nil {
+					what(&r.Spec)
+					w.must(w.api.Update(t.Context(), r))
+				}
+			}
+		}
+		turns := []turn{
+			{2, "a promotion", func() { version = min(version+1, len(s.versions)-1); w.promote(s.versions[version]) }},
+			{1, "the channel goes back", func() {
+				// After the end of a rollout that is a downgrade, which no runtime follows.
+				if r := w.rollout(); r != nil && r.Status.State != fleet.RolloutSucceeded && s.versions[version] == r.Spec.To {
+					version = slices.Index(s.versions, r.Spec.From)
+					w.promote(r.Spec.From)
+				}
+			}},
+			{2, "pause", change(func(r *fleet.RolloutSpec) { r.Paused = true })},
+			{2, "resume", change(func(r *fleet.RolloutSpec) { r.Paused = false })},
+			{1, "abort", change(func(r *fleet.RolloutSpec) { r.Abort = true })},
+			{1, "undo", change(func(r *fleet.RolloutSpec) { r.Undo = true })},
+			{2, "a restart", w.restart},
+			{6, "the publisher looks", w.look},
+			{6, "runtimes look", w.agents},
+		}
+		for range 40 {
+			next := drawn(random, turns)
+			told = append(told, next.name)
+			next.take()
+		}
+		w.settle()
+		w.counts()
+		w.look()
+		w.agents()
+		if pushes, patches := w.counts(); pushes != 0 || patches != 0 {
+			t.Errorf("at rest %d bundles are pushed and %d statuses written", pushes, patches)
+		}
+		if t.Failed() {
+			t.Fatalf("history %d of seed %d: %v", history, seed, told)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
+)
+
+// disclosing tells which field of an entry holds what looks like a secret, as a first error; the second is that the entry cannot be
+// looked into.
+func disclosing(object string, entry bundle.CatalogEntry) (finding, problem error) {
+	data, err := json.Marshal(entry)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", object, err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", object, err)
+	}
+	var public []string
+	for field := range strings.SplitSeq(entry.Annotations[v1beta2.AnnotationPublicFields], ",") {
+		if field = strings.TrimSpace(field); field != "" {
+			public = append(public, field)
+		}
+	}
+	for _, part := range []struct{ key, at string }{{"labels", "metadata.labels"}, {"annotations", "metadata.annotations"}, {"spec", "spec"}} {
+		if found, ok := disclosure.Find(fields[part.key], part.at, public); ok {
+			return fmt.Errorf("%s %v: keep it in a Secret of the runtime and name that, or list the field in annotation %s if it is no secret",
+				object, found, v1beta2.AnnotationPublicFields), nil
+		}
+	}
+	return nil, nil
+}

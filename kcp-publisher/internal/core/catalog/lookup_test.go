@@ -1,0 +1,304 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+func template(name string, change func(*v1beta2.ModuleTemplate)) v1beta2.ModuleTemplate {
+	t := v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name, Labels: map[string]string{}}}
+	t.Spec.Descriptor = runtime.RawExtension{Raw: []byte("{}")}
+	change(&t)
+	return t
+}
+
+// versioned is a template as it is written beside a ModuleReleaseMeta.
+func versioned(module, version string) v1beta2.ModuleTemplate {
+	return template(module+"-"+version, func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = module, version })
+}
+
+// older is a template from before there were ModuleReleaseMetas: channel and descriptor inside.
+func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
+	return template(name, func(t *v1beta2.ModuleTemplate) {
+		t.Labels, t.Spec.Channel = labels, channel
+		t.Spec.Descriptor.Raw = fmt.Appendf(nil, `{"meta":{"schemaVersion":"v2"},"component":{"name":%q,"version":%q}}`, component, version)
+	})
+}
+
+func offered(module string, change func(*v1beta2.ModuleReleaseMeta)) v1beta2.ModuleReleaseMeta {
+	m := v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module}}
+	m.Spec.ModuleName, m.Spec.OcmComponentName = module, "kyma-project.io/module/"+module
+	m.Spec.Channels = []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.7.0"}, {Channel: "fast", Version: "1.8.0"}}
+	if change != nil {
+		change(&m)
+	}
+	return m
+}
+
+func snapshot(t *testing.T, templates []v1beta2.ModuleTemplate, metas ...v1beta2.ModuleReleaseMeta) *catalog.Snapshot {
+	t.Helper()
+	s, err := catalog.New(templates, metas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAModuleInAChannelIsOneVersion(t *testing.T) {
+	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
+	label := map[string]string{v1beta2.LabelModuleName: "keda"}
+	const component = "kyma-project.io/module/keda"
+	inline := []v1beta2.ModuleTemplate{older("keda-regular", "regular", component, "0.7.0", label), older("keda-fast", "fast", component, "0.8.0", label)}
+	for name, c := range map[string]struct {
+		templates       []v1beta2.ModuleTemplate
+		metas           []v1beta2.ModuleReleaseMeta
+		module, channel string
+		want            string // template, component and version
+	}{
+		"of its regular channel":            {keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
+		"of another channel":                {keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "fast", "keda-1.8.0 " + component + " 1.8.0"},
+		"whatever its template is called":   {[]v1beta2.ModuleTemplate{template("strange", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0" })}, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "strange " + component + " 1.7.0"},
+		"by the template's name alone":      {[]v1beta2.ModuleTemplate{template("keda-1.7.0", func(*v1beta2.ModuleTemplate) {})}, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
+		"with the descriptor's component":   {[]v1beta2.ModuleTemplate{older("keda-1.7.0", "", component, "1.7.0", label)}, []v1beta2.ModuleReleaseMeta{offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" })}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
+		"as the ModuleReleaseMeta says":     {append(inline, keda...), []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
+		"by label, without a meta":          {inline, nil, "keda", "regular", "keda-regular " + component + " 0.7.0"},
+		"by name, without a meta":           {inline, nil, "keda-fast", "fast", "keda-fast " + component + " 0.8.0"},
+		"by namespace and name":             {inline, nil, "kcp-system/keda-fast", "fast", "keda-fast " + component + " 0.8.0"},
+		"by component name":                 {inline, nil, component, "fast", "keda-fast " + component + " 0.8.0"},
+		"found by two of its names at once": {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", label)}, nil, "keda", "fast", "keda " + component + " 0.8.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := snapshot(t, c.templates, c.metas...).Lookup(c.module, c.channel, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := got.Template.Name + " " + got.Component + " " + got.Version; text != c.want || got.Module != c.module || got.Channel != c.channel {
+				t.Errorf("got %s (module %s, channel %s), want %s", text, got.Module, got.Channel, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeFoundSaysWhyAndTheWayOut(t *testing.T) {
+	const component = "kyma-project.io/module/keda"
+	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}
+	twin := template("keda-again", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0" })
+	beta := map[string]string{v1beta2.LabelBeta: v1beta2.True}
+	for name, c := range map[string]struct {
+		templates       []v1beta2.ModuleTemplate
+		meta            func(*v1beta2.ModuleReleaseMeta)
+		module, channel string
+		want            string
+	}{
+		"an unknown module":         {keda, nil, "serverless", "regular", "module serverless: is unknown"},
+		"no name":                   {keda, nil, "", "regular", "is unknown"},
+		"a channel without version": {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "dev", `module keda: channel "dev" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`},
+		"no template":               {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "fast", `module keda: version 1.8.0 of channel "fast" has no ModuleTemplate: add keda-1.8.0`},
+		"two templates":             {append(keda, twin), func(*v1beta2.ModuleReleaseMeta) {}, "keda", "regular", "module keda: version 1.7.0 has two ModuleTemplates: remove kcp-system/keda-1.7.0 or kcp-system/keda-again"},
+		"no component":              {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }, "keda", "regular", "set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"},
+		"a beta module":             {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Beta = true }, "keda", "regular", v1beta2.LabelBeta},
+		"an internal module":        {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Internal = true }, "keda", "regular", v1beta2.LabelInternal},
+		"a module for others": {keda, func(m *v1beta2.ModuleReleaseMeta) {
+			m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}, "keda", "regular", "kymaSelector"},
+		"a selector that is invalid": {keda, func(m *v1beta2.ModuleReleaseMeta) {
+			m.Spec.KymaSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+		}, "keda", "regular", "kymaSelector"},
+		"a mandatory module": {keda, func(m *v1beta2.ModuleReleaseMeta) {
+			m.Spec.Channels, m.Spec.Mandatory = nil, &v1beta2.Mandatory{Version: "1.7.0"}
+		}, "keda", "regular", "is mandatory"},
+		"an older one elsewhere": {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular", `module keda: channel "regular" has no version`},
+		"two older ones":         {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil), older("other", "fast", component, "0.9.0", map[string]string{v1beta2.LabelModuleName: "keda"})}, nil, "keda", "fast", "remove kcp-system/keda or kcp-system/other"},
+		"an older beta":          {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", beta)}, nil, "keda", "fast", v1beta2.LabelBeta},
+		"a broken descriptor":    {[]v1beta2.ModuleTemplate{older("keda", "fast", "not a component", "0.8.0", nil)}, nil, "keda", "fast", "ModuleTemplate kcp-system/keda spec.descriptor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var metas []v1beta2.ModuleReleaseMeta
+			if c.meta != nil {
+				metas = append(metas, offered("keda", c.meta))
+			}
+			_, err := snapshot(t, c.templates, metas...).Lookup(c.module, c.channel, nil)
+			var reason *catalog.Reason
+			if !errors.As(err, &reason) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestLabelsOpenWhatIsHidden(t *testing.T) {
+	s := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", func(m *v1beta2.ModuleReleaseMeta) {
+		m.Spec.Beta, m.Spec.Internal = true, true
+		m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}
+	}))
+	all := labels.Set{v1beta2.LabelBeta: "true", v1beta2.LabelInternal: "true", "region": "eu", "plan": "trial"}
+	if _, err := s.Lookup("keda", "regular", all); err != nil {
+		t.Error(err)
+	}
+	if visible := s.Visible(all, nil); len(visible.ModuleReleaseMetas) != 1 || len(visible.ModuleTemplates) != 1 {
+		t.Errorf("visible are %+v", visible)
+	}
+	for missing := range all {
+		fewer := labels.Set{}
+		for key, value := range all {
+			if key != missing {
+				fewer[key] = value
+			}
+		}
+		_, err := s.Lookup("keda", "regular", fewer)
+		visible := s.Visible(fewer, nil)
+		if open := missing == "plan"; (err == nil) != open || (len(visible.ModuleTemplates) == 1) != open {
+			t.Errorf("without %s: %v, visible are %d", missing, err, len(visible.ModuleTemplates))
+		}
+		if _, relevant := s.Relevant(all)[missing]; relevant == (missing == "plan") {
+			t.Errorf("label %s is relevant: %t", missing, relevant)
+		}
+	}
+}
+
+// shown are the ModuleReleaseMetas with their channels, and the templates, that a Kyma with labels sees.
+func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
+	t.Helper()
+	visible := s.Visible(labels, nil)
+	var all []string
+	for _, e := range visible.ModuleReleaseMetas {
+		var spec v1beta2.ModuleReleaseMetaSpec
+		if err := json.Unmarshal(e.Spec, &spec); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range spec.Channels {
+			all = append(all, e.Name+"/"+c.Channel+"="+c.Version)
+		}
+	}
+	for _, e := range visible.ModuleTemplates {
+		all = append(all, e.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestTheCatalogShowsWhatAKymaMayFollow(t *testing.T) {
+	labeled := func(module, version, label, value string) v1beta2.ModuleTemplate {
+		one := versioned(module, version)
+		one.Labels = map[string]string{label: value}
+		return one
+	}
+	beta := map[string]string{v1beta2.LabelBeta: v1beta2.True}
+	noChannel := versioned("keda", "1.9.0")
+	for name, c := range map[string]struct {
+		templates  []v1beta2.ModuleTemplate
+		metas      []v1beta2.ModuleReleaseMeta
+		restricted []string
+		labels     map[string]string
+		want       string
+	}{
+		"channels and what they mean, and no version that no channel has": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0"), noChannel},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
+		"not a channel whose version is beta": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
+		"but to beta Kymas": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
+		"not a channel whose version has no template": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
+		"not a channel whose version is not synced": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelSync, v1beta2.False)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
+		"nothing of a module whose versions are all hidden": {templates: []v1beta2.ModuleTemplate{labeled("keda", "1.7.0", v1beta2.LabelInternal, v1beta2.True)},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: ""},
+		"nothing of a module whose ModuleReleaseMeta is being deleted": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })}, want: ""},
+		"nothing of a module whose ModuleReleaseMeta is gone": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, want: ""},
+		"what the older lookups find":                         {templates: []v1beta2.ModuleTemplate{older("keda-fast", "fast", "kyma-project.io/module/keda", "0.8.0", nil)}, want: "keda-fast"},
+		"nothing of a restricted module without a selector": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), older("keda-fast", "fast", "x.example/keda", "0.8.0", map[string]string{v1beta2.LabelModuleName: "keda"})},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, restricted: []string{"keda"}, want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := catalog.New(c.templates, c.metas, c.restricted...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := shown(t, s, c.labels); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
+	a, b := versioned("keda", "1.7.0"), versioned("keda", "1.8.0")
+	one := snapshot(t, []v1beta2.ModuleTemplate{a, b}, offered("keda", nil), offered("btp", nil))
+	two := snapshot(t, []v1beta2.ModuleTemplate{b, a}, offered("btp", nil), offered("keda", nil))
+	if one.Revision != two.Revision {
+		t.Error("the order makes a difference")
+	}
+	b.Spec.RequiresDowntime = true
+	if three := snapshot(t, []v1beta2.ModuleTemplate{b, a}, offered("btp", nil), offered("keda", nil)); one.Revision == three.Revision {
+		t.Error("a change makes no difference")
+	}
+}
+
+// Kymas name modules by label, name or component where there is no ModuleReleaseMeta, thousands of Kymas at once.
+func BenchmarkLookupWithoutMeta(b *testing.B) {
+	var templates []v1beta2.ModuleTemplate
+	for i := range 1_000 {
+		templates = append(templates, older(fmt.Sprint("module-", i), "regular", fmt.Sprint("kyma-project.io/module/m", i), "1.0.0", nil))
+	}
+	s, err := catalog.New(templates, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := s.Lookup("module-999", "regular", nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestWhatOnlyTheControlPlaneKnowsMakesNoOtherCatalog(t *testing.T) {
+	noted := versioned("keda", "1.7.0")
+	noted.Annotations = map[string]string{
+		"kubectl.kubernetes.io/last-applied-configuration": "{}", v1beta2.AnnotationGitCommit: "abc", v1beta2.AnnotationGitDigest: "def",
+	}
+	plain := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", nil))
+	other := snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil))
+	if plain.Revision != other.Revision {
+		t.Error("annotations of the control plane's own make another catalog")
+	}
+	noted.Annotations["doc.example/link"] = "https://example.com"
+	if snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil)).Revision == plain.Revision {
+		t.Error("an annotation for runtimes makes no other catalog")
+	}
+}
+
+func TestAChannelThatIsHeldBackIsShownWithTheVersionThatARuntimeMayHave(t *testing.T) {
+	templates := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
+	promoted := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Channels[0].Version = "1.8.0" })
+	before, after := snapshot(t, templates, offered("keda", nil)), snapshot(t, templates, promoted)
+	held := func(version string) func(string, string) string {
+		return func(module, channel string) string {
+			if module == "keda" && channel == "regular" {
+				return version
+			}
+			return ""
+		}
+	}
+	if a, b := before.Visible(nil, nil), after.Visible(nil, held("1.7.0")); !reflect.DeepEqual(a, b) {
+		t.Errorf("a version that is held changes what is seen: was %+v, is %+v", a, b)
+	}
+	if a, b := after.Visible(nil, nil), after.Visible(nil, held("")); !reflect.DeepEqual(a, b) || reflect.DeepEqual(a, before.Visible(nil, nil)) {
+		t.Errorf("who is given the version does not see it: %+v", b)
+	}
+	if a, b := after.Visible(nil, nil), after.Visible(nil, held("1.6.0")); !reflect.DeepEqual(a, b) {
+		t.Errorf("a held version without a template hides the channel: %+v", b)
+	}
+}

@@ -1,0 +1,59 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// held is about a version that a rollout keeps from a runtime which has nothing else in its way.
+func held(k *known) *found {
+	for i := range k.status {
+		m := &k.status[i]
+		hold, is := k.holds[m.Name]
+		if !is {
+			continue
+		}
+		f := &found{situation: RolloutHolds, module: m.Name, rollout: hold.Rollout.Name,
+			message: ofHeld(m, hold.Why)}
+		switch hold.Rollout.Status.State {
+		case v1alpha1.RolloutStopped:
+			f.situation = RolloutStopped
+		case v1alpha1.RolloutPaused, v1alpha1.RolloutWaiting:
+			f.situation, f.message = RolloutPaused, f.message+"; "+hold.Rollout.Status.Message
+			awaitsApproval(f, m, hold)
+		case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
+			f.situation = RolloutWithdrawn
+			if hold.Touched {
+				f.situation = RolloutTookBack
+			}
+			if hold.Rollout.Spec.Undo {
+				f.message += "; it was undone on request"
+				f.advice = "nothing to do here: somebody asked for it by rollout undo; promote another version when one is ready"
+			}
+		}
+		return f
+	}
+	return nil
+}
+
+// awaitsApproval names the wave that waits for its approval, once, and the command that gives it.
+func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
+	status := hold.Rollout.Status
+	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })
+	if status.State != v1alpha1.RolloutWaiting || at < 0 {
+		return
+	}
+	f.wave = status.Waves[at].Name
+	f.advice = "see how far it is: kcp-publisher rollout show ROLLOUT; then approve it: kcp-publisher rollout approve ROLLOUT WAVE"
+	if why, own := strings.CutSuffix(hold.Why, ": wave "+f.wave); own {
+		f.message = ofHeld(m, why+": "+status.Message)
+	}
+}
+
+func ofHeld(m *v1beta2.ModuleStatus, why string) string {
+	return "module " + m.Name + " is " + string(m.State) + " in version " + m.Version + ": " + why
+}

@@ -1,0 +1,197 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// Rollouts are the rollouts that may keep versions from runtimes, made ready for being asked about many Kymas. The zero value knows none. They
+// are safe for concurrent use, and share what they were made of.
+type Rollouts struct{ holders plan.Holders }
+
+// NewRollouts returns rollouts to judge Kymas by.
+func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHolders(all)} }
+
+// Judge says how a runtime is doing, by what its Kyma in the control plane says, by rollouts and the time. What it returns shares the Kyma's
+// labels.
+func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
+	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
+}
+
+// JudgeModule is Judge as far as it concerns one module, and reports whether the Kyma says anything of it. A remark about the module is a cause,
+// too.
+func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.Time) (Runtime, bool) {
+	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
+	if at < 0 {
+		return Runtime{}, false
+	}
+	m := &kyma.Status.Modules[at]
+	r := judge(known{kyma: kyma, status: kyma.Status.Modules[at : at+1], one: true, now: now, holds: rollouts.holders.Of(kyma)})
+	if r.Cause == nil && m.State == v1beta2.StateReady && m.Message != "" {
+		k := known{kyma: kyma}
+		f := found{situation: ModuleRemark, module: m.Name, message: "module " + m.Name + " is Ready in version " + m.Version + ": " + m.Message}
+		r.Cause = k.cause(&f)
+	}
+	return r, true
+}
+
+// known is what the rules look at.
+type known struct {
+	kyma *v1beta2.Kyma
+	// status are the modules that are asked about; one says that it is one by name.
+	status  []v1beta2.ModuleStatus
+	one     bool
+	carried bool
+	now     time.Time
+	holds   map[string]plan.Hold
+	// Conditions are nil where the Kyma has none of the kind.
+	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers *metav1.Condition
+}
+
+func judge(k known) Runtime {
+	kyma := k.kyma
+	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // what is wrong with it, the status says
+	k.readConditions()
+	r := Runtime{
+		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels, Channel: line(cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel)),
+		State: kyma.Status.State, Health: Healthy, Reporting: plan.Reports(kyma), Modules: k.runtimeModules(),
+	}
+	if published := k.published(); published != nil {
+		r.Published = published.Sequence
+		if c := published.Certificate; c != nil {
+			r.CertificateExpires = &c.NotAfter.Time
+		}
+	}
+	if s := kyma.Status.Runtime; s != nil && s.Observed != nil {
+		r.InForce, r.Agent, r.Kubernetes = s.Observed.Sequence, line(s.Observed.AgentVersion), line(s.Observed.KubernetesVersion)
+		heard := plan.Heard(kyma)
+		r.LastReport = &heard
+	}
+	for _, rule := range rules {
+		f := rule(&k)
+		if f == nil {
+			continue
+		}
+		r.Cause, r.Health = k.cause(f), byName[f.situation].Health
+		if !f.since.IsZero() {
+			r.Since = &f.since
+		}
+		break
+	}
+	if r.Health == Silent && r.Cause.Situation == PublisherAbsent {
+		r.Reporting = false
+	}
+	if !kyma.DeletionTimestamp.IsZero() && (r.Health == Behind || r.Health == Healthy || r.Health == NeverReported && r.Cause.Situation == NotLookedAt) {
+		r.Health = Deleting
+	}
+	return r
+}
+
+func (k *known) readConditions() {
+	for i := range k.kyma.Status.Conditions {
+		c := &k.kyma.Status.Conditions[i]
+		switch c.Type {
+		case v1beta2.ConditionReady:
+			k.ready = c
+		case v1beta2.ConditionReporting:
+			k.reporting = c
+		case v1beta2.ConditionRegistry:
+			k.registry = c
+		case v1beta2.ConditionAccepted:
+			k.accepted = c
+		case v1beta2.ConditionSynced:
+			k.synced = c
+		case v1beta2.ConditionSecrets:
+			k.secrets = c
+		case v1beta2.ConditionFeatures:
+			k.features = c
+		case v1beta2.ConditionAgent:
+			k.agent = c
+		case v1beta2.ConditionModules:
+			k.modules = c
+		case v1beta2.ConditionSKRWebhook:
+			k.watchers = c
+		}
+	}
+}
+
+func (k *known) published() *v1beta2.PublishedBundle {
+	if k.kyma.Status.Runtime == nil {
+		return nil
+	}
+	return k.kyma.Status.Runtime.Published
+}
+
+// notReporting reports whether the runtime's reports are not relied on, for a reason.
+func (k *known) notReporting(reason string) bool {
+	return k.reporting != nil && k.reporting.Status != metav1.ConditionTrue && k.reporting.Reason == reason
+}
+
+// firstUnready returns the first module that is neither ready nor left alone, nil for none.
+func (k *known) firstUnready() *v1beta2.ModuleStatus {
+	for i := range k.status {
+		if m := &k.status[i]; m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
+			return m
+		}
+	}
+	return nil
+}
+
+// of returns a finding with the words of a condition.
+func of(situation Situation, c *metav1.Condition) *found {
+	return &found{situation: situation, message: c.Message, since: c.LastTransitionTime.Time}
+}
+
+// ofModule returns a finding about a module that is not ready.
+func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
+	f := &found{situation: situation, module: m.Name, message: "module " + m.Name + " is " + string(m.State) + ": " + cmp.Or(m.Message, "no reason was reported")}
+	if published := k.published(); published != nil {
+		f.rollout = published.Given[m.Name].Rollout
+	}
+	return f
+}
+
+// cause returns what a finding is for people. All of its words are bounded and printable.
+func (k *known) cause(f *found) *Cause {
+	advice := cmp.Or(f.advice, byName[f.situation].Advice)
+	for _, name := range [...]struct{ placeholder, name string }{
+		{"RUNTIME", plan.RuntimeID(k.kyma)}, {"NAMESPACE", k.kyma.Namespace}, {"KYMA", k.kyma.Name}, {"MODULE", f.module}, {"ROLLOUT", f.rollout}, {"WAVE", f.wave},
+	} {
+		if strings.Contains(advice, name.placeholder) {
+			advice = strings.ReplaceAll(advice, name.placeholder, word(name.name, name.placeholder))
+		}
+	}
+	return &Cause{Situation: f.situation, Message: text(f.message), Advice: advice}
+}
+
+// runtimeModules returns the modules of a runtime as they are shown.
+func (k *known) runtimeModules() []RuntimeModule {
+	if len(k.status) == 0 {
+		return nil
+	}
+	published := k.published()
+	reported := k.kyma.Status.Runtime != nil && k.kyma.Status.Runtime.Observed != nil
+	all := make([]RuntimeModule, len(k.status))
+	for i := range k.status {
+		m := &k.status[i]
+		all[i] = RuntimeModule{Name: line(m.Name), Channel: line(m.Channel), State: m.State, Message: text(m.Message)}
+		if reported {
+			all[i].Version = line(m.Version) // what is asked for does not run before the runtime says so
+		}
+		if published != nil {
+			all[i].Asked = published.Versions[m.Name]
+		}
+		if hold, is := k.holds[m.Name]; is {
+			all[i].Held = text(hold.Why)
+		}
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// minHeard is from how many runtimes on most of them say something of the fleet.
+const minHeard = 3
+
+// Look says how a fleet is doing.
+func Look(in Input) Fleet {
+	f := Fleet{Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)), Rollouts: sortedRollouts(in.Rollouts)}
+	rollouts := NewRollouts(in.Rollouts)
+	tally := NewTally()
+	for i := range in.Kymas {
+		f.Runtimes = append(f.Runtimes, Judge(&in.Kymas[i], rollouts, in.Now))
+	}
+	f.Runtimes = append(f.Runtimes, in.Healthy...)
+	for i := range f.Runtimes {
+		tally.Add(&f.Runtimes[i])
+	}
+	slices.SortFunc(f.Runtimes, func(a, b Runtime) int {
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kyma, b.Kyma))
+	})
+	f.Summary = tally.Summary()
+	f.Summary.OldestReport = oldestReport(f.Runtimes)
+	f.Modules = tally.Modules(in.Metas)
+	if !in.RootExpires.IsZero() {
+		f.RootExpires = &in.RootExpires
+	}
+	f.Warnings = warnings(in, f)
+	return f
+}
+
+// oldestReport returns when the runtime that is silent for longest was heard, nil where none is that reported before.
+func oldestReport(all []Runtime) *time.Time {
+	var oldest *time.Time
+	for i := range all {
+		if at := all[i].silentSince(); at != nil && (oldest == nil || at.Before(*oldest)) {
+			oldest = at
+		}
+	}
+	return oldest
+}
+
+// silentSince returns when a runtime was heard last that is not heard any more, nil for others.
+func (r *Runtime) silentSince() *time.Time {
+	if r.Health != Silent {
+		return nil
+	}
+	return r.LastReport
+}
+
+// sortedRollouts returns rollouts, those under way first, then the newest.
+func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
+	sorted := make([]Rollout, 0, len(all))
+	for i := range all {
+		r := &all[i]
+		status := r.Status
+		status.Message, status.Failures = text(status.Message), slices.Clone(status.Failures)
+		for n := range status.Failures {
+			status.Failures[n].Reason = text(status.Failures[n].Reason) // a runtime's own words
+		}
+		sorted = append(sorted, Rollout{Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status, Active: !rollout.Finished(r.Status.State)})
+	}
+	slices.SortStableFunc(sorted, func(a, b Rollout) int {
+		if a.Active != b.Active {
+			return map[bool]int{true: -1, false: 1}[a.Active]
+		}
+		return cmp.Or(b.startedAt().Compare(a.startedAt()), strings.Compare(a.Name, b.Name))
+	})
+	return sorted
+}
+
+func (r *Rollout) startedAt() time.Time {
+	if r.Status.StartedAt == nil {
+		return time.Time{}
+	}
+	return r.Status.StartedAt.Time
+}
+
+// warnings are about the fleet as a whole.
+func warnings(in Input, f Fleet) []Cause {
+	var all []Cause
+	warn := func(situation Situation, message string) {
+		advice := strings.ReplaceAll(byName[situation].Advice, "NAMESPACE", cmp.Or(namespaceOf(in), "NAMESPACE"))
+		all = append(all, Cause{Situation: situation, Message: text(message), Advice: advice})
+	}
+	if in.Held != "" {
+		all = append(all, Held(in.Held))
+	}
+	if ends := RootEnds(in.RootExpires, in.Now); ends != nil {
+		all = append(all, *ends)
+	}
+	if message := certificatesEnd(in); message != "" {
+		warn(CertificatesEnd, message)
+	}
+	silent, heard := f.Summary.Health[Silent], 0
+	for i := range f.Runtimes {
+		if r := &f.Runtimes[i]; (r.LastReport != nil || r.Reporting) && r.Health != Suspended {
+			heard++
+		}
+	}
+	if heard >= minHeard && silent*2 > heard {
+		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, heard))
+	}
+	return all
+}
+
+// Held is the cause of all runtimes while nothing is published.
+func Held(why string) Cause {
+	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
+}
+
+func namespaceOf(in Input) string {
+	switch {
+	case len(in.Kymas) > 0:
+		return word(in.Kymas[0].Namespace, "")
+	case len(in.Healthy) > 0:
+		return word(in.Healthy[0].Namespace, "")
+	}
+	return ""
+}

@@ -1,0 +1,117 @@
+package fleet
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write docs/reference/situations.md")
+
+var healthMeanings = map[Health]string{
+	Failing:       "something is in the way that does not pass by itself",
+	Silent:        "the runtime has reported, and is not heard for longer than allowed",
+	NeverReported: "no report was ever accepted: as far as the control plane knows, nothing is enrolled",
+	Suspended:     "nothing is published, by the Kyma's label",
+	Deleting:      "the Kyma is deleted, and its modules are being removed",
+	Behind:        "what was published is not in force yet, or modules are not ready yet",
+	Healthy:       "what was published runs, and all of it is ready; a rollout or a window may keep a newer version back",
+}
+
+// page returns the reference of all situations.
+func page() string {
+	var out strings.Builder
+	out.WriteString(`# Situations
+
+What can be in a runtime's way, as ` + "`kcp-publisher why`" + ` names it, with what to do. The same names are in ` + "`-o json`" + ` as ` + "`situation`" + `, on the page and in metrics.
+They are made of each Kyma's status, which is the publisher's: what it does not write there is not known here either. Upper-case words stand for names.
+
+Of several situations the first in this table is named: they are in the order of a bundle's way. A runtime has one health:
+
+| health | means |
+|---|---|
+`)
+	for _, h := range Healths() {
+		fmt.Fprintf(&out, "| `%s` | %s |\n", h, healthMeanings[h])
+	}
+	out.WriteString("\n| situation | health | means | what to do |\n|---|---|---|---|\n")
+	row := func(d Description) {
+		health := "`" + string(d.Health) + "`"
+		if d.Health == "" {
+			health = "the whole fleet"
+		}
+		fmt.Fprintf(&out, "| `%s` | %s | %s | %s |\n", d.Situation, health, d.Meaning, commands(d.Advice))
+	}
+	for _, d := range Descriptions() {
+		row(d)
+	}
+	out.WriteString(`
+A situation that differs from another one only in the words of a message is told by these words. A message in other words, such as of an older agent, comes to the
+general situation: ` + "`PublishFailed`, `ModuleBroken`, `ModuleWarning`, `BundleRefused` or `ReportRefused`" + `.
+`)
+	return out.String()
+}
+
+// commands marks the command lines of an advice.
+func commands(advice string) string {
+	parts := strings.Split(advice, ": ")
+	for i, part := range parts {
+		if !strings.HasPrefix(part, "kubectl ") && !strings.HasPrefix(part, "kcp-publisher ") {
+			continue
+		}
+		command, rest, more := strings.Cut(part, ";")
+		if end := strings.Index(command, ", "); end >= 0 {
+			command, rest, more = part[:end], part[end:], false
+		}
+		parts[i] = "`" + command + "`" + rest
+		if more {
+			parts[i] = "`" + command + "`;" + rest
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+func TestTheReferenceHasEverySituation(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "..", "docs", "reference", "situations.md")
+	if *update {
+		if err := os.WriteFile(path, []byte(page()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has, err := os.ReadFile(path)
+	if err != nil || string(has) != page() {
+		t.Errorf("docs/reference/situations.md is not what the table says, %v: go test ./kcp-publisher/internal/core/fleet -update, and review the difference", err)
+	}
+}
+
+func TestEverySituationIsDescribedOnceAndShort(t *testing.T) {
+	seen := map[Situation]bool{}
+	for _, d := range Descriptions() {
+		if seen[d.Situation] || d.Situation == "" || d.Meaning == "" || d.Advice == "" || len(d.Advice) > 300 || strings.Contains(d.Meaning+d.Advice, "|") {
+			t.Errorf("%+v", d)
+		}
+		seen[d.Situation] = true
+	}
+	for _, phrases := range [][]phrase{publishFailures, sealFailures, resolveFailures, moduleFailures, moduleWarnings, windowMessages} {
+		for _, p := range phrases {
+			if !seen[p.situation] {
+				t.Errorf("%s is not described", p.situation)
+			}
+		}
+	}
+}
+
+// Of two situations the first is named: what passes by itself must not hide what does not.
+func TestWhatPassesByItselfComesLast(t *testing.T) {
+	rank := map[Health]int{Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4}
+	before := Description{Health: Failing}
+	for _, d := range Descriptions() {
+		if rank[d.Health] < rank[before.Health] {
+			t.Errorf("%s, which is %s, comes after %s", d.Situation, d.Health, before.Situation)
+		}
+		before = d
+	}
+}

@@ -1,0 +1,203 @@
+package fleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+var (
+	noon    = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	newest  = digest.FromString("newest")
+	earlier = digest.FromString("earlier")
+)
+
+// world is a Kyma with what the publisher knows of its runtime: bundle 7 was published an hour ago, and the runtime reported a minute ago that it
+// runs it and that its modules are ready. Its status is what the publisher makes of that.
+type world struct {
+	*testing.T
+	kyma     v1beta2.Kyma
+	facts    ingest.Facts
+	rollouts []v1alpha1.Rollout
+	// heard is when the report arrived, now the time of the look.
+	heard, now time.Time
+	// untouched keeps the status as the Kyma has it.
+	untouched bool
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{
+		T: t, heard: noon.Add(-time.Minute), now: noon,
+		kyma: v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one", CreationTimestamp: metav1.NewTime(noon.Add(-48 * time.Hour)),
+				Labels: map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
+			Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}},
+		},
+		facts: ingest.Facts{
+			Generation: 3, Silence: 30 * time.Minute,
+			Published: &plan.Published{
+				Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
+				State:    bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{manifest("keda"), manifest("mail")}},
+				Versions: map[string]string{"keda": "1.0.0", "mail": "1.0.0"},
+			},
+			Report: &bundle.AcceptedReport{Report: bundle.Report{
+				Sequence: 5, Time: noon.Add(-time.Minute), AgentVersion: "v0.1.0", KubernetesVersion: "v1.36.3", Observed: &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
+				Modules: []bundle.ReportedModule{ready("keda"), ready("mail")},
+			}},
+		},
+	}
+}
+
+func manifest(name string) bundle.Manifest {
+	return bundle.Manifest{Name: name, Module: name, Channel: "regular", Version: "1.0.0", Component: "kyma-pull.dev/module/" + name, Template: name + "-1.0.0"}
+}
+
+func ready(name string) bundle.ReportedModule {
+	return bundle.ReportedModule{Name: name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady}
+}
+
+// status returns the Kyma with the status that the publisher writes.
+func (w *world) status() *v1beta2.Kyma {
+	if w.untouched {
+		return &w.kyma
+	}
+	if w.facts.Report != nil {
+		ingest.Remember(&w.kyma.Status, *w.facts.Report, "key", "thumbprint", w.heard)
+	}
+	w.kyma.Status = ingest.Status(w.kyma.Status, w.facts, w.now)
+	return &w.kyma
+}
+
+func (w *world) judged() Runtime { return Judge(w.status(), NewRollouts(w.rollouts), w.now) }
+
+// never lets nothing be heard of the runtime.
+func (w *world) never() *world {
+	w.facts.Report = nil
+	return w
+}
+
+// pending lets the runtime report an earlier bundle than was published just now.
+func (w *world) pending(published time.Duration) *world {
+	w.facts.Report.Observed.Digest, w.facts.Report.Observed.Sequence = earlier, 6
+	w.facts.Published.Predicate.IssuedAt = w.now.Add(-published)
+	return w
+}
+
+// certified has the bundle bring a certificate that was issued a while ago and holds for a while still.
+func (w *world) certified(ago, left time.Duration) *world {
+	w.Helper()
+	agent := trusttest.NewSigner(w)
+	text, err := trust.IssueCertificate(agent, "", "r-1", trusttest.PublicKey(w, agent), noon.Add(-ago), noon.Add(left))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.facts.Published.Predicate.Certificate = text
+	return w
+}
+
+func (w *world) says(module string, state v1beta2.State, message string) *world {
+	for i := range w.facts.Report.Modules {
+		if m := &w.facts.Report.Modules[i]; m.Name == module {
+			m.State, m.Message = state, message
+		}
+	}
+	return w
+}
+
+func (w *world) refusedReport(reason refusal.Reason, detail string) *world {
+	w.facts.ReportRefused = refusal.New(reason, "%s", detail)
+	return w
+}
+
+func (w *world) refusedBundle(reason refusal.Reason) *world {
+	w.pending(time.Minute).facts.Report.Refused = []bundle.RefusedBundle{{Digest: newest, Reason: reason, Detail: "so it was (said)", Time: noon}}
+	return w
+}
+
+// failed lets publishing fail.
+func (w *world) failed(err error) *world {
+	w.facts.PublishError = err
+	return w
+}
+
+// asks resolves what the Kyma asks for with a catalog of keda 1.0.0 in regular and 1.1.0, of which there is no template, in fast; beta is for others.
+func (w *world) asks(m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request)) *world {
+	w.Helper()
+	meta := func(module string, beta bool, channels ...v1beta2.ChannelVersion) v1beta2.ModuleReleaseMeta {
+		return v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module},
+			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: module, OcmComponentName: "kyma-pull.dev/module/" + module, Beta: beta, Channels: channels}}
+	}
+	template := v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-1.0.0"},
+		Spec: v1beta2.ModuleTemplateSpec{ModuleName: "keda", Version: "1.0.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")}}}
+	snapshot, err := catalog.New([]v1beta2.ModuleTemplate{template}, []v1beta2.ModuleReleaseMeta{
+		meta("keda", false, v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}, v1beta2.ChannelVersion{Channel: "fast", Version: "1.1.0"}),
+		meta("beta", true, v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}),
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	m.Managed = true
+	request := resolve.Request{Labels: w.kyma.Labels, Asked: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{m}}}
+	for _, change := range changes {
+		change(&request)
+	}
+	w.facts.Problems = append(w.facts.Problems, resolve.Resolve(request, snapshot, contents).State.Problems...)
+	if len(w.facts.Problems) == 0 {
+		w.Fatalf("module %+v resolves", m)
+	}
+	return w
+}
+
+// broken says what became of reading the component of keda.
+func broken(err error) map[resolve.Ref]resolve.Content {
+	return map[resolve.Ref]resolve.Content{{Component: "kyma-pull.dev/module/keda", Version: "1.0.0"}: {Err: err}}
+}
+
+// rollout adds one of keda from 1.0.0 to 1.1.0 in the channel regular with one wave for all.
+func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.Rollout)) *world {
+	all := int32(100)
+	everybody := int64(1) << 53
+	r := v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-regular-1"},
+		Spec: v1alpha1.RolloutSpec{Policy: "waves", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "1.1.0",
+			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: &all}}}},
+		Status: v1alpha1.RolloutStatus{State: state, Waves: []v1alpha1.WaveStatus{{Name: "all", Place: &everybody}}},
+	}
+	for _, change := range changes {
+		change(&r)
+	}
+	w.rollouts = append(w.rollouts, r)
+	return w
+}
+
+// given says that the rollout gave the runtime the version of keda that it has.
+func (w *world) given() *world {
+	w.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))}}
+	return w
+}
+
+func (w *world) mustContain(text string, parts ...string) {
+	w.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			w.Errorf("%q does not say %q", text, part)
+		}
+	}
+}
+
+func publishing(err error) error { return fmt.Errorf("publish to runtime r-1: %w", err) }

@@ -1,0 +1,227 @@
+package forecast
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// saturday is a day on which calm runtimes' windows are shut.
+var saturday = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+
+// offers returns a catalog from "module channel version ..." per module; every version from 1.0.0 to 3.0.0 has a template, and 3.0.0
+// requires downtime.
+func offers(t *testing.T, modules ...string) *catalog.Snapshot {
+	t.Helper()
+	var templates []v1beta2.ModuleTemplate
+	var metas []v1beta2.ModuleReleaseMeta
+	for _, text := range modules {
+		fields := strings.Fields(text)
+		meta := v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Name: fields[0]}, Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: fields[0], OcmComponentName: "example.com/" + fields[0]}}
+		for i := 1; i+1 < len(fields); i += 2 {
+			meta.Spec.Channels = append(meta.Spec.Channels, v1beta2.ChannelVersion{Channel: fields[i], Version: fields[i+1]})
+		}
+		metas = append(metas, meta)
+		for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
+			templates = append(templates, v1beta2.ModuleTemplate{
+				ObjectMeta: metav1.ObjectMeta{Name: fields[0] + "-" + version},
+				Spec:       v1beta2.ModuleTemplateSpec{ModuleName: fields[0], Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")}, RequiresDowntime: version == "3.0.0"},
+			})
+		}
+	}
+	snapshot, err := catalog.New(templates, metas)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+// asking returns a Kyma of channel regular that asks for keda and was given it in a version, empty for not yet.
+func asking(given string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
+	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}}}
+	if given != "" {
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": given}}}
+	}
+	for _, change := range changes {
+		change(kyma)
+	}
+	return kyma
+}
+
+func inChannel(channel string) func(*v1beta2.Kyma) {
+	return func(k *v1beta2.Kyma) { k.Spec.Modules[0].Channel = channel }
+}
+
+func pinned(k *v1beta2.Kyma)    { k.Spec.Modules[0].Version = "1.0.0" }
+func unmanaged(k *v1beta2.Kyma) { k.Spec.Modules[0].Managed = false }
+func nothing(k *v1beta2.Kyma)   { k.Spec.Modules = nil }
+func skipping(k *v1beta2.Kyma)  { k.Spec.SkipMaintenanceWindows = true }
+func deleted(k *v1beta2.Kyma)   { k.DeletionTimestamp = new(metav1.NewTime(saturday)) }
+func withMailer(k *v1beta2.Kyma) {
+	k.Spec.Modules = append(k.Spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+}
+
+// fleetOf names each Kyma after its key.
+func fleetOf(snapshot *catalog.Snapshot, kymas map[string]*v1beta2.Kyma) Fleet {
+	for name, kyma := range kymas {
+		kyma.Name = name
+	}
+	return Fleet{Kymas: kymas, Catalog: snapshot, Request: onSundays}
+}
+
+func name(kyma *v1beta2.Kyma) string { return kyma.Name }
+
+// onSundays lets every runtime be upgraded on Sundays.
+func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
+	sundays := &window.Schedule{Windows: []window.Window{{Days: []string{"Sun"}, Begin: "01:00:00Z", End: "05:00:00Z"}}}
+	return resolve.Request{Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero(), Maintenance: sundays}, sundays.Check()
+}
+
+func forecastOf(t *testing.T, before, after Fleet) Forecast {
+	t.Helper()
+	f, err := New(before, after, name, saturday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestAPromotionIsToldByVersionsAndWhatHoldsIt(t *testing.T) {
+	kymas := func() map[string]*v1beta2.Kyma {
+		return map[string]*v1beta2.Kyma{
+			"a": asking("1.0.0"), "b": asking("1.0.0"), "has-it": asking("2.0.0"), "newer": asking("3.0.0"), "fast": asking("3.0.0", inChannel("fast")),
+			"pinned": asking("1.0.0", pinned), "unmanaged": asking("1.0.0", unmanaged), "without": asking("", nothing), "not-yet": asking(""),
+		}
+	}
+	before := fleetOf(offers(t, "keda regular 1.0.0 fast 3.0.0"), kymas())
+	got := forecastOf(t, before, fleetOf(offers(t, "keda regular 2.0.0 fast 3.0.0"), kymas()))
+	want := Forecast{Runtimes: 9, Changed: 5, Changes: []Change{
+		{Module: "keda", Channel: "regular", To: "2.0.0", Runtimes: []string{"not-yet"}},
+		{Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0", Runtimes: []string{"a", "b"}},
+		{Module: "keda", Channel: "regular", From: "2.0.0", To: "2.0.0", Runtimes: []string{"has-it"}},
+		{Module: "keda", Channel: "regular", From: "3.0.0", To: "3.0.0", Held: `module keda: stays at version 3.0.0: channel "regular" has 2.0.0, which is older`, Runtimes: []string{"newer"}},
+	}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", text(t, got), text(t, want))
+	}
+}
+
+func text(t *testing.T, f Forecast) string {
+	t.Helper()
+	data, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestOtherChangesAreToldToo(t *testing.T) {
+	regular := "keda regular 1.0.0 fast 2.0.0"
+	for name, c := range map[string]struct {
+		before, after         *v1beta2.Kyma
+		catalogBefore, behind string
+		want                  []string // "from to held", "-" for nothing
+	}{
+		"nothing":                              {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
+		"what is not published yet is no news": {asking("1.0.0"), asking("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0", nil},
+		"another channel":                      {asking("1.0.0"), asking("1.0.0", inChannel("fast")), regular, regular, []string{"1.0.0 2.0.0 -"}},
+		"a module is asked for no more":        {asking("1.0.0"), asking("1.0.0", nothing), regular, regular, []string{"1.0.0 - -"}},
+		"a module of nobody is asked for":      {asking("1.0.0"), asking("1.0.0", withMailer), regular, regular, []string{"- - module mailer: is unknown"}},
+		"an upgrade that waits for its window": {asking("1.0.0"), asking("1.0.0"), regular, "keda regular 3.0.0", []string{"1.0.0 3.0.0 the upgrade to version 3.0.0 requires downtime and waits for the maintenance window from 2026-11-22T01:00:00Z to 2026-11-22T05:00:00Z"}},
+		"an upgrade that need not wait":        {asking("1.0.0", skipping), asking("1.0.0", skipping), regular, "keda regular 3.0.0", []string{"1.0.0 3.0.0 -"}},
+		"a first installation does not wait":   {asking(""), asking(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"}},
+		"a version that nobody has":            {asking("1.0.0"), asking("1.0.0"), regular, "keda regular 9.0.0", []string{`1.0.0 1.0.0 module keda: version 9.0.0 of channel "regular" has no ModuleTemplate`}},
+		"the module's channel goes":            {asking("1.0.0"), asking("1.0.0"), regular, "keda fast 2.0.0", []string{`1.0.0 1.0.0 module keda: channel "regular" has no version`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kymas := func(k *v1beta2.Kyma) map[string]*v1beta2.Kyma { return map[string]*v1beta2.Kyma{"one": k} }
+			f := forecastOf(t, fleetOf(offers(t, c.catalogBefore), kymas(c.before)), fleetOf(offers(t, c.behind), kymas(c.after)))
+			if len(f.Changes) != len(c.want) || f.Changed != len(c.want) {
+				t.Fatalf("got %s\nwant %v", text(t, f), c.want)
+			}
+			for i, change := range f.Changes {
+				got := orNothing(change.From) + " " + orNothing(change.To) + " " + orNothing(change.Held)
+				if !strings.HasPrefix(got, c.want[i]) {
+					t.Errorf("got  %s\nwant %s", got, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func TestRuntimesComeAndLeave(t *testing.T) {
+	snapshot := offers(t, "keda regular 1.0.0")
+	got := forecastOf(t,
+		fleetOf(snapshot, map[string]*v1beta2.Kyma{"stays": asking("1.0.0"), "leaves": asking("1.0.0"), "left": asking("1.0.0", deleted)}),
+		fleetOf(snapshot, map[string]*v1beta2.Kyma{"stays": asking("1.0.0"), "leaves": asking("1.0.0", deleted), "left": asking("1.0.0", deleted), "comes": asking("")}))
+	want := Forecast{Runtimes: 2, Changed: 2, Coming: []string{"comes"}, Leaving: []string{"leaves"}, Changes: []Change{
+		{Module: "keda", Channel: "regular", To: "1.0.0", Runtimes: []string{"comes"}},
+		{Module: "keda", Channel: "regular", From: "1.0.0", Runtimes: []string{"leaves"}},
+	}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", text(t, got), text(t, want))
+	}
+	if _, err := New(fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": asking("1.0.0")}), fleetOf(snapshot, nil), name, saturday); err == nil {
+		t.Error("a Kyma that vanished is taken for one that is deleted")
+	}
+}
+
+func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
+	begins := func(names ...string) (all []*fleet.Rollout) {
+		for _, name := range names {
+			r := &fleet.Rollout{Spec: fleet.RolloutSpec{Policy: "slow", Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0"}}
+			r.Name, r.Spec.Waves = name, []fleet.Wave{{Name: "canary"}, {Name: "rest", Approval: true}}
+			r.Status.Waves = []fleet.WaveStatus{{Name: "canary", Total: 1}, {Name: "rest", Total: 9}}
+			all = append(all, r)
+		}
+		return all
+	}
+	before, after := fleetOf(offers(t), nil), fleetOf(offers(t), nil)
+	before.Begins, after.Begins = begins("would-begin-anyway"), begins("would-begin-anyway", "b", "a")
+	got := forecastOf(t, before, after).Rollouts
+	waves := []Wave{{Name: "canary", Runtimes: 1}, {Name: "rest", Runtimes: 9, Approval: true}}
+	want := []Rollout{{"a", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}, {"b", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestAKymaThatIsRefusedNowMayBeRepaired(t *testing.T) {
+	snapshot := offers(t, "keda regular 2.0.0")
+	kymas := map[string]*v1beta2.Kyma{"one": asking("1.0.0")}
+	good := func(k *v1beta2.Kyma) (resolve.Request, error) {
+		return resolve.Request{Labels: k.Labels, Seed: k.Spec, Asked: k.Spec}, nil
+	}
+	bad := func(*v1beta2.Kyma) (resolve.Request, error) { return resolve.Request{}, errors.New("annotation") }
+	id := func(*v1beta2.Kyma) string { return "one" }
+	refused, repaired := Fleet{Kymas: kymas, Catalog: snapshot, Request: bad}, Fleet{Kymas: kymas, Catalog: snapshot, Request: good}
+	f, err := New(refused, repaired, id, saturday)
+	if err != nil || len(f.Changes) != 1 || f.Changes[0].From != "1.0.0" || f.Changes[0].To != "2.0.0" {
+		t.Errorf("repaired: %+v, %v", f.Changes, err)
+	}
+	if f, err := New(refused, refused, id, saturday); err != nil || len(f.Changes) != 0 {
+		t.Errorf("refused as before: %+v, %v, want a preview of the others", f.Changes, err)
+	}
+	if _, err := New(repaired, refused, id, saturday); err == nil {
+		t.Error("a commit that breaks a Kyma is previewed without a word")
+	}
+}

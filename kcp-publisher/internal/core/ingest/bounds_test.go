@@ -1,0 +1,65 @@
+package ingest
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
+)
+
+func TestAHostileReportCannotMakeAStatusThatTheAPIRefuses(t *testing.T) {
+	report := &bundle.AcceptedReport{Report: bundle.Report{Refused: []bundle.RefusedBundle{{Reason: refusal.Expired, Detail: strings.Repeat("x", 60_000)}}}}
+	status := Status(v1beta2.KymaStatus{}, Facts{Report: report, Silence: time.Hour}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for _, c := range status.Conditions {
+		if len(c.Message) > 32_768 {
+			t.Errorf("condition %s has a message of %d bytes", c.Type, len(c.Message))
+		}
+	}
+}
+
+// TestWhatAPublisherAcceptsItCanWrite: what passes the check makes a status of which the schema has nothing to say, and what does not is named.
+func TestWhatAPublisherAcceptsItCanWrite(t *testing.T) {
+	schema, err := kymaschema.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := healthy().facts.Report.Report
+	report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	if err := Check(schema, report); err != nil {
+		t.Errorf("an honest report is refused: %v", err)
+	}
+	report.Kyma.Spec.Channel = "Ü!"
+	if err := Check(schema, report); err == nil || !strings.HasPrefix(err.Error(), "spec.channel: ") {
+		t.Errorf("got %v", err)
+	}
+	report.Kyma, report.Modules[0].State = nil, "Splendid"
+	if err := Check(schema, report); err == nil || !strings.HasPrefix(err.Error(), "status.modules[0].state: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAStatusThatIsRefusedIsNotHealth(t *testing.T) {
+	before := healthy().status()
+	refused := *before.DeepCopy()
+	refused.Runtime.Published.Sequence++
+	after := Unwritable(before, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon)
+	said := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
+	if after.State != v1beta2.StateWarning || said.Reason != v1beta2.ReasonReportRefused || said.Status != metav1.ConditionFalse || len(said.Message) > 1024 || strings.Contains(said.Message, "\x1b") {
+		t.Errorf("got %s, %+v", after.State, said)
+	}
+	if !reflect.DeepEqual(after.Runtime, refused.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {
+		t.Errorf("what was known changed: %+v", after)
+	}
+	if again := Unwritable(after, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon.Add(time.Hour)); !reflect.DeepEqual(again, after) {
+		t.Errorf("the same is written anew: %s", outline(again))
+	}
+}

@@ -1,0 +1,49 @@
+package ingest
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
+)
+
+// Check returns why what a runtime says of its Kyma and its modules can be no status here, naming the field. It is asked before anything of a
+// report is kept or resolved.
+func Check(schema *kymaschema.Schema, report bundle.Report) error {
+	var spec *v1beta2.KymaSpec
+	if report.Kyma != nil {
+		spec = &report.Kyma.Spec
+	}
+	modules := make([]v1beta2.ModuleStatus, 0, len(report.Modules))
+	for _, m := range report.Modules {
+		modules = append(modules, v1beta2.ModuleStatus{
+			Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Manifest: m.Manifest, Resource: m.Resource,
+			Maintenance: m.Maintenance,
+		})
+	}
+	return schema.Check(spec, modules)
+}
+
+// Unwritable returns the status to be written in the place of one that the API server refuses: the one before, which it has, and that it is not
+// what the runtime says. What was published is noted all the same, or no other bundle could follow.
+func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
+	after := *before.DeepCopy()
+	if refused.Runtime != nil {
+		if after.Runtime == nil {
+			after.Runtime = &v1beta2.RuntimeStatus{}
+		}
+		after.Runtime.ID, after.Runtime.Published, after.Runtime.History = refused.Runtime.ID, refused.Runtime.Published, refused.Runtime.History
+	}
+	set := setter(&after.Conditions, generation, now)
+	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "what is known of the runtime makes a status that the API server refuses: "+
+		bundle.Bounded(cause.Error(), bundle.MaxMessageBytes), false)
+	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
+		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
+	}
+	after.State = worse(before.State, v1beta2.StateWarning)
+	after.Operated(before, readyMessage(after), now)
+	return after
+}

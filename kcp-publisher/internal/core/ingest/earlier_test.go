@@ -1,0 +1,208 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// fleetMember is a runtime over several bundles: what is written of it, and the facts that come next.
+type fleetMember struct {
+	t      *testing.T
+	before v1beta2.KymaStatus // since when Events are asked for
+	status v1beta2.KymaStatus
+	facts  Facts
+	now    time.Time
+}
+
+// member is a runtime that has reported the first bundle, with keda and mail, as ready.
+func member(t *testing.T) *fleetMember {
+	s := healthy()
+	s.facts.Published.Predicate.IssuedAt = noon
+	m := &fleetMember{t: t, facts: s.facts, now: noon}
+	m.status = s.status()
+	m.want("Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready")
+	return m
+}
+
+// publish publishes another bundle as the publisher does, with what change makes of the modules.
+func (m *fleetMember) publish(name string, change func(state *bundle.DesiredState)) *fleetMember {
+	last := m.facts.Published
+	state := last.State
+	state.Manifests = slices.Clone(state.Manifests)
+	change(&state)
+	m.now = m.now.Add(time.Second)
+	m.facts.Published = &plan.Published{
+		Predicate: bundle.Predicate{Sequence: last.Predicate.Sequence + 1, IssuedAt: m.now, Previous: &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}},
+		Digest:    digest.FromString(name), State: state, Versions: last.Versions, Changes: plan.ChangesBetween(last.State, state),
+	}
+	return m.look()
+}
+
+func (m *fleetMember) look() *fleetMember {
+	m.status = Status(m.status, m.facts, m.now)
+	return m
+}
+
+// report reports a bundle by its name, with the modules that run.
+func (m *fleetMember) report(name string, modules ...bundle.ReportedModule) *fleetMember {
+	report := *m.facts.Report
+	report.Sequence++
+	report.Time = m.now
+	report.Observed = &bundle.Observed{Epoch: 1, Digest: digest.FromString(name)}
+	report.Modules = modules
+	m.facts.Report = &report
+	Remember(&m.status, report, "key", "thumbprint", m.now)
+	return m.look()
+}
+
+func (m *fleetMember) later(d time.Duration) *fleetMember {
+	m.now = m.now.Add(d)
+	return m.look()
+}
+
+func (m *fleetMember) want(lines ...string) *fleetMember {
+	m.t.Helper()
+	if got, want := outline(m.status), strings.Join(lines, "\n"); got != want {
+		m.t.Errorf("got\n%s\n\nwant\n%s", got, want)
+	}
+	return m
+}
+
+func nothing(*bundle.DesiredState) {}
+
+func kedaTo(version string) func(*bundle.DesiredState) {
+	return func(s *bundle.DesiredState) { s.Manifests[0].Version = version }
+}
+
+func at(m bundle.ReportedModule, version string) bundle.ReportedModule {
+	m.Version = version
+	return m
+}
+
+func pending(bundle int) []string {
+	return []string{fmt.Sprintf("not Accepted (Pending): waiting for the runtime to report bundle %d", bundle),
+		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet"}
+}
+
+func TestABundleThatChangesNoModuleLeavesARuntimeReady(t *testing.T) {
+	m := member(t)
+	for i, change := range []func(*bundle.DesiredState){
+		nothing, // another catalog, or renewed
+		func(s *bundle.DesiredState) { s.Settings.PollInterval.Duration = time.Minute },
+		func(s *bundle.DesiredState) { s.Offers = []bundle.Manifest{module("else")} },
+	} {
+		m.publish(fmt.Sprint("unrelated ", i), change).want(append(append([]string{"Ready"}, pending(8+i)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
+	}
+	// A report about one between counts as well.
+	m.report("unrelated 1", ready("keda"), ready("mail")).want(append(append([]string{"Ready"}, pending(10)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
+	if got := len(m.status.Runtime.Published.Earlier); got != 3 {
+		t.Errorf("%d earlier bundles are noted", got)
+	}
+	m.report("unrelated 2", ready("keda"), ready("mail")).want("Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready")
+	if m.status.Runtime.Published.Earlier != nil {
+		t.Errorf("noted once the newest is reported: %+v", m.status.Runtime.Published.Earlier)
+	}
+}
+
+func TestAChangedModuleIsProcessingAtItsOldVersionUntilItIsReported(t *testing.T) {
+	m := member(t).publish("promoted", kedaTo("2.0.0"))
+	waits := "waiting for the runtime to report bundle 8"
+	m.want("Processing", "not Accepted (Pending): "+waits, "not Modules (NotReady): module keda is Processing: "+waits,
+		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet", "not Ready (NotReady): "+waits,
+		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
+	// What is unrelated and follows does not make it Ready, nor does a version that comes back: nobody knows what ran between.
+	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
+	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing || m.status.Modules[1].State != v1beta2.StateReady {
+		t.Error(outline(m.status))
+	}
+	m.report("back", ready("keda"), ready("mail")).want("Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready")
+}
+
+func TestTroubleOfAModuleThatDidNotChangeStays(t *testing.T) {
+	m := member(t)
+	m.facts.Report.Modules = slices.Clone(m.facts.Report.Modules)
+	m.facts.Report.Modules[1].State, m.facts.Report.Modules[1].Message = v1beta2.StateError, "no such image"
+	m.look().publish("unrelated", nothing)
+	if m.status.State != v1beta2.StateError || m.status.Modules[1].Message != "no such image" {
+		t.Error(outline(m.status))
+	}
+}
+
+func TestNothingCarriesOverThatIsNotKnown(t *testing.T) {
+	for name, then := range map[string]func(*fleetMember){
+		"a report of a bundle that nobody knows": func(m *fleetMember) {
+			m.publish("unrelated", nothing).report("of somebody else", ready("keda"), ready("mail"))
+		},
+		"a bundle that another publisher pushed before this one": func(m *fleetMember) {
+			m.publish("unrelated", nothing)
+			m.facts.Published.Predicate.Previous.Digest = digest.FromString("not noted")
+			m.facts.Published.Digest = digest.FromString("another")
+			m.look()
+		},
+		"a bundle that was found in the registry": func(m *fleetMember) {
+			m.publish("unrelated", nothing)
+			m.facts.Published.Changes, m.facts.Published.Digest = nil, digest.FromString("found")
+			m.look()
+		},
+		"settings by which every module is installed otherwise": func(m *fleetMember) {
+			m.publish("mirrored", func(s *bundle.DesiredState) { s.Settings.Mirrors = map[string]string{"a": "b"} })
+		},
+		"a bundle that is not taken for longer than silence is allowed": func(m *fleetMember) {
+			m.publish("unrelated", nothing).later(silence).report("newest", ready("keda"), ready("mail")).later(time.Second)
+		},
+		"more modules than are noted": func(m *fleetMember) {
+			m.publish("large", func(s *bundle.DesiredState) {
+				for i := range maxChanged + 1 {
+					s.Manifests = append(s.Manifests, module(fmt.Sprint("m", i)))
+				}
+			})
+			if m.status.Modules[0].State != v1beta2.StateProcessing {
+				m.t.Error("of such a bundle nothing carries over")
+			}
+		},
+		"a refused bundle": func(m *fleetMember) {
+			m.publish("unrelated", nothing)
+			m.facts.Report.Refused = []bundle.RefusedBundle{{Digest: m.facts.Published.Digest, Reason: refusal.UnknownKey, Detail: "d"}}
+			m.look()
+		},
+		"a report that is refused": func(m *fleetMember) {
+			m.publish("unrelated", nothing)
+			m.facts.ReportRefused = &refusal.Error{Reason: refusal.BadSignature, Detail: "d"}
+			m.look()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := member(t)
+			if then(m); m.status.State == v1beta2.StateReady {
+				t.Errorf("the runtime is Ready:\n%s", outline(m.status))
+			}
+		})
+	}
+}
+
+func TestWhatRunsIsWhatIsReported(t *testing.T) {
+	m := member(t).publish("promoted", kedaTo("2.0.0"))
+	m.report("promoted", at(ready("keda"), "1.0.0"), ready("mail"))
+	if keda := m.status.Modules[0]; keda.Version != "1.0.0" || keda.State != v1beta2.StateProcessing {
+		t.Errorf("while the old version is installed still: %+v", keda)
+	}
+	m.report("promoted", at(ready("keda"), "2.0.0"), ready("mail")).want("Ready", "keda@2.0.0 Ready", "mail@1.0.0 Ready")
+	m.publish("more", func(s *bundle.DesiredState) { s.Manifests = append(s.Manifests, module("new")) })
+	if added := m.status.Modules[2]; added.Version != "" || added.State != v1beta2.StateProcessing {
+		t.Errorf("a module that the runtime does not have: %+v", added)
+	}
+	m.facts.Report = nil
+	if m.look(); m.status.Modules[0].Version != "2.0.0" {
+		t.Errorf("without a report, what was known is not known any more: %+v", m.status.Modules[0])
+	}
+}

@@ -1,0 +1,48 @@
+package ingest
+
+import (
+	"cmp"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// evidence notes what the newest report proves of the versions that rollouts gave. It proves nothing unless it names the newest
+// bundle by its digest, was made for the wishes of the Kyma that the bundle answers, and tells of the module in exactly the
+// version that was given, applied or tried: all else is about something that was there before.
+func evidence(facts Facts) map[string]v1beta2.GivenVersion {
+	if len(facts.Given) == 0 {
+		return nil
+	}
+	said := map[string]bundle.ReportedModule{}
+	if exact(facts) {
+		for _, m := range facts.Report.Modules {
+			said[m.Name] = m
+		}
+	}
+	proven := make(map[string]v1beta2.GivenVersion, len(facts.Given))
+	versions := resolve.Versions(facts.Published.State)
+	for module, given := range facts.Given {
+		given.State = ""
+		// A version that is refused was not applied, and fails all the same.
+		if m := said[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
+			given.State = m.State
+			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
+		}
+		proven[module] = given
+	}
+	return proven
+}
+
+// exact reports whether the newest report is about the newest bundle and about the wishes that the bundle answers.
+func exact(facts Facts) bool {
+	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
+		return false
+	}
+	kyma, answered := facts.Report.Kyma, facts.Published.Predicate
+	if facts.Report.LeavesWishesOut() {
+		return kyma.Generation == answered.KymaGeneration
+	}
+	return answered.Answers(kyma.Spec, kyma.Generation)
+}

@@ -1,0 +1,121 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// Unheard returns the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed silence is
+// over; unnoted is as in Facts. Before that, the status stays as it is; Status judges again once reports can be read again.
+func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time) (v1beta2.KymaStatus, bool) {
+	if before.Runtime == nil || before.Runtime.Observed == nil {
+		return before, false
+	}
+	if heard := plan.HeardOf(*before.Runtime.Observed, carried); now.Sub(heard) <= allowed || unsure(heard, unnoted, allowed, now) {
+		return before, false
+	}
+	after := *before.DeepCopy()
+	set := setter(&after.Conditions, generation, now)
+	reporting(after, Facts{Silence: allowed, Carried: carried, Unnoted: unnoted}, now, set)
+	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
+		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
+	}
+	after.State = worse(before.State, v1beta2.StateWarning)
+	after.Operated(before, readyMessage(after), now)
+	return after, true
+}
+
+// heard returns when a report was heard; seen is no later than now, as what was noted by a clock that was ahead is. One that was heard
+// before, which its sequence tells, is not heard again: neither by a restart, nor by whoever owns the registry and writes the same report
+// in other bytes.
+func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
+	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
+		return metav1.NewTime(seen.UTC().Truncate(time.Second))
+	}
+	if before.Observed.Heard != nil {
+		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
+	}
+	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)) // a publisher that noted no arrivals accepted it
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// reporting says what is to be thought of the runtime's reports, and reports whether what they say is not to be relied on.
+func reporting(after v1beta2.KymaStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
+	r := after.Runtime
+	switch {
+	case facts.ReportRefused != nil:
+		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the latest report was refused: "+facts.ReportRefused.Error(), false)
+		return true
+	case r.Observed == nil:
+		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts), false)
+		return true
+	}
+	heard := plan.HeardOf(*r.Observed, facts.Carried).UTC()
+	switch {
+	case unsure(heard, facts.Unnoted, facts.Silence, now):
+		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // what was said of it stays
+	case now.Sub(heard) > facts.Silence:
+		// The age is rounded, or the condition would be written again at every pass.
+		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339), facts.Silence, unread(facts)), false)
+		return true
+	case facts.Carried:
+		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, fmt.Sprintf("reports are carried by hand: what is known is of %s", heard.Format(time.RFC3339))+leftOut(facts), true)
+	case heard.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
+		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind, fmt.Sprintf("the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or the control plane's if it is wrong, or find out who holds the reports back; the clocks differ by %s",
+			heard.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339), heard.Sub(r.Observed.Time.Time)), false)
+		return true
+	case facts.Report != nil && facts.Report.Truncated != nil:
+		set(v1beta2.ConditionReporting, v1beta2.ReasonTruncated, "the runtime reports"+leftOut(facts), true)
+	default:
+		set(v1beta2.ConditionReporting, v1beta2.ReasonReported, "the runtime reports", true)
+	}
+	return false
+}
+
+// leftOut says what does not fit the runtime's report, as the end of a sentence about it.
+func leftOut(facts Facts) string {
+	if facts.Report == nil || facts.Report.Truncated == nil {
+		return ""
+	}
+	var parts []string
+	t := facts.Report.Truncated
+	if told := facts.Report.Trouble; t.Asked > 0 && told != nil && told.Reason == v1beta2.ReasonPinsUnreadable {
+		return "; what its Kyma asks for cannot be read, as condition Synced says"
+	}
+	if t.Asked > 0 {
+		parts = append(parts, fmt.Sprintf("the %d modules that its Kyma asks for are left out, so that what it asked for before is followed: ask for fewer", t.Asked))
+	}
+	if t.Modules > 0 {
+		parts = append(parts, fmt.Sprintf("%d installed modules are left out", t.Modules))
+	}
+	if t.Messages {
+		parts = append(parts, "messages are shortened or left out")
+	}
+	if t.Objects || t.Lists {
+		parts = append(parts, "details are left out")
+	}
+	return "; its report is truncated to fit: " + strings.Join(parts, "; ")
+}
+
+// unread says why the registry did not give a report, as the end of a sentence about its absence.
+func unread(facts Facts) string {
+	if facts.ReportUnread == nil {
+		return ""
+	}
+	return ", and its report cannot be read: " + facts.ReportUnread.Error()
+}

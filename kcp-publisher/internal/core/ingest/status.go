@@ -1,0 +1,404 @@
+// Package ingest turns what runtimes report into the status of their Kymas. The decisions are pure: the status before, the
+// report and what was published go in, the status after comes out. It shares nothing with them: what the API server answers is decoded into it.
+package ingest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// Facts are what is known of one runtime now.
+type Facts struct {
+	Generation int64
+	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
+	Published    *plan.Published
+	PublishError error
+	// Problems are why modules are not as they were asked for, and remarks about others. That a rollout holds a module is not among them: it would
+	// write the status of a whole fleet before the first runtime has the version.
+	Problems []bundle.Problem
+	// Templates are the control plane's ModuleTemplates of the newest bundle's modules, by name.
+	Templates map[string]v1beta2.PartialMeta
+	// Given are the modules of the newest bundle whose version a rollout decided.
+	Given map[string]v1beta2.GivenVersion
+	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
+	Report        *bundle.AcceptedReport
+	ReportRefused *refusal.Error
+	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
+	// follows, not before: the next try may well succeed.
+	ReportUnread error
+	// LeftOut are the features that the newest bundle does without because the agent does not understand them, sorted.
+	LeftOut []bundle.Feature
+	// SecretsError is why not all Secrets for the runtime could be sealed.
+	SecretsError error
+	// Silence is how long a runtime may be silent.
+	Silence time.Duration
+	// Unnoted is until when another publisher may have heard the runtime and not noted it, zero once this one has looked for its report.
+	Unnoted time.Time
+	// Carried says that its reports are carried by hand.
+	Carried  bool
+	Deleting bool
+	// Finished says that the runtime was taken over from lifecycle-manager, and is not given back any more.
+	Finished bool
+	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and holds what was published.
+	Deviation  *plan.Deviation
+	Consistent bool
+
+	// unchanged is how the newest bundle differs from the one that the newest report is about, nil where that is the newest or not known.
+	unchanged *v1beta2.EarlierBundle
+}
+
+// noBundle is said before the first bundle.
+const noBundle = "no bundle is published yet"
+
+const allReady = "all modules are ready"
+
+// Remember writes what the runtime said into the part of the status that outlives a restart; seen is when this report was first seen.
+func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
+	if status.Runtime == nil {
+		status.Runtime = &v1beta2.RuntimeStatus{}
+	}
+	r := status.Runtime
+	heard := heard(*r, report, seen)
+	r.ReportSequence = report.Sequence
+	r.Observed = &v1beta2.ObservedBundle{
+		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &heard, AgentVersion: report.AgentVersion,
+		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID, Report: report.Content.String(),
+		Features: plan.RecordFeatures(report.Report),
+	}
+	if o := report.Observed; o != nil {
+		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
+	}
+	// A spec without its modules is no wish: what was asked for before stays asked for.
+	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() {
+		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
+	}
+	hearTakeover(r, report.Report)
+	if report.Enrolled {
+		forgetCertificate(r, thumbprint)
+		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))}
+		if report.Enrollment != nil {
+			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
+		}
+	}
+	if r.Key != nil {
+		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
+			r.Key.Recipient = ""
+		}
+	}
+}
+
+// Status returns the status that follows from the facts.
+func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
+	after := *before.DeepCopy()
+	if after.Runtime == nil {
+		after.Runtime = &v1beta2.RuntimeStatus{}
+	}
+	if p := facts.Published; p != nil {
+		published := p.Record()
+		published.Certificate = lastCertificate(before.Runtime, published)
+		published.Given, published.Earlier = evidence(facts), earlierBundles(before.Runtime, facts)
+		facts.unchanged = unchangedSince(published, facts, now)
+		after.Runtime.Published = &published
+		if t := after.Runtime.Takeover; t != nil {
+			t.Published = string(p.State.Takeover)
+		}
+		after.ActiveChannel = p.State.Kyma.Spec.Channel
+	}
+	if requested := after.Runtime.Requested; requested != nil {
+		after.ActiveChannel = requested.Spec.Channel
+	}
+	after.Modules = modules(before.Modules, facts)
+	if facts.Finished {
+		dropLifecycleManager(&after)
+	}
+
+	set := setter(&after.Conditions, facts.Generation, now)
+	silent := reporting(after, facts, now, set)
+	acceptance(after.Runtime, facts, set)
+	registry(after, facts, set)
+	agent(after, facts, set)
+	understood(after, facts, set)
+	secrets(after.Conditions, facts, set)
+	synced(after, facts, set)
+	watchers(&after, facts, set)
+	after.State = summarize(after.Modules, facts, silent)
+	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), facts.Generation
+	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
+		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
+	})
+	if after.Runtime.Published == nil {
+		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, noBundle, false)
+	} else if notReady < 0 {
+		set(v1beta2.ConditionModules, v1beta2.ReasonReady, allReady, true)
+	} else {
+		m := after.Modules[notReady]
+		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
+	}
+	moduleCatalog(facts, set)
+	operation := allReady
+	if after.State != v1beta2.StateReady {
+		operation = readyMessage(after)
+	}
+	if facts.PublishError != nil {
+		operation = bounded(facts.PublishError.Error())
+		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, operation, false)
+	} else {
+		set(v1beta2.ConditionReady, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[after.State == v1beta2.StateReady],
+			operation, after.State == v1beta2.StateReady)
+	}
+	after.Operated(before, operation, now)
+	after.Runtime.History = history(before.Runtime, after, facts)
+	return after
+}
+
+// setter returns a function that sets conditions; transition times change only with transitions.
+func setter(conditions *[]metav1.Condition, generation int64, now time.Time) func(kind, reason, message string, ok bool) {
+	return func(kind, reason, message string, ok bool) {
+		status := metav1.ConditionFalse
+		if ok {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: bounded(message), ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+}
+
+// bounded keeps what a runtime wrote well below what the API takes as the message of a condition: one it refuses would keep
+// the whole status from being written.
+func bounded(message string) string {
+	const maxMessageBytes = 4096
+	return bundle.Bounded(message, maxMessageBytes)
+}
+
+func readyMessage(status v1beta2.KymaStatus) string {
+	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent, v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets} {
+		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return allReady
+}
+
+// current reports whether the newest report is about the newest bundle; a status counts only for the digest it names.
+func current(facts Facts) bool {
+	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Digest == facts.Published.Digest
+}
+
+// knows reports whether the runtime has reported the newest bundle.
+func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
+	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
+}
+
+func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case facts.Report != nil && len(facts.Report.Refused) > 0:
+		last := facts.Report.Refused[len(facts.Report.Refused)-1]
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonBundleRefused, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
+	case facts.Published == nil && r.Published != nil:
+		// What is in force there is not known now, and stays what was said of it.
+	case facts.Published == nil:
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
+	case facts.Carried && !knows(r, facts):
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
+	case !knows(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, trouble(facts).Message, false)
+	case !knows(r, facts):
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
+	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
+		set(v1beta2.ConditionAccepted, string(refusal.Expired), "the bundle in use has expired", false)
+	default:
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, "the runtime has applied the latest bundle", true)
+	}
+}
+
+// registry says when the registry did not hold what was published, and when that is over.
+func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case facts.Deviation != nil:
+		set(v1beta2.ConditionRegistry, facts.Deviation.Reason, facts.Deviation.Message, false)
+	case facts.Consistent && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRegistry) != nil:
+		set(v1beta2.ConditionRegistry, v1beta2.ReasonConsistent, "the registry holds what was published", true)
+	}
+}
+
+// agent says when an agent rolled back from the image that it was to run, and when that is over.
+func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case facts.Report != nil && facts.Report.AgentProblem != "":
+		set(v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, facts.Report.AgentProblem, false)
+	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil:
+		set(v1beta2.ConditionAgent, v1beta2.ReasonUpgraded, "the agent runs what its bundle names", true)
+	}
+}
+
+// understood says what the agent does not understand, and when that is over.
+func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch {
+	case len(facts.LeftOut) > 0:
+		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentOutdated, plan.AgentOutdated(facts.LeftOut), false)
+	case facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionFeatures) != nil:
+		set(v1beta2.ConditionFeatures, v1beta2.ReasonUnderstood, "the agent understands all of its bundle", true)
+	}
+}
+
+// modules returns one entry per module that is published, wished or still installed, sorted by name.
+func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus {
+	found := map[string]v1beta2.ModuleStatus{}
+	reported := map[string]bundle.ReportedModule{}
+	if facts.Report != nil {
+		for _, m := range facts.Report.Modules {
+			reported[m.Name] = m
+		}
+	}
+	if facts.Published != nil {
+		for _, m := range facts.Published.State.Manifests {
+			if m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
+				found[m.Module] = moduleStatus(m, reported[m.Module], before, facts)
+			}
+		}
+		for _, name := range facts.Published.Predicate.Removals {
+			if r, ok := reported[name]; ok {
+				found[name] = removalStatus(r, facts)
+			}
+		}
+	}
+	for _, problem := range facts.Problems {
+		m := found[problem.Module]
+		message := problem.Message
+		if m.Message != "" && worse(m.State, problem.State) == m.State {
+			message = m.Message + "; " + message // the state is the module's own trouble, which comes first
+		}
+		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
+		m.Channel = cmp.Or(m.Channel, problem.Channel)
+		found[problem.Module] = m
+	}
+	if facts.Published == nil && len(found) == 0 {
+		return before
+	}
+	all := make([]v1beta2.ModuleStatus, 0, len(found))
+	for _, m := range found {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b v1beta2.ModuleStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// removalStatus is that of a module that shall go and is still there.
+func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
+	status := v1beta2.ModuleStatus{
+		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
+		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
+	}
+	if facts.tells(r.Name) {
+		status.State, status.Message = cmp.Or(onlyDeletion(r.State), v1beta2.StateDeleting), r.Message
+	}
+	return status
+}
+
+func onlyDeletion(state v1beta2.State) v1beta2.State {
+	if state == v1beta2.StateWarning || state == v1beta2.StateError || state == v1beta2.StateDeleting {
+		return state
+	}
+	return ""
+}
+
+// moduleStatus is that of a module that the newest bundle asks for. Its version is the one that runs, as far as the newest report tells.
+func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) v1beta2.ModuleStatus {
+	status := v1beta2.ModuleStatus{
+		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: running(m, r, before, facts),
+		State: v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
+	}
+	if m.Template != "" {
+		status.Template = &v1beta2.TrackingObject{
+			TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+			PartialMeta: v1beta2.PartialMeta{Name: m.Template},
+		}
+		if known, is := facts.Templates[m.Template]; is {
+			status.Template.PartialMeta = known
+		}
+	}
+	switch {
+	case !facts.tells(m.Module):
+		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
+	case m.Unmanaged:
+		// As in Kyma: nobody looks after what is behind it.
+		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
+	case r.Maintenance && r.Version != m.Version:
+		// As in Kyma: what is there stays what is told, until its window opens.
+		status.Channel, status.Template = r.Channel, nil
+		status.State, status.Message, status.Maintenance = r.State, r.Message, true
+	case r.Name == "" && facts.Report.LeavesModulesOut():
+		status.Message = "the runtime's report leaves the module out, for not all of them fit"
+	case r.Name == "":
+		status.Message = "the runtime does not have the module yet"
+	case r.Version != m.Version:
+		status.State = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
+		status.Message = cmp.Or(r.Message, fmt.Sprintf("version %s is still installed, %s is to come", r.Version, m.Version))
+	default:
+		status.State, status.Message = r.State, r.Message
+	}
+	return status
+}
+
+func onlyTrouble(state v1beta2.State) v1beta2.State {
+	if state == v1beta2.StateWarning || state == v1beta2.StateError {
+		return state
+	}
+	return ""
+}
+
+// precedence of states, as Kyma has it: what comes first wins.
+var precedence = []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady}
+
+func worse(a, b v1beta2.State) v1beta2.State {
+	for _, state := range precedence {
+		if a == state || b == state {
+			return state
+		}
+	}
+	return cmp.Or(a, b)
+}
+
+func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2.State {
+	if facts.Deleting {
+		return v1beta2.StateDeleting
+	}
+	state := v1beta2.StateReady
+	for _, m := range modules {
+		if m.State != v1beta2.StateUnmanaged {
+			state = worse(state, m.State)
+		}
+	}
+	if state == v1beta2.StateDeleting {
+		state = v1beta2.StateProcessing
+	}
+	switch {
+	case facts.PublishError != nil:
+		return worse(state, v1beta2.StateError)
+	case silent && facts.Report == nil:
+		return worse(state, v1beta2.StateProcessing)
+	case silent:
+		return worse(state, v1beta2.StateWarning)
+	case facts.Report != nil && len(facts.Report.Refused) > 0:
+		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
+	case trouble(facts) != nil:
+		return worse(state, v1beta2.StateWarning)
+	case !facts.tellsAll():
+		return worse(state, v1beta2.StateProcessing)
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.LeftOut) > 0, facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
+		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
+		return worse(state, v1beta2.StateWarning)
+	}
+	return state
+}

@@ -1,0 +1,492 @@
+package ingest
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+var (
+	noon    = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	newest  = digest.FromString("newest")
+	earlier = digest.FromString("earlier")
+)
+
+const silence = 30 * time.Minute
+
+// scene is what a case starts from: bundle 7 with keda and mail is published, the runtime has applied it and both are ready.
+type scene struct {
+	before v1beta2.KymaStatus
+	facts  Facts
+	now    time.Time
+}
+
+func healthy() *scene {
+	s := &scene{now: noon}
+	s.facts = Facts{
+		Generation: 3, Silence: silence,
+		Published: &plan.Published{
+			Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
+			State:    bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{module("keda"), module("mail")}},
+			Versions: map[string]string{"keda": "1.0.0", "mail": "1.0.0"},
+		},
+		Report: &bundle.AcceptedReport{Report: bundle.Report{
+			Sequence: 5, Time: noon.Add(-time.Minute), Observed: &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
+			Modules: []bundle.ReportedModule{ready("keda"), ready("mail")},
+		}},
+	}
+	return s.remember()
+}
+
+func module(name string) bundle.Manifest {
+	return bundle.Manifest{Name: name, Module: name, Channel: "regular", Version: "1.0.0", Component: "kyma-pull.dev/module/" + name, Template: name + "-1.0.0"}
+}
+
+func ready(name string) bundle.ReportedModule {
+	return bundle.ReportedModule{Name: name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady}
+}
+
+// remember does with the report what happens before a status is made.
+func (s *scene) remember() *scene {
+	s.before.Runtime = nil
+	if s.facts.Report != nil {
+		Remember(&s.before, *s.facts.Report, "key", "thumbprint", s.facts.Report.Time)
+	}
+	return s
+}
+
+func (s *scene) with(change func(*Facts)) *scene {
+	change(&s.facts)
+	return s.remember()
+}
+
+func (s *scene) later(d time.Duration) *scene {
+	s.now = s.now.Add(d)
+	return s
+}
+
+func (s *scene) status() v1beta2.KymaStatus { return Status(s.before, s.facts, s.now) }
+
+func reported(name string, state v1beta2.State, message string) func(*Facts) {
+	return func(f *Facts) {
+		for i := range f.Report.Modules {
+			if f.Report.Modules[i].Name == name {
+				f.Report.Modules[i].State, f.Report.Modules[i].Message = state, message
+			}
+		}
+	}
+}
+
+func waitingForWindow(f *Facts) {
+	f.Report.Modules[1].Version, f.Report.Modules[1].Maintenance = "0.9.0", true
+}
+
+func nothingReported(f *Facts) { f.Report = nil }
+
+func reportedEarlierBundle(f *Facts) {
+	f.Report.Observed.Digest, f.Report.Observed.Sequence = earlier, 6
+}
+
+func problem(module string, state v1beta2.State, message string) func(*Facts) {
+	return func(f *Facts) {
+		f.Problems = append(f.Problems, bundle.Problem{Module: module, Channel: "regular", State: state, Message: message})
+	}
+}
+
+// outline is a status as a person would tell it: the state, the conditions that are not true, the modules.
+func outline(status v1beta2.KymaStatus) string {
+	lines := []string{string(status.State)}
+	for _, c := range status.Conditions {
+		if c.Status != metav1.ConditionTrue {
+			lines = append(lines, "not "+c.Type+" ("+c.Reason+"): "+c.Message)
+		}
+	}
+	for _, m := range status.Modules {
+		line := m.Name + "@" + m.Version + " " + string(m.State)
+		if m.Maintenance {
+			line += " in maintenance"
+		}
+		if m.Message != "" {
+			line += ": " + m.Message
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+const waiting = "waiting for the runtime to report bundle 7"
+
+func TestStatusFollowsFromFacts(t *testing.T) {
+	for name, c := range map[string]struct {
+		scene *scene
+		want  []string
+	}{
+		"A runtime that has applied the latest bundle is ready": {healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"An agent that rolled back its image is no healthy runtime": {
+			healthy().with(func(f *Facts) { f.Report.AgentProblem = "the agent rolled back its image b" }), []string{"Warning",
+				"not Agent (RolledBack): the agent rolled back its image b", "not Ready (NotReady): the agent rolled back its image b",
+				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"A status counts only for the bundle it names": {
+			healthy().with(reportedEarlierBundle), []string{"Processing",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): " + waiting,
+				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
+		"Trouble with an earlier bundle does not count either": {
+			healthy().with(reportedEarlierBundle).with(reported("keda", v1beta2.StateError, "old trouble")), []string{"Processing",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): " + waiting,
+				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
+		"A runtime that has never reported is not ready": {
+			healthy().with(nothingReported), []string{"Processing",
+				"not Reporting (NeverReported): the runtime has never reported",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): the runtime has never reported",
+				"keda@ Processing: " + waiting, "mail@ Processing: " + waiting}},
+		"A Kyma without a bundle waits for one": {
+			healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil }), []string{"Processing",
+				"not Reporting (NeverReported): the runtime has never reported",
+				"not Accepted (Pending): no bundle is published yet",
+				"not Modules (NotReady): no bundle is published yet",
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): the runtime has never reported"}},
+		"Silence for as long as it is allowed is no silence": {
+			healthy().later(silence - time.Minute), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"Longer silence is never health": {
+			healthy().later(silence), []string{"Warning",
+				"not Reporting (Silent): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
+				"not Ready (NotReady): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
+				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"A report that was refused is as good as none": {
+			healthy().with(func(f *Facts) {
+				f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey, Detail: "signed with another key"}
+			}), []string{"Warning",
+				"not Reporting (ReportRefused): the latest report was refused: refused (ForeignKey): signed with another key",
+				"not Ready (NotReady): the latest report was refused: refused (ForeignKey): signed with another key",
+				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"A first report that was refused leaves the runtime unknown": {
+			healthy().with(nothingReported).with(func(f *Facts) {
+				f.ReportRefused = &refusal.Error{Reason: refusal.NotEnrolled, Detail: "no token"}
+			}), []string{"Processing",
+				"not Reporting (ReportRefused): the latest report was refused: refused (NotEnrolled): no token",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): the latest report was refused: refused (NotEnrolled): no token",
+				"keda@ Processing: " + waiting, "mail@ Processing: " + waiting}},
+		"A bundle that the runtime refused says why": {
+			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
+				f.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:old", Reason: refusal.Expired}, {Digest: "sha256:new", Reason: refusal.Rollback, Detail: "6 is older than 7"}}
+			}), []string{"Warning",
+				"not Accepted (BundleRefused): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
+				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
+		"A runtime whose bundle has expired says so": {
+			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Warning",
+				"not Accepted (Expired): the bundle in use has expired",
+				"not Ready (NotReady): the bundle in use has expired", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"A bundle that cannot be published is an error, whatever runs": {
+			healthy().with(func(f *Facts) { f.PublishError = errors.New("push bundle: connection refused") }), []string{"Error",
+				"not Ready (PublishFailed): push bundle: connection refused", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"A module in trouble is in the way": {
+			healthy().with(reported("mail", v1beta2.StateError, "image cannot be pulled")), []string{"Error",
+				"not Modules (NotReady): module mail is Error: image cannot be pulled",
+				"not Ready (NotReady): module mail is Error: image cannot be pulled",
+				"keda@1.0.0 Ready", "mail@1.0.0 Error: image cannot be pulled"}},
+		"A module in trouble without words sends the reader to the runtime": {
+			healthy().with(reported("mail", v1beta2.StateWarning, "")), []string{"Warning",
+				"not Modules (NotReady): module mail is Warning: see the runtime's Manifest",
+				"not Ready (NotReady): module mail is Warning: see the runtime's Manifest",
+				"keda@1.0.0 Ready", "mail@1.0.0 Warning"}},
+		"Error wins over Warning": {
+			healthy().with(reported("keda", v1beta2.StateWarning, "w")).with(reported("mail", v1beta2.StateError, "e")), []string{"Error",
+				"not Modules (NotReady): module keda is Warning: w", "not Ready (NotReady): module keda is Warning: w",
+				"keda@1.0.0 Warning: w", "mail@1.0.0 Error: e"}},
+		"Warning wins over Processing": {
+			healthy().with(reported("keda", v1beta2.StateProcessing, "p")).with(reported("mail", v1beta2.StateWarning, "w")), []string{"Warning",
+				"not Modules (NotReady): module keda is Processing: p", "not Ready (NotReady): module keda is Processing: p",
+				"keda@1.0.0 Processing: p", "mail@1.0.0 Warning: w"}},
+		"A Kyma that is being deleted is Deleting, whatever its modules are": {
+			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Deleting = true }), []string{"Deleting",
+				"not Modules (NotReady): module mail is Error: e", "not Ready (NotReady): module mail is Error: e",
+				"keda@1.0.0 Ready", "mail@1.0.0 Error: e"}},
+		"A module that the runtime does not have yet is waited for": {
+			healthy().with(func(f *Facts) { f.Report.Modules = f.Report.Modules[:1] }), []string{"Processing",
+				"not Modules (NotReady): module mail is Processing: the runtime does not have the module yet",
+				"not Ready (NotReady): module mail is Processing: the runtime does not have the module yet",
+				"keda@1.0.0 Ready", "mail@ Processing: the runtime does not have the module yet"}},
+		"A module whose former version is still installed is not ready": {
+			healthy().with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Processing",
+				"not Modules (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 is to come",
+				"not Ready (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 is to come",
+				"keda@1.0.0 Ready", "mail@0.9.0 Processing: version 0.9.0 is still installed, 1.0.0 is to come"}},
+		"An upgrade that does not get through is in trouble": {
+			healthy().with(reported("mail", v1beta2.StateError, "no such image")).with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
+				"not Modules (NotReady): module mail is Error: no such image", "not Ready (NotReady): module mail is Error: no such image",
+				"keda@1.0.0 Ready", "mail@0.9.0 Error: no such image"}},
+		"An upgrade that waits for its window leaves the module as it is": {
+			healthy().with(reported("mail", v1beta2.StateReady, "waits")).with(waitingForWindow), []string{"Ready",
+				"keda@1.0.0 Ready", "mail@0.9.0 Ready in maintenance: waits"}},
+		"A module in trouble is so while its upgrade waits": {
+			healthy().with(reported("mail", v1beta2.StateError, "crashes; waits")).with(waitingForWindow), []string{"Error",
+				"not Modules (NotReady): module mail is Error: crashes; waits", "not Ready (NotReady): module mail is Error: crashes; waits",
+				"keda@1.0.0 Ready", "mail@0.9.0 Error in maintenance: crashes; waits"}},
+		"That an upgrade waits counts only for the bundle it was said of": {
+			healthy().with(reportedEarlierBundle).with(waitingForWindow), []string{"Processing",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): " + waiting,
+				"keda@1.0.0 Processing: " + waiting, "mail@0.9.0 Processing: " + waiting}},
+		"An unmanaged module is neither in the way nor ready": {
+			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Published.State.Manifests[1].Unmanaged = true }),
+			[]string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Unmanaged"}},
+		"A module that was unmanaged a moment ago is waited for": {
+			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
+				f.Published.State.Manifests = f.Published.State.Manifests[1:]
+				f.Published.State.Manifests[0].Unmanaged = true
+			}), []string{"Processing",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module mail is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): " + waiting, "mail@1.0.0 Processing: " + waiting}},
+		"A mandatory module is nobody's business here": {
+			healthy().with(func(f *Facts) {
+				f.Published.State.Manifests[1].Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
+			}), []string{"Ready", "keda@1.0.0 Ready"}},
+		"A module that could not be resolved says why": {
+			healthy().with(problem("nope", v1beta2.StateWarning, "module nope: is unknown")), []string{"Warning",
+				"not Modules (NotReady): module nope is Warning: module nope: is unknown",
+				"not Ready (NotReady): module nope is Warning: module nope: is unknown",
+				"keda@1.0.0 Ready", "mail@1.0.0 Ready", "nope@ Warning: module nope: is unknown"}},
+		"A module that stays at its last version says why": {
+			healthy().with(problem("mail", v1beta2.StateError, "module mail: gone")), []string{"Error",
+				"not Modules (NotReady): module mail is Error: module mail: gone", "not Ready (NotReady): module mail is Error: module mail: gone",
+				"keda@1.0.0 Ready", "mail@1.0.0 Error: module mail: gone"}},
+		"A module's own trouble is not hidden by why it stays at its version": {
+			healthy().with(reported("mail", v1beta2.StateError, "crashes")).with(problem("mail", v1beta2.StateWarning, "module mail: stays")), []string{"Error",
+				"not Modules (NotReady): module mail is Error: crashes; module mail: stays",
+				"not Ready (NotReady): module mail is Error: crashes; module mail: stays",
+				"keda@1.0.0 Ready", "mail@1.0.0 Error: crashes; module mail: stays"}},
+		"A removal is in progress while the runtime has the module": {
+			removing(healthy()), []string{"Processing",
+				"not Modules (NotReady): module mail is Deleting: see the runtime's Manifest",
+				"not Ready (NotReady): module mail is Deleting: see the runtime's Manifest",
+				"keda@1.0.0 Ready", "mail@1.0.0 Deleting"}},
+		"A removal that is stuck says why": {
+			removing(healthy().with(reported("mail", v1beta2.StateWarning, "2 CRs are left"))), []string{"Warning",
+				"not Modules (NotReady): module mail is Warning: 2 CRs are left", "not Ready (NotReady): module mail is Warning: 2 CRs are left",
+				"keda@1.0.0 Ready", "mail@1.0.0 Warning: 2 CRs are left"}},
+		"A removal does not inherit the trouble that the module had before": {
+			removing(healthy().with(reportedEarlierBundle).with(reported("mail", v1beta2.StateError, "old trouble"))), []string{"Processing",
+				"not Accepted (Pending): " + waiting,
+				"not Modules (NotReady): module keda is Processing: " + waiting,
+				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+				"not Ready (NotReady): " + waiting,
+				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Deleting: " + waiting}},
+		"A removal is over when the runtime no longer has the module": {
+			removing(healthy()).with(func(f *Facts) { f.Report.Modules = f.Report.Modules[:1] }), []string{"Ready", "keda@1.0.0 Ready"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, want := outline(c.scene.status()), strings.Join(c.want, "\n"); got != want {
+				t.Errorf("got\n%s\n\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// removing is the scene after mail is no longer asked for.
+func removing(s *scene) *scene {
+	return s.with(func(f *Facts) {
+		f.Published.State.Manifests = f.Published.State.Manifests[:1]
+		f.Published.Predicate.Removals = []string{"mail"}
+	})
+}
+
+func TestModulesAreKeptUntilAnythingIsKnown(t *testing.T) {
+	s := healthy().with(nothingReported).with(func(f *Facts) { f.Published = nil })
+	s.before.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}
+	after := s.status()
+	if len(after.Modules) != 1 || after.Modules[0].Name != "keda" || after.State == v1beta2.StateReady {
+		t.Errorf("%s", outline(after))
+	}
+}
+
+func TestTheSameFactsChangeNothing(t *testing.T) {
+	for name, s := range map[string]*scene{
+		"healthy":  healthy(),
+		"silent":   healthy().later(time.Hour),
+		"unknown":  healthy().with(nothingReported),
+		"failing":  healthy().with(func(f *Facts) { f.PublishError = errors.New("no") }),
+		"removing": removing(healthy()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			first := s.status()
+			for _, pause := range []time.Duration{0, time.Second, 20 * time.Minute} {
+				second := Status(first, s.facts, s.now.Add(pause))
+				if pause > time.Minute && name != "silent" && name != "unknown" {
+					second = Status(first, s.facts, s.now.Add(time.Minute)) // or it would be silent by then
+				}
+				if !reflect.DeepEqual(first, second) {
+					t.Errorf("after %s: was %+v\nis %+v", pause, first, second)
+				}
+			}
+		})
+	}
+}
+
+func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
+	s := healthy()
+	s.before = s.status()
+	reporting := func(status v1beta2.KymaStatus) *metav1.Condition {
+		return meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
+	}
+	transition := func(status v1beta2.KymaStatus, kind string) time.Time {
+		return meta.FindStatusCondition(status.Conditions, kind).LastTransitionTime.Time
+	}
+	silent := s.later(time.Hour).status()
+	if !transition(silent, v1beta2.ConditionReporting).Equal(s.now) || !transition(silent, v1beta2.ConditionReady).Equal(s.now) {
+		t.Errorf("silence began at %v", reporting(silent))
+	}
+	if !transition(silent, v1beta2.ConditionModules).Equal(noon) || !transition(silent, v1beta2.ConditionAccepted).Equal(noon) {
+		t.Errorf("conditions that did not change have new times: %+v", silent.Conditions)
+	}
+	if silent.LastOperation == nil || !silent.LastOperation.LastUpdateTime.Time.Equal(s.now) {
+		t.Errorf("last operation is %+v", silent.LastOperation)
+	}
+	s.before = silent
+	s.facts.ReportRefused = &refusal.Error{Reason: refusal.Malformed, Detail: "garbage"}
+	refused := s.later(time.Hour).status()
+	if c := reporting(refused); c.Reason != v1beta2.ReasonReportRefused || !c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
+		t.Errorf("another reason for the same status moved the time: %+v", c)
+	}
+	if last := refused.LastOperation; !last.LastUpdateTime.Time.Equal(s.now.Truncate(time.Second)) || !strings.Contains(last.Operation, "garbage") {
+		t.Errorf("the last operation is that of other trouble: %+v", last)
+	}
+	s.before = refused
+	if again := s.later(time.Hour).status(); !again.LastOperation.LastUpdateTime.Equal(&refused.LastOperation.LastUpdateTime) {
+		t.Errorf("the same trouble moved the last operation: %+v", again.LastOperation)
+	}
+	for _, c := range refused.Conditions {
+		if c.ObservedGeneration != 3 {
+			t.Errorf("%s observed generation %d", c.Type, c.ObservedGeneration)
+		}
+	}
+}
+
+// A bundle is in force whether or not the next one can be published.
+func TestWhatCannotBePublishedSaysNothingOfTheBundleInForce(t *testing.T) {
+	s := healthy()
+	s.before = s.status()
+	s.facts = Facts{Generation: 4, Silence: silence, PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\"")}
+	after := s.later(time.Minute).status()
+	accepted := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAccepted)
+	if accepted.Status != metav1.ConditionTrue {
+		t.Errorf("Accepted is %+v", accepted)
+	}
+	if after.State != v1beta2.StateError || !strings.Contains(after.LastOperation.Operation, "Nonsense") {
+		t.Errorf("state %s, last operation %+v", after.State, after.LastOperation)
+	}
+	fresh := healthy()
+	fresh.before = v1beta2.KymaStatus{}
+	fresh.facts = s.facts
+	if accepted := meta.FindStatusCondition(fresh.status().Conditions, v1beta2.ConditionAccepted); accepted.Status != metav1.ConditionFalse {
+		t.Errorf("before the first bundle Accepted is %+v", accepted)
+	}
+}
+
+func TestTheStatusBeforeIsNotChanged(t *testing.T) {
+	s := healthy()
+	s.before = s.status()
+	copied := s.before.DeepCopy()
+	s.with(reported("mail", v1beta2.StateError, "e"))
+	s.before = *copied.DeepCopy()
+	s.later(time.Hour).status()
+	if !reflect.DeepEqual(&s.before, copied) {
+		t.Errorf("was %+v\nis %+v", copied, s.before)
+	}
+}
+
+func TestTheStatusSaysWhatWasPublishedAndWhichChannelIsActive(t *testing.T) {
+	s := healthy()
+	after := s.status()
+	p := after.Runtime.Published
+	if p.Sequence != 7 || p.Digest != newest.String() || !p.Time.Time.Equal(noon.Add(-time.Hour)) || p.Versions["keda"] != "1.0.0" || len(p.Versions) != 2 {
+		t.Errorf("published is %+v", p)
+	}
+	if after.ActiveChannel != "regular" {
+		t.Errorf("active channel is %q", after.ActiveChannel)
+	}
+	s.with(func(f *Facts) {
+		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4}
+	})
+	if after := s.status(); after.ActiveChannel != "fast" {
+		t.Errorf("active channel is %q, the runtime's own Kyma says fast", after.ActiveChannel)
+	}
+	m := after.Modules[0]
+	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil || m.Template.PartialMeta.Name != "keda-1.0.0" {
+		t.Errorf("module is %+v", m)
+	}
+	template := v1beta2.PartialMeta{Name: "keda-1.0.0", Namespace: "kcp-system", Generation: 4}
+	s.with(func(f *Facts) {
+		f.Templates = map[string]v1beta2.PartialMeta{"keda-1.0.0": template}
+		f.Report.Modules[0].Manifest, f.Report.Modules[0].Resource = &v1beta2.TrackingObject{}, &v1beta2.TrackingObject{}
+	})
+	if m := s.status().Modules[0]; m.Template.PartialMeta != template || m.Manifest == nil {
+		t.Errorf("template is %+v, manifest %+v", m.Template, m.Manifest)
+	}
+	s.with(func(f *Facts) { f.Published.State.Manifests[0].Unmanaged = true })
+	if m := s.status().Modules[0]; m.State != v1beta2.StateUnmanaged || m.Template != nil || m.Manifest != nil || m.Resource != nil {
+		t.Errorf("an unmanaged module is %+v", m)
+	}
+}
+
+func TestRememberKeepsWhatOutlivesARestart(t *testing.T) {
+	status := v1beta2.KymaStatus{}
+	Remember(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
+		Sequence: 5, Time: noon, AgentVersion: "v1", KubernetesVersion: "v1.36.3", ClusterUID: "uid",
+		Observed:   &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
+		Kyma:       &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4},
+		Enrollment: &trust.Enrollment{TokenExpires: noon.Unix()},
+	}}, "public", "thumb", noon)
+	r := status.Runtime
+	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 || r.Observed.ClusterUID != "uid" {
+		t.Errorf("observed is %+v", r)
+	}
+	if r.Requested.Spec.Channel != "fast" || r.Requested.Generation != 4 {
+		t.Errorf("requested is %+v", r.Requested)
+	}
+	if r.Key.PublicKey != "public" || r.Key.Thumbprint != "thumb" || !r.Key.TokenExpires.Time.Equal(noon) {
+		t.Errorf("key is %+v", r.Key)
+	}
+	t.Run("A Kyma that is being deleted asks for nothing new", func(t *testing.T) {
+		Remember(&status, bundle.AcceptedReport{Report: bundle.Report{Sequence: 6, Time: noon, Kyma: &bundle.ReportedKyma{Deleting: true, Generation: 5}}}, "", "", noon)
+		if status.Runtime.Requested.Generation != 4 || status.Runtime.Key.PublicKey != "public" {
+			t.Errorf("requested is %+v, key %+v", status.Runtime.Requested, status.Runtime.Key)
+		}
+	})
+	t.Run("A runtime that lost its bundle observes none", func(t *testing.T) {
+		if o := status.Runtime.Observed; o.Digest != "" || o.Sequence != 0 {
+			t.Errorf("observed is %+v", o)
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"cmp"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// Holders are the rollouts that keep versions from runtimes, by what they roll out. They are made once and asked about each Kyma, also by several
+// at a time.
+type Holders map[rollout.Track]*rollout.Holder
+
+// Hold is a rollout that keeps a version from a runtime.
+type Hold struct {
+	Rollout *fleet.Rollout
+	// Touched says that the rollout gave the runtime the version that it has.
+	Touched bool
+	// Why says why, naming the rollout.
+	Why string
+}
+
+// NewHolders returns those among all rollouts.
+func NewHolders(rollouts []fleet.Rollout) Holders {
+	newest := map[rollout.Track]*fleet.Rollout{}
+	for i := range rollouts {
+		r := &rollouts[i]
+		track := rollout.Track{Module: r.Spec.Module, Channel: r.Spec.Channel}
+		if known := newest[track]; known == nil || known.Spec.Revision < r.Spec.Revision {
+			newest[track] = r
+		}
+	}
+	holders := Holders{}
+	for track, r := range newest {
+		if h := rollout.NewHolder(r); h != nil {
+			holders[track] = h
+		}
+	}
+	return holders
+}
+
+// MayHold reports whether a rollout may keep a version of a module from a runtime of which no more is known than the version that it was given.
+func (h Holders) MayHold(module, version string) bool {
+	for track, holder := range h {
+		if track.Module == module && !holder.Spares(version) {
+			return true
+		}
+	}
+	return false
+}
+
+// Of says of the modules that a Kyma follows by a channel which rollout keeps a version from it, by module.
+func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
+	if len(h) == 0 {
+		return nil
+	}
+	request, err := asked(kyma)
+	if err != nil {
+		return nil // nothing is published to it, and that is its trouble
+	}
+	var held map[string]Hold
+	for i := range request.Asked.Modules {
+		module := &request.Asked.Modules[i]
+		if !module.Managed || module.Pin() != "" {
+			continue
+		}
+		holder := h[rollout.Track{Module: module.Name, Channel: cmp.Or(module.Channel, request.Asked.Channel)}]
+		if holder == nil {
+			continue
+		}
+		runtime := observed(kyma, RuntimeID(kyma), module.Name, Hearing{At: Heard(kyma)})
+		if why := holder.Why(&runtime); why != "" {
+			if held == nil {
+				held = map[string]Hold{}
+			}
+			held[module.Name] = Hold{Rollout: holder.Rollout, Touched: holder.Touched(&runtime), Why: why}
+		}
+	}
+	return held
+}

@@ -1,0 +1,209 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// MemberCache counts the members of a fleet again and again, and remembers of each Kyma what it follows for as long as neither it nor the catalog changes.
+// It is for one goroutine.
+type MemberCache struct {
+	catalog *catalog.Snapshot
+	// follows are by the Kymas' UIDs, alike by what requests follow: a fleet has some hundred distinct ones.
+	follows map[types.UID]counted
+	alike   map[string][]resolve.Follow
+}
+
+// counted is what a Kyma followed in a version of it.
+type counted struct {
+	version string
+	follows []resolve.Follow
+}
+
+// Member is a Kyma that is published to, with what it follows.
+type Member struct {
+	Kyma    *v1beta2.Kyma
+	Runtime string
+	Follows []resolve.Follow
+	// Hearing is as the Kyma's status says; whoever reads reports knows newer.
+	Hearing Hearing
+}
+
+// Members returns the Kymas that are published to, as MemberCache.Members does.
+func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
+	return (&MemberCache{}).Members(kymas, snapshot)
+}
+
+// Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of those that name one
+// runtime only its owner.
+func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
+	owners := NewOwners(kymas)
+	all := make([]Member, 0, len(owners))
+	for id, kyma := range owners {
+		if kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) && RuntimeID(kyma) == id {
+			all = append(all, Member{Kyma: kyma, Runtime: id, Hearing: Hearing{At: Heard(kyma)}})
+		}
+	}
+	slices.SortFunc(all, func(a, b Member) int { return byAge(a.Kyma, b.Kyma) })
+	if c.catalog != snapshot {
+		c.catalog, c.follows, c.alike = snapshot, nil, map[string][]resolve.Follow{}
+	}
+	next := make(map[types.UID]counted, len(all)) // without those that are gone
+	for i := range all {
+		kyma := all[i].Kyma
+		known := c.follows[kyma.UID]
+		if known.version == "" || known.version != kyma.ResourceVersion {
+			known = counted{kyma.ResourceVersion, c.followed(kyma, snapshot)}
+		}
+		next[kyma.UID], all[i].Follows = known, known.follows
+	}
+	c.follows = next
+	return all
+}
+
+// followed returns what a Kyma follows; nothing where its annotations are wrong, because then nothing is published to it.
+func (c *MemberCache) followed(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
+	request, err := asked(kyma)
+	if err != nil {
+		return nil
+	}
+	key := followed(request, snapshot)
+	follows, done := c.alike[key]
+	if !done {
+		if len(c.alike) >= maxAlike {
+			clear(c.alike)
+		}
+		follows = resolve.Follows(request, snapshot)
+		c.alike[key] = follows
+	}
+	return follows
+}
+
+// maxAlike bounds the requests that are remembered: what runtimes ask for is their own word.
+const maxAlike = 10_000
+
+// followed returns the same text for requests that follow the same.
+func followed(request resolve.Request, snapshot *catalog.Snapshot) string {
+	var text strings.Builder
+	relevant := snapshot.Relevant(request.Labels)
+	for _, key := range slices.Sorted(maps.Keys(relevant)) {
+		fmt.Fprintf(&text, "%s=%s ", key, relevant[key])
+	}
+	fmt.Fprintf(&text, "%t %s", request.ControlPlane, request.Asked.Channel)
+	for _, m := range request.Asked.Modules {
+		for _, part := range []string{"\n", m.Name, " ", m.Channel, " ", m.Version, " ", m.ControllerName, " ", strconv.FormatBool(m.Managed)} {
+			text.WriteString(part)
+		}
+	}
+	return text.String()
+}
+
+// Tracks returns the runtimes of each track, with what their Kymas say of the track's module; none of a track that is at rest. A nil atRest says that
+// none is.
+func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
+	tracks := map[rollout.Track]*rollout.Followers{}
+	// Members that follow the same share one slice, whose tracks are found once.
+	shared := map[*resolve.Follow][]*rollout.Followers{}
+	for i := range all {
+		follows := all[i].Follows
+		if len(follows) == 0 {
+			continue
+		}
+		followed, done := shared[&follows[0]]
+		if !done {
+			followed = tracksOf(follows, tracks, atRest)
+			shared[&follows[0]] = followed
+		}
+		for n, seen := range followed {
+			if seen == nil {
+				continue
+			}
+			if seen.Runtimes == nil {
+				seen.Runtimes = make([]rollout.Runtime, 0, len(all)-i)
+			}
+			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].Hearing))
+		}
+	}
+	found := make(map[rollout.Track]rollout.Followers, len(tracks))
+	for track, seen := range tracks {
+		found[track] = *seen
+	}
+	return found
+}
+
+// tracksOf returns the followers of each track that is followed, nil for those at rest.
+func tracksOf(follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool) []*rollout.Followers {
+	all := make([]*rollout.Followers, len(follows))
+	for i, follow := range follows {
+		track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
+		if tracks[track] == nil {
+			tracks[track] = &rollout.Followers{Channel: follow.Version}
+		}
+		if atRest == nil || !atRest(track, tracks[track].Channel) {
+			all[i] = tracks[track]
+		}
+	}
+	return all
+}
+
+// observed returns what a Kyma says of one module. Nothing in it but the hearing is newer than what was written down.
+func observed(kyma *v1beta2.Kyma, id, module string, hearing Hearing) rollout.Runtime {
+	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
+	status := kyma.Status.Runtime
+	if status == nil {
+		return r
+	}
+	r.Heard, r.Unnoted, r.Unpublishable = hearing.At, hearing.Unnoted, unpublishable(kyma)
+	if status.Published == nil {
+		return r
+	}
+	r.Version = status.Published.Versions[module]
+	given, ok := status.Published.Given[module]
+	if !ok {
+		return r
+	}
+	r.Given, r.State, r.Current = new(given), given.State, given.State != ""
+	for i := range kyma.Status.Modules {
+		if m := &kyma.Status.Modules[i]; m.Name == module {
+			r.Message, r.Waits = m.Message, m.Maintenance
+		}
+	}
+	return r
+}
+
+func unpublishable(kyma *v1beta2.Kyma) bool {
+	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
+	return ready != nil && ready.Reason == v1beta2.ReasonPublishFailed
+}
+
+// MovesRollouts reports whether a change of a Kyma may move a rollout. A report that says the same again does not: silence is noticed
+// by time.
+func MovesRollouts(before, after *v1beta2.Kyma) bool {
+	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
+		unpublishable(before) != unpublishable(after) || !equality.Semantic.DeepEqual(moving(before), moving(after))
+}
+
+func moving(kyma *v1beta2.Kyma) v1beta2.RuntimeStatus {
+	if kyma.Status.Runtime == nil {
+		return v1beta2.RuntimeStatus{}
+	}
+	moves := v1beta2.RuntimeStatus{Published: kyma.Status.Runtime.Published, Requested: kyma.Status.Runtime.Requested}
+	if p := moves.Published; p != nil && len(p.Earlier) > 0 {
+		published := *p
+		published.Earlier = nil
+		moves.Published = &published
+	}
+	return moves
+}

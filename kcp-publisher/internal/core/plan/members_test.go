@@ -1,0 +1,196 @@
+package plan
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+var keda = rollout.Track{Module: "keda", Channel: "regular"}
+
+// offering is a catalog with modules in version 2.0.0 of channel regular.
+func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
+	var templates []v1beta2.ModuleTemplate
+	var metas []v1beta2.ModuleReleaseMeta
+	for _, m := range modules {
+		templates = append(templates, v1beta2.ModuleTemplate{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: m + "-2.0.0"},
+			Spec:       v1beta2.ModuleTemplateSpec{ModuleName: m, Version: "2.0.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
+		})
+		metas = append(metas, v1beta2.ModuleReleaseMeta{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: m},
+			Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: m, OcmComponentName: "kyma-pull.dev/module/" + m, Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "2.0.0"}}},
+		})
+	}
+	snapshot, err := catalog.New(templates, metas)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return snapshot
+}
+
+// living is a Kyma whose runtime was given keda 2.0.0 and said that it is ready.
+func living(name string) *v1beta2.Kyma {
+	kyma := kymaOf(name)
+	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
+	kyma.Status.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Version: "2.0.0"}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon)},
+		Published: &v1beta2.PublishedBundle{
+			Versions: map[string]string{"keda": "2.0.0"},
+			Given:    map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", State: v1beta2.StateReady, Ready: true}},
+		},
+	}
+	return kyma
+}
+
+func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1beta2.Kyma)
+		want   rollout.Runtime
+	}{
+		"What an exact report said": {func(*v1beta2.Kyma) {}, rollout.Runtime{Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
+		"Nothing about the bundle was said yet": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
+		}, rollout.Runtime{Heard: noon, Version: "2.0.0"}},
+		"What the status of the module says proves nothing": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given = nil }, rollout.Runtime{Heard: noon, Version: "2.0.0"}},
+		"An upgrade that waits for its window": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
+			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
+		}, rollout.Runtime{Heard: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
+		"Nothing can be published to it": {func(k *v1beta2.Kyma) {
+			k.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed}}
+		}, rollout.Runtime{Heard: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
+		"A runtime that never said anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma := living("one")
+			c.change(kyma)
+			got := observed(kyma, "one", "keda", Hearing{At: Heard(kyma)})
+			got.Given, got.Labels, got.ID = nil, nil, ""
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("got %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhoIsCounted(t *testing.T) {
+	leaving, skipped, twin, elsewhere := living("leaving"), living("skipped"), living("twin"), living("elsewhere")
+	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
+	skipped.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
+	twin.Labels = map[string]string{v1beta2.LabelRuntimeID: "one"}
+	twin.CreationTimestamp = metav1.NewTime(noon)
+	elsewhere.Spec.Channel = "fast"
+	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
+	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" || tracks[keda].Channel != "2.0.0" {
+		t.Errorf("counted are %+v", tracks)
+	}
+}
+
+func TestWhichChangesOfAKymaMayMoveARollout(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1beta2.Kyma)
+		moves  bool
+	}{
+		"the same said again": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime.Observed.Time, k.Status.Runtime.ReportSequence = metav1.NewTime(noon.Add(time.Minute)), 9
+		}, false},
+		"a version":   {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["keda"] = "3.0.0" }, true},
+		"evidence":    {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{} }, true},
+		"other words": {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"stage": "dev"} }, true},
+		"other wishes": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime.Requested = &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}}
+		}, true},
+	} {
+		before := living("one")
+		after := before.DeepCopy()
+		c.change(after)
+		if got := MovesRollouts(before, after); got != c.moves {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// fleetOf10000 returns 10,000 Kymas with 50 modules each, and the catalog that they follow.
+func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
+	var modules []string
+	first := living("runtime")
+	first.Spec.Modules, first.Status.Modules = nil, nil
+	for i := range 50 {
+		m := fmt.Sprint("module-", i)
+		modules = append(modules, m)
+		first.Spec.Modules = append(first.Spec.Modules, v1beta2.Module{Name: m, Managed: true})
+		first.Status.Modules = append(first.Status.Modules, v1beta2.ModuleStatus{Name: m, State: v1beta2.StateReady})
+		first.Status.Runtime.Published.Versions[m] = "1.0.0"
+	}
+	kymas := make([]v1beta2.Kyma, 10_000)
+	for i := range kymas {
+		kymas[i] = *first
+		kymas[i].Name = fmt.Sprint("runtime-", i)
+		kymas[i].UID, kymas[i].ResourceVersion = types.UID(kymas[i].Name), "1"
+	}
+	return kymas, offering(b, modules...)
+}
+
+// BenchmarkMembers reads 10,000 Kymas with 50 modules each as 50 rollouts want to know them.
+func BenchmarkMembers(b *testing.B) {
+	kymas, snapshot := fleetOf10000(b)
+	cache := &MemberCache{}
+	b.ReportAllocs()
+	for b.Loop() {
+		if tracks := Tracks(cache.Members(kymas, snapshot), nil); len(tracks) != 50 {
+			b.Fatal(len(tracks))
+		}
+	}
+}
+
+// BenchmarkMembersOfOneRollout reads the same Kymas while one module is rolled out, and the others are at rest.
+func BenchmarkMembersOfOneRollout(b *testing.B) {
+	kymas, snapshot := fleetOf10000(b)
+	cache := &MemberCache{}
+	atRest := func(track rollout.Track, _ string) bool { return track.Module != "module-0" }
+	b.ReportAllocs()
+	for b.Loop() {
+		tracks := Tracks(cache.Members(kymas, snapshot), atRest)
+		if n := len(tracks[rollout.Track{Module: "module-0", Channel: "regular"}].Runtimes); n != len(kymas) {
+			b.Fatal(n)
+		}
+	}
+}
+
+func TestAMemberCacheForgetsWhatAKymaFollowedOnceItOrTheCatalogIsAnother(t *testing.T) {
+	one := living("one")
+	one.UID, one.ResourceVersion = "one", "1"
+	cache, before := &MemberCache{}, offering(t, "keda")
+	follows := func(kyma *v1beta2.Kyma, with *catalog.Snapshot) int {
+		return len(cache.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
+	}
+	if got := follows(one, before); got != 1 {
+		t.Fatalf("it follows %d modules", got)
+	}
+	changed := one.DeepCopy()
+	changed.Spec.Modules, changed.ResourceVersion = nil, "2"
+	if got := follows(changed, before); got != 0 {
+		t.Errorf("after a change of the Kyma it follows %d modules", got)
+	}
+	if got := follows(one, offering(t)); got != 0 {
+		t.Errorf("after a change of the catalog it follows %d modules", got)
+	}
+}
+
+func TestATrackAtRestCountsNoRuntimes(t *testing.T) {
+	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
+	resting := Tracks(all, func(track rollout.Track, channel string) bool { return track == keda && channel == "2.0.0" })
+	if seen, followed := resting[keda]; !followed || seen.Channel != "2.0.0" || len(seen.Runtimes) != 0 {
+		t.Errorf("it is seen as %+v, %t", seen, followed)
+	}
+}

@@ -1,0 +1,50 @@
+package plan
+
+import (
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// Fleet is what a control plane has.
+type Fleet struct {
+	Kymas    []v1beta2.Kyma
+	Catalog  *catalog.Snapshot
+	Policies []fleet.RolloutPolicy
+	Rollouts []fleet.Rollout
+}
+
+// Preview is what a fleet would be resolved by.
+type Preview struct {
+	rules  Rules
+	owners Owners
+	view   View
+	// Round is the next look at the rollouts.
+	Round rollout.Round
+}
+
+// Preview returns what a fleet would be resolved by. It changes nothing.
+func (r Rules) Preview(f Fleet, now time.Time) *Preview {
+	members := Members(f.Kymas, f.Catalog)
+	for i := range members {
+		if Reports(members[i].Kyma) {
+			members[i].Hearing.At = now
+		}
+	}
+	round := rollout.Look(f.Policies, f.Rollouts, Tracks(members, nil), now)
+	return &Preview{rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round}
+}
+
+// Request returns what a Kyma's runtime would ask for, with what rollouts would let it have.
+func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
+	if err := p.owners.Check(kyma); err != nil {
+		return resolve.Request{}, err
+	}
+	request, err := p.rules.Request(kyma, nil)
+	p.view.Decide(RuntimeID(kyma), &request, kyma.Status.Runtime)
+	return request, err
+}

@@ -1,0 +1,290 @@
+package plan
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+const image = "registry.example/skr-agent@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// set returns a change of a Kyma that labels or annotates it.
+func set(into func(*v1beta2.Kyma) *map[string]string, key, value string) func(*v1beta2.Kyma) {
+	return func(k *v1beta2.Kyma) { *into(k) = map[string]string{key: value} }
+}
+
+func labels(k *v1beta2.Kyma) *map[string]string      { return &k.Labels }
+func annotations(k *v1beta2.Kyma) *map[string]string { return &k.Annotations }
+
+func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
+	own := v1beta2.KymaSpec{Channel: "fast"}
+	requested := func(k *v1beta2.Kyma) {
+		k.Status.Runtime = &v1beta2.RuntimeStatus{Requested: &v1beta2.RequestedSpec{Spec: own, Generation: 3}}
+	}
+	for name, c := range map[string]struct {
+		change  func(*v1beta2.Kyma)
+		request func(*resolve.Request) // how the request differs from that of a Kyma that says nothing
+		runtime func(*Runtime)
+	}{
+		"nothing is said": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
+		"autonomy": {set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog),
+			func(r *resolve.Request) { r.Settings.Autonomy = bundle.AutonomyCatalog }, func(*Runtime) {}},
+		"the agent's image": {set(annotations, v1beta2.AnnotationAgentImage, image),
+			func(r *resolve.Request) { r.Settings.Agent = image }, func(*Runtime) {}},
+		"no agent's image although all have one": {set(annotations, v1beta2.AnnotationAgentImage, ""),
+			func(r *resolve.Request) { r.Settings.Agent = "" }, func(*Runtime) {}},
+		"no catalog":         {set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
+		"no modules in seed": {set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True), func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {}},
+		"no synchronization": {set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
+		"labels that the operator carries": {func(k *v1beta2.Kyma) {
+			k.Labels = map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s"}
+		}, func(r *resolve.Request) { r.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g"} }, func(*Runtime) {}},
+		"a pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"), func(r *resolve.Request) {
+			r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
+			r.Seed = r.Asked
+		}, func(*Runtime) {}},
+		"pins of the runtime's own Kyma win over the control plane's": {func(k *v1beta2.Kyma) {
+			requested(k)
+			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
+		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+		"carried for a season": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
+			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
+		"carried for a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
+			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = 720 * time.Hour }},
+		"a runtime id of its own": {set(labels, v1beta2.LabelRuntimeID, "r-1"), func(*resolve.Request) {}, func(r *Runtime) { r.ID, r.Audience.Runtime = "r-1", "r-1" }},
+		"the spec that the runtime's own Kyma has": {requested,
+			func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+		"and all of it where the control plane's modules are not copied": {func(k *v1beta2.Kyma) {
+			requested(k)
+			k.Annotations = map[string]string{v1beta2.AnnotationNoModuleCopy: v1beta2.True}
+		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+		"the wish that a runtime with autonomy decides by": {func(k *v1beta2.Kyma) {
+			requested(k)
+			set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog)(k)
+		},
+			func(r *resolve.Request) { r.Asked, r.Seed, r.Settings.Autonomy = own, own, bundle.AutonomyCatalog },
+			func(r *Runtime) { r.KymaGeneration, r.KymaSpec = 3, bundle.WishDigest(own) }},
+		"but not of a runtime that is not synchronized": {func(k *v1beta2.Kyma) { requested(k); k.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False} },
+			func(r *resolve.Request) { r.NoCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},
+		"a deleted Kyma": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} },
+			func(r *resolve.Request) { r.Deleting = true }, func(r *Runtime) { r.Deleting = true }},
+		"the control plane's own cluster, as its operator says": {func(k *v1beta2.Kyma) { k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True} },
+			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
+		"a cluster that says it is the control plane's": {func(k *v1beta2.Kyma) {
+			k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{ClusterUID: "kcp"}}
+		}, func(*resolve.Request) {}, func(r *Runtime) { r.Audience.ClusterUID = "kcp" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rules := Rules{
+				Settings: bundle.Settings{Agent: strings.Replace(image, "skr-agent", "other", 1)}, Watchers: []bundle.Watcher{{Name: "w"}},
+				Source: &bundle.Source{Commit: "c"}, KymaLabels: []string{v1beta2.LabelGlobalAccountID, v1beta2.LabelInstanceID},
+			}
+			kyma := kymaOf("one")
+			kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
+			c.change(kyma)
+			want := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: rules.Settings, Watchers: rules.Watchers}
+			c.request(&want)
+			got, err := rules.Request(kyma, nil)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%v, request\n%+v, want\n%+v", err, got, want)
+			}
+			wanted := Runtime{ID: "one", KymaUID: string(kyma.UID), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"}, Source: rules.Source}
+			c.runtime(&wanted)
+			if got := rules.Runtime(kyma, nil); !reflect.DeepEqual(got, wanted) {
+				t.Errorf("runtime\n%+v, want\n%+v", got, wanted)
+			}
+		})
+	}
+}
+
+func TestAnAnnotationThatMeansNothingIsAnErrorAndNeverTakenForNone(t *testing.T) {
+	for annotation, value := range map[string]string{
+		v1beta2.AnnotationPinnedVersions: "keda", v1beta2.AnnotationAutonomy: "Everything", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
+	} {
+		kyma := kymaOf("one")
+		kyma.Annotations = map[string]string{annotation: value}
+		if _, err := (Rules{}).Request(kyma, nil); err == nil {
+			t.Errorf("%s: %q is published", annotation, value)
+		}
+	}
+}
+
+func TestWhatARuntimeHasAndNobodyAsksForIsLeaving(t *testing.T) {
+	kyma := kymaOf("one")
+	kyma.Spec.Modules = []v1beta2.Module{{Name: "keda"}}
+	report := &bundle.AcceptedReport{Report: bundle.Report{Modules: []bundle.ReportedModule{
+		{Name: "keda", Channel: "regular"}, {Name: "nats", Channel: "fast"}, {Name: "pinned"},
+	}}}
+	request, err := (Rules{}).Request(kyma, report)
+	if want := []v1beta2.Module{{Name: "nats", Channel: "fast", Managed: true}}; err != nil || !reflect.DeepEqual(request.Leaving, want) {
+		t.Errorf("%v, leaving %+v, want %+v", err, request.Leaving, want)
+	}
+}
+
+func TestARuntimeBelongsToTheOldestKymaThatNamesIt(t *testing.T) {
+	older, newer, other, bad := kymaOf("b-older"), kymaOf("a-newer"), kymaOf("other"), kymaOf("../bad")
+	for _, k := range []*v1beta2.Kyma{older, newer} {
+		k.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-1"}
+		k.CreationTimestamp = metav1.NewTime(noon)
+	}
+	older.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+	// Skipped or on its way out, a Kyma's runtime is its own until it is gone.
+	older.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
+	all := []v1beta2.Kyma{*newer, *older, *other, *bad}
+	owners := NewOwners(all)
+	for _, k := range []*v1beta2.Kyma{older, other} {
+		if err := owners.Check(k); err != nil {
+			t.Errorf("%s: %v", k.Name, err)
+		}
+	}
+	want := "runtime id r-1 is that of Kyma kcp-system/b-older already: change the label " + v1beta2.LabelRuntimeID
+	if err := owners.Check(newer); err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+	if err := owners.Check(bad); err == nil || !strings.Contains(err.Error(), "use 1 to 63") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := (Rules{}).Preview(Fleet{Kymas: all, Catalog: offering(t)}, noon).Request(newer); err == nil || err.Error() != want {
+		t.Errorf("a preview gave %v", err)
+	}
+	for _, m := range Members(all, offering(t)) {
+		if m.Runtime == "r-1" {
+			t.Errorf("%s is counted for a runtime that is not published to", m.Kyma.Name)
+		}
+	}
+}
+
+func TestARuntimeBelongsToWhoEnrolledIt(t *testing.T) {
+	runtime := func(id string, key, published bool) *v1beta2.RuntimeStatus {
+		s := &v1beta2.RuntimeStatus{ID: id}
+		if key {
+			s.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
+		}
+		if published {
+			s.Published = &v1beta2.PublishedBundle{Sequence: 1}
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		older, younger *v1beta2.RuntimeStatus
+		want           string // who owns it
+	}{
+		"nobody enrolled":                                  {nil, nil, "older"},
+		"the younger enrolled":                             {nil, runtime("r-1", true, true), "younger"},
+		"both enrolled":                                    {runtime("r-1", true, true), runtime("r-1", true, true), "older"},
+		"the younger was published to":                     {nil, runtime("r-1", false, true), "younger"},
+		"the older enrolled as another, and was relabeled": {runtime("mallory", true, true), runtime("r-1", false, true), "younger"},
+		"the younger's label was changed since":            {runtime("", false, true), runtime("r-1", true, true), "younger"},
+		"the younger enrolled before statuses named ids":   {runtime("", false, false), runtime("", true, true), "younger"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			older, younger := kymaOf("older"), kymaOf("younger")
+			older.CreationTimestamp, younger.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
+			older.Status.Runtime, younger.Status.Runtime = c.older, c.younger
+			for _, k := range []*v1beta2.Kyma{older, younger} {
+				k.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-1"}
+			}
+			owners := NewOwners([]v1beta2.Kyma{*older, *younger})
+			if got := owners["r-1"].Name; got != c.want {
+				t.Errorf("it belongs to %s", got)
+			}
+			for _, k := range []*v1beta2.Kyma{older, younger} {
+				if err := owners.Check(k); (err == nil) != (k.Name == c.want) {
+					t.Errorf("%s: %v", k.Name, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAKymaStaysWithTheRuntimeThatItBeganWith(t *testing.T) {
+	kyma := kymaOf("one")
+	Begin(kyma)
+	if kyma.Status.Runtime.ID != "one" {
+		t.Fatalf("its status is of %q", kyma.Status.Runtime.ID)
+	}
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "two"}
+	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil || !strings.Contains(err.Error(), "its runtime is one, and the label") {
+		t.Errorf("got %v", err)
+	}
+	if Begin(kyma); kyma.Status.Runtime.ID != "one" || Claimed(kyma) != "one" {
+		t.Errorf("the status is of %q", kyma.Status.Runtime.ID)
+	}
+	younger := kymaOf("younger")
+	younger.CreationTimestamp, younger.Labels = metav1.NewTime(noon), kyma.Labels
+	if err := NewOwners([]v1beta2.Kyma{*kyma, *younger}).Check(younger); err != nil {
+		t.Errorf("who names a runtime in vain keeps it from its own Kyma: %v", err)
+	}
+}
+
+func TestARevokedKeysTokenBoundsNoOther(t *testing.T) {
+	secrets := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
+	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
+	encoded, err := trust.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := secrets.Issue("one", noon.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := token.Prove("one", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{Thumbprint: "thief", TokenExpires: metav1.NewTime(noon.AddDate(70, 0, 0))}}
+	enrollment := trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: token.Expires.Unix()}
+	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err == nil {
+		t.Error("an earlier token introduces another key")
+	}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "thief"}
+	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err != nil {
+		t.Errorf("after the thief's key was revoked: %v", err)
+	}
+}
+
+// Files have neither creation timestamps nor one namespace for all.
+func TestTwoKymasOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
+	one, two := kymaOf("prod"), kymaOf("prod")
+	one.Namespace, two.Namespace = "a", "b"
+	owners := NewOwners([]v1beta2.Kyma{*two, *one})
+	if err := owners.Check(one); err != nil {
+		t.Error(err)
+	}
+	if err := owners.Check(two); err == nil || !strings.Contains(err.Error(), "is that of Kyma a/prod already") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatNeedsAControlPlaneIsIgnoredByName(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1beta2.Kyma)
+		want   string
+	}{
+		"revoked keys":    {set(annotations, v1beta2.AnnotationRevokedKeys, "t"), "annotation " + v1beta2.AnnotationRevokedKeys},
+		"forced deletion": {set(labels, v1beta2.LabelForceDeletion, v1beta2.True), "label " + v1beta2.LabelForceDeletion},
+		"a cluster gone":  {set(labels, v1beta2.LabelRuntimeGone, v1beta2.True), "label " + v1beta2.LabelRuntimeGone},
+		"deletion":        {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} }, "metadata.deletionTimestamp"},
+		"nothing":         {set(annotations, v1beta2.AnnotationCarried, v1beta2.True), ""},
+	} {
+		kyma := living("one")
+		c.change(kyma)
+		known, ignored := Offline(kyma)
+		if known.Status.Runtime != nil || !known.DeletionTimestamp.IsZero() || kyma.Status.Runtime == nil {
+			t.Errorf("%s: known is %+v", name, known)
+		}
+		if (len(ignored) == 1) != (c.want != "") || len(ignored) > 1 || c.want != "" && !strings.HasPrefix(ignored[0], "Kyma one: "+c.want+" is ignored: ") {
+			t.Errorf("%s: %q", name, ignored)
+		}
+	}
+}

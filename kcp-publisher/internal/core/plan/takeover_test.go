@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// takenOver is a Kyma that is being taken over, whose runtime has keda of lifecycle-manager and asks for it.
+func takenOver(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
+	kyma := kymaOf("one")
+	kyma.Labels = map[string]string{v1beta2.LabelTakeover: v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation: v1beta2.True}
+	kyma.Annotations = map[string]string{}
+	keda := v1beta2.Module{Name: "keda", Managed: true}
+	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "long-gone", Managed: true}}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{keda}}},
+		Takeover: &v1beta2.TakeoverStatus{Heard: true, Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{
+			{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}},
+			{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Service"}},
+		}}}},
+	}
+	for _, change := range changes {
+		change(kyma)
+	}
+	return kyma
+}
+
+func inPhase(phase string) func(*v1beta2.Kyma) {
+	return func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationTakeoverPhase] = phase }
+}
+
+func labeledTakeover(value string) func(*v1beta2.Kyma) {
+	return func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelTakeover] = value }
+}
+
+func TestWhatATakeoverAsksFor(t *testing.T) {
+	inheritsKeda := func(t *testing.T, r resolve.Request) {
+		if len(r.Inherited) != 1 || r.Inherited[0].Version != "1.7.0" || len(r.Inherited[0].Objects) != 2 || r.Inherited[0].Objects[0].Kind != "Service" {
+			t.Errorf("inherits %+v", r.Inherited)
+		}
+	}
+	nothing := func(t *testing.T, r resolve.Request) {
+		if len(r.Inherited) != 0 {
+			t.Errorf("inherits %+v", r.Inherited)
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*v1beta2.Kyma)
+		phase  bundle.TakeoverPhase
+		check  func(*testing.T, resolve.Request)
+		err    string
+	}{
+		"It has just begun":            {func(*v1beta2.Kyma) {}, bundle.TakeoverAdopt, inheritsKeda, ""},
+		"It ends":                      {inPhase("clean"), bundle.TakeoverClean, inheritsKeda, ""},
+		"It is given back":             {inPhase("release"), bundle.TakeoverRelease, nothing, ""},
+		"It is over":                   {labeledTakeover(v1beta2.TakeoverFinished), "", nothing, ""},
+		"It was never taken over":      {labeledTakeover(""), "", nothing, ""},
+		"A phase that there is not":    {inPhase("cleanup"), "", nothing, `annotation kyma-pull.dev/takeover-phase: "cleanup": want adopt, clean or release`},
+		"What is there is not known":   {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover = nil }, bundle.TakeoverAdopt, nothing, "only `kcp-publisher run` takes over"},
+		"The runtime has keda from us": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = true }, bundle.TakeoverAdopt, nothing, ""},
+		"The Kyma is deleted":          {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, "", nothing, ""},
+		"What the runtime asks for is of before": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
+			if nothing(t, r); len(r.Asked.Modules) != 0 || !r.KeepsAll() {
+				t.Errorf("asks for %+v, keeps all: %t", r.Asked.Modules, r.KeepsAll())
+			}
+		}, ""},
+		"The runtime's Kyma is not known yet": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
+			if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 || !r.KeepsAll() {
+				t.Errorf("asks for %+v, seed is %+v, keeps all: %t", r.Asked.Modules, r.Seed.Modules, r.KeepsAll())
+			}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Rules{}.Request(takenOver(c.change), nil)
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Fatalf("error is %v, want %q", err, c.err)
+			}
+			if got.Takeover != c.phase {
+				t.Errorf("phase is %q, want %q", got.Takeover, c.phase)
+			}
+			c.check(t, got)
+		})
+	}
+}
+
+func TestTheLabelThatKeepsLifecycleManagerAwayDoesNotCountForWhatIsTakenOver(t *testing.T) {
+	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false, "": true, "maybe": true} {
+		if got := Skipped(takenOver(labeledTakeover(value))); got != skipped {
+			t.Errorf("label %q: skipped is %t", value, got)
+		}
+	}
+}
+
+// A Kyma that somebody labels again has modules of ours. The label alone must not remove them.
+func TestALabelThatBeginsATakeoverRemovesNothing(t *testing.T) {
+	last := &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 1}, Digest: "sha256:a", Versions: map[string]string{"keda": "1.7.0"}}
+	last.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.7.0"}}
+	runtime := Runtime{ID: "one", Remembered: &Memory{Epoch: 1, Sequence: 1, Digest: last.Digest, Versions: last.Versions}, Installed: []string{"keda"}, Observed: last.Digest}
+	for keeps, want := range map[bool]int{true: 0, false: 1} {
+		next, _ := Next(Adopted{Last: last, Keep: true, Sequence: 1}, Wanted{KeepsAll: keeps}, runtime, trust.Root{Epoch: 1}, time.Hour, time.Now())
+		if len(next.Removals) != want {
+			t.Errorf("keeps all: %t, removes %v", keeps, next.Removals)
+		}
+	}
+}

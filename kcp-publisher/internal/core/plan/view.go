@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"maps"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// View is what Kymas are resolved by: a catalog, and the gates that were decided with exactly that catalog. It does not change.
+type View struct {
+	Catalog *catalog.Snapshot
+	Gates   rollout.Gates
+	// Awaited are the runtimes that a rollout waits for: their bundles and reports come first.
+	Awaited map[string]bool
+	// State names what they were worked out from, where another process has to have planned exactly that; else it is empty.
+	State string
+}
+
+// Same reports whether two views resolve every Kyma alike, and in the same order.
+func (v *View) Same(other *View) bool {
+	if v == nil || other == nil {
+		return v == other
+	}
+	return v.Catalog == other.Catalog && v.State == other.State && maps.Equal(v.Awaited, other.Awaited) && v.Gates.Same(other.Gates)
+}
+
+// Awaits reports whether a rollout waits for a runtime; a nil view knows of none.
+func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
+
+// decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
+// by itself, for all that it may choose.
+func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
+	if len(v.Gates) == 0 {
+		return nil
+	}
+	versions := versionsOf(known)
+	decisions := map[rollout.Track]rollout.Decision{}
+	ask := func(track rollout.Track, offered string) {
+		if gate := v.Gates[track]; gate != nil {
+			if d := gate.Decide(runtime, versions[track.Module]); d != (rollout.Decision{Version: offered}) {
+				decisions[track] = d
+			}
+		}
+	}
+	for _, follow := range resolve.Follows(request, v.Catalog) {
+		ask(rollout.Track{Module: follow.Module, Channel: follow.Channel}, follow.Version)
+	}
+	for _, leaving := range request.Leaving {
+		ask(rollout.Track{Module: leaving.Name, Channel: leaving.Channel}, "")
+	}
+	if request.Settings.Autonomy == bundle.AutonomyCatalog {
+		for track := range v.Gates {
+			if offered, err := v.Catalog.Offered(track.Module, track.Channel, request.Labels); err == nil {
+				ask(track, offered)
+			}
+		}
+	}
+	return decisions
+}
+
+// shown returns the versions that a runtime's catalog shows where a rollout holds back what the channel has; nil for none.
+func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
+	if request.NoCatalog || request.Deleting {
+		return nil
+	}
+	versions := versionsOf(known)
+	var shown map[rollout.Track]string
+	for track, gate := range v.Gates {
+		offered := v.Catalog.Channel(track.Module, track.Channel)
+		if version := gate.Shown(runtime, versions[track.Module], offered); offered != "" && version != offered {
+			if shown == nil {
+				shown = map[rollout.Track]string{}
+			}
+			shown[track] = version
+		}
+	}
+	return shown
+}
+
+// Decide notes in a request what the gates say to a runtime.
+func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
+	request.Gates, request.Shown = v.decisions(runtime, *request, known), v.shown(runtime, *request, known)
+}
+
+// Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its version without being in
+// the bundle, and so what is known of that version.
+func (v *View) Given(runtime string, published Published, known *v1beta2.RuntimeStatus) map[string]v1beta2.GivenVersion {
+	var before *v1beta2.PublishedBundle
+	if known != nil {
+		before = known.Published
+	}
+	given := v.Gates.Given(runtime, published.State.Manifests, before, published.Predicate.IssuedAt)
+	if before == nil {
+		return given
+	}
+	resolved := resolve.Versions(published.State)
+	for module, known := range before.Given {
+		if _, there := resolved[module]; there || published.Versions[module] != before.Versions[module] {
+			continue
+		}
+		if given == nil {
+			given = map[string]v1beta2.GivenVersion{}
+		}
+		given[module] = known
+	}
+	return given
+}
+
+// Differs returns a function that reports whether the gates of two views of the same catalog decide otherwise for a member.
+func (v *View) Differs(other *View) func(Member) bool {
+	moved, others := v.Gates.Moved(other.Gates), v.shownOtherwise(other)
+	if len(moved) == 0 {
+		return func(Member) bool { return false }
+	}
+	return func(m Member) bool {
+		versions, unfollowed := versionsOf(m.Kyma.Status.Runtime), len(others)
+		for _, follow := range m.Follows {
+			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
+			if !moved[track] {
+				continue
+			}
+			if !v.Gates[track].Equal(other.Gates[track], m.Runtime, versions[follow.Module]) {
+				return true
+			}
+			if others[track] {
+				unfollowed--
+			}
+		}
+		return unfollowed > 0
+	}
+}
+
+// shownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by another view of the
+// same catalog.
+func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
+	tracks := map[rollout.Track]bool{}
+	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
+		for track := range gates {
+			offered := v.Catalog.Channel(track.Module, track.Channel)
+			if v.Gates[track].Shown("", "", offered) != other.Gates[track].Shown("", "", offered) {
+				tracks[track] = true
+			}
+		}
+	}
+	return tracks
+}
+
+func versionsOf(known *v1beta2.RuntimeStatus) map[string]string {
+	if known == nil || known.Published == nil {
+		return nil
+	}
+	return known.Published.Versions
+}

@@ -1,0 +1,55 @@
+package resolve
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+func TestNoModuleGoesBelowWhatIsRememberedOfIt(t *testing.T) {
+	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", Undo: of} }
+	for name, c := range map[string]struct {
+		kept     bool // the last bundle is at hand
+		gate     *rollout.Decision
+		versions map[string]string
+		manifest string
+		known    string
+		running  string
+	}{
+		"nothing is remembered":                             {versions: nil, manifest: "1.0.0", known: "1.0.0"},
+		"an older version is remembered":                    {versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0"},
+		"a newer one is, and nothing may be kept":           {versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
+		"a newer one is, and what was kept is old":          {kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
+		"a newer one is, which is nowhere to be had":        {kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0"},
+		"a rollout takes the newer one back":                {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
+		"a rollout takes another one back":                  {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0"},
+		"the newer one is refused there, and this one runs": {versions: map[string]string{"keda": "1.1.0"}, running: "1.0.0", manifest: "1.0.0", known: "1.0.0"},
+		"another one runs":                                  {versions: map[string]string{"keda": "1.1.0"}, running: "1.0.1", manifest: "1.1.0", known: "1.1.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := usual()
+			if c.kept {
+				w.published(t)
+			}
+			w.request.Versions = c.versions
+			if c.running != "" {
+				w.request.Running = map[string]string{"keda": c.running}
+			}
+			if c.gate != nil {
+				w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: *c.gate}
+			}
+			got := w.resolve(t)
+			version := ""
+			if len(got.State.Manifests) > 0 {
+				version = got.State.Manifests[0].Version
+			}
+			if version != c.manifest || got.Versions["keda"] != c.known {
+				t.Errorf("manifest %q, versions %v; want %q, %q", version, got.Versions, c.manifest, c.known)
+			}
+			if stays := c.known != "1.0.0"; stays && (len(got.State.Problems) != 1 || !strings.Contains(got.State.Problems[0].Message, "stays at version "+c.known)) {
+				t.Errorf("problems are %+v", got.State.Problems)
+			}
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package resolve
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// Follow is a module of a request that gets whatever its channel has. Version is what the channel has now.
+type Follow struct{ Module, Channel, Version string }
+
+// Follows returns the modules of a request that a promotion reaches. A channel's version counts although it cannot be had: a catalog
+// that is broken for a moment must not look like a runtime without the module.
+func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
+	if request.Deleting {
+		return nil
+	}
+	var all []Follow
+	kyma := labels.Set(request.Labels)
+	for _, module := range request.Asked.Modules {
+		if !module.Managed || module.Pin() != "" {
+			continue
+		}
+		channel, snapshot := cmp.Or(module.Channel, request.Asked.Channel), snapshot.ProvidedBy(module.ControllerName)
+		version, err := snapshot.Offered(module.Name, channel, kyma)
+		if err != nil {
+			continue
+		}
+		choice, err := snapshot.At(module.Name, channel, version, kyma)
+		if err == nil && !request.ControlPlane && choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
+			continue // it is never installed here
+		}
+		all = append(all, Follow{Module: module.Name, Channel: channel, Version: version})
+	}
+	return all
+}
+
+// lookup finds what a module is to be by its channel: what the channel has, or what a rollout lets the runtime have.
+func (w *wish) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
+	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
+	if !gated {
+		w.choice, w.err = snapshot.Lookup(w.module.Name, channel, request.Labels)
+		return
+	}
+	w.gate = gate
+	w.choice, w.err = snapshot.At(w.module.Name, channel, gate.Version, request.Labels)
+}

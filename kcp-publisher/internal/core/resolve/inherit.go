@@ -1,0 +1,73 @@
+package resolve
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// Inherited is a module that lifecycle-manager installed in a runtime.
+type Inherited struct {
+	Module, Channel, Version string
+	// Objects are those that it installed, as bundle.SortObjects returns them.
+	Objects []bundle.ObjectRef
+}
+
+// inherit returns the wishes with those for inherited modules at exactly the version that is installed, whatever channels, rollouts or
+// visibility say. A module that nobody asks for is among them too: it has to be adopted before it can be removed.
+func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
+	for i := range request.Inherited {
+		inherited := &request.Inherited[i]
+		at, channel := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == inherited.Module }), inherited.Channel
+		switch {
+		case at >= 0 && all[at].choice.Mandatory, at >= 0 && all[at].module.Pin() != "":
+			channel = ""
+		case at >= 0:
+			channel = cmp.Or(all[at].module.Channel, request.Asked.Channel)
+		default:
+			at = len(all)
+			all = append(all, wish{module: v1beta2.Module{Name: inherited.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}})
+		}
+		w := &all[at]
+		if w.err == nil {
+			w.offered = w.choice.Version
+		}
+		w.inherited, w.gate = inherited, rollout.Decision{}
+		if w.choice, w.err = snapshot.Installed(inherited.Module, channel, inherited.Version); w.err != nil {
+			w.err = fmt.Errorf("module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that version until the runtime has it from its agent",
+				inherited.Module, inherited.Version, w.err)
+		}
+	}
+	return all
+}
+
+// holds says which version an inherited module gets after it is adopted, where that is another one.
+func (w *wish) holds() string {
+	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
+		return ""
+	}
+	return fmt.Sprintf("is taken over in version %s, which lifecycle-manager installed; %s follows once the runtime has reported it", w.inherited.Version, w.offered)
+}
+
+// released returns what gives the modules back: those of the last bundle as they are, none removed and none upgraded.
+func (r Result) released(request Request) Result {
+	r.State.Watchers, r.State.Maintenance = nil, nil
+	return r.keeping(request)
+}
+
+// keeping returns the result that has what the last bundle had, and nothing else. What was given back is lifecycle-manager's, and no part of it.
+func (r Result) keeping(request Request) Result {
+	if last := request.Last; last != nil && (last.Takeover != bundle.TakeoverRelease || request.Takeover == bundle.TakeoverRelease) {
+		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
+	}
+	maps.Copy(r.Versions, request.Versions)
+	maps.Copy(r.Versions, Versions(r.State))
+	r.Asked = slices.Sorted(maps.Keys(r.Versions))
+	return r
+}

@@ -1,0 +1,81 @@
+package resolve
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/window"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+// Prospect is what a module of one runtime will be.
+type Prospect struct {
+	Module  string
+	Channel string // empty for a version that was asked for by number
+	// Version is the one that it will have, empty for none.
+	Version string
+	// Held says what keeps it from what is asked for, or lets it wait; empty when nothing does.
+	Held string
+}
+
+// Outlook tells, module by module, what Resolve would decide for a runtime that was given these versions. It takes for granted that
+// every component can be read, because it reads none. What is not asked for any more has no version.
+func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]string, now time.Time) []Prospect {
+	request.Last = &bundle.DesiredState{}
+	for module, version := range given {
+		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{Module: module, Version: version})
+	}
+	contents := map[Ref]Content{}
+	for _, need := range Needs(request, snapshot) {
+		contents[need.Ref] = Content{}
+	}
+	result := Resolve(request, snapshot, contents)
+	prospects := map[string]Prospect{}
+	for module := range given {
+		prospects[module] = Prospect{Module: module}
+	}
+	for _, m := range result.State.Manifests {
+		prospects[m.Module] = Prospect{Module: m.Module, Channel: m.Channel, Version: m.Version, Held: waits(m, given[m.Module], request, now)}
+	}
+	for _, problem := range result.State.Problems {
+		p := prospects[problem.Module]
+		p.Module, p.Channel, p.Held = problem.Module, problem.Channel, problem.Message
+		prospects[problem.Module] = p
+	}
+	for _, held := range slices.Concat(result.Held, result.Remarks) {
+		p := prospects[held.Module]
+		p.Module, p.Channel, p.Held = held.Module, held.Channel, held.Message
+		prospects[held.Module] = p
+	}
+	var all []Prospect
+	for _, p := range prospects {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Prospect) int { return cmp.Compare(a.Module, b.Module) })
+	return all
+}
+
+// waits says which maintenance window an upgrade would wait for.
+func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
+	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil || request.Asked.SkipMaintenanceWindows {
+		return ""
+	}
+	switch span, ahead := request.Maintenance.Next(now); {
+	case !ahead && tooShort(request.Maintenance, now):
+		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window ahead stays open for %s", m.Version, request.Maintenance.Minimum.Duration)
+	case !ahead:
+		return fmt.Sprintf("the upgrade to version %s requires downtime, and there is no maintenance window ahead", m.Version)
+	case !span.Contains(now):
+		return fmt.Sprintf("the upgrade to version %s requires downtime and waits for the maintenance window from %s to %s",
+			m.Version, span.Begin.UTC().Format(time.RFC3339), span.End.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+func tooShort(schedule *window.Schedule, now time.Time) bool {
+	_, short := schedule.TooShort(now)
+	return short
+}

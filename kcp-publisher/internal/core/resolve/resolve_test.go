@@ -1,0 +1,471 @@
+package resolve
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+const prefix = "kyma-pull.dev/module/"
+
+// story is a world, and what its runtime shall run.
+type story struct {
+	world *world
+	// then happens after the world was published once; nil when the story is about a first bundle.
+	then func(*world)
+	want []string
+}
+
+func (s story) check(t *testing.T) {
+	if s.then != nil {
+		s.then(s.world.published(t))
+	}
+	if got := outline(s.world.resolve(t)); !slices.Equal(got, s.want) {
+		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(s.want, "\n  "))
+	}
+}
+
+func TestWhatARuntimeShallRun(t *testing.T) {
+	for name, c := range map[string]story{
+		"A module without a channel follows the Kyma's": {world: usual(), want: []string{"keda@1.0.0 regular"}},
+		"A module's own channel wins over the Kyma's": {
+			world: usual().askNothingBut("keda", inChannel("fast")), want: []string{"keda@1.1.0 fast"}},
+		"A Kyma without modules gets none": {world: newWorld(), want: []string{}},
+		"The Kyma's switch to a faster channel upgrades": {
+			world: usual(), then: func(w *world) { w.channel("fast") }, want: []string{"keda@1.1.0 fast"}},
+		"A module's switch to a faster channel upgrades": {
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", inChannel("fast")) }, want: []string{"keda@1.1.0 fast"}},
+		"A switch to a slower channel keeps the newer version": {
+			world: usual().channel("fast"), then: func(w *world) { w.channel("regular") },
+			want: []string{"keda@1.1.0 fast", `Warning: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`}},
+		"A switch between channels of one version changes the channel only": {
+			world: newWorld().template("keda", "1.0.0").meta("keda", "regular=1.0.0", "fast=1.0.0").ask("keda"),
+			then:  func(w *world) { w.channel("fast") }, want: []string{"keda@1.0.0 fast"}},
+		"A channel without a version is a problem that names the object and the way out": {
+			world: usual().channel("slow"),
+			want:  []string{`Warning: module keda: channel "slow" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+		"A channel with an empty version has no version": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "" }),
+			want:  []string{`Warning: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+		"A channel that loses its version keeps the last good Manifest": {
+			world: usual(), then: func(w *world) { w.metas[0].Spec.Channels = nil },
+			want: []string{"keda@1.0.0 regular", `Warning: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+		"An unknown module is a problem of its own and no other module's": {
+			world: usual().ask("nope"),
+			want:  []string{"keda@1.0.0 regular", "Warning: module nope: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name"}},
+		"A module that vanishes from the catalog keeps the last good Manifest": {
+			world: usual(), then: func(w *world) { w.templates, w.metas = nil, nil },
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name"}},
+		"A module that is no longer asked for is gone": {
+			world: usual(), then: func(w *world) { w.request.Asked.Modules = nil }, want: []string{}},
+		"A version without a ModuleTemplate names the one to add": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
+			want:  []string{`Warning: module keda: version 3.0.0 of channel "regular" has no ModuleTemplate: add keda-3.0.0`}},
+		"Two ModuleTemplates of one version are both named": {
+			world: usual().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" }),
+			want:  []string{"Warning: module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/keda-1.0.0 or kcp-system/keda-again"}},
+		"A second ModuleTemplate for the running version keeps the last good Manifest": {
+			world: usual(), then: func(w *world) {
+				w.template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" })
+			},
+			want: []string{"keda@1.0.0 regular", "Warning: module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/keda-1.0.0 or kcp-system/keda-again"}},
+		"A ModuleTemplate without a module name is found by its own": {
+			world: newWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "", "" }).
+				meta("keda", "regular=1.0.0").ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"A ModuleTemplate's version may come from its descriptor": {
+			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0"), func(t *v1beta2.ModuleTemplate) { t.Name, t.Spec.Version = "some", "" }).
+				meta("keda", "regular=1.0.0").ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"A component may come from the ModuleTemplate's descriptor": {
+			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0")).meta("keda", "regular=1.0.0").
+				edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }).ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"A module that names no component says where to name it": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
+			want:  []string{"Warning: module keda: names no component: set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"}},
+		"A component that was not read cannot be installed": {
+			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = prefix + "other" }),
+			want:  []string{"Error: module keda: component kyma-pull.dev/module/other:1.0.0 was not read"}},
+		"A component that cannot be read gives its error": {
+			world: broken(usual(), "1.0.0", "component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"),
+			want:  []string{"Error: module keda: component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"}},
+		"A component that cannot be read any more keeps the last good Manifest": {
+			world: usual(), then: func(w *world) { broken(w, "1.0.0", "connection refused") },
+			want: []string{"keda@1.0.0 regular", "Error: module keda: connection refused"}},
+		"An upgrade whose component cannot be read keeps the last good version": {
+			world: usual(), then: func(w *world) { broken(w, "1.1.0", "digest mismatch").channel("fast") },
+			want: []string{"keda@1.0.0 regular", "Error: module keda: digest mismatch"}},
+		"A raw-manifest that is too large to travel is refused": {
+			world: oversized(usual()),
+			want:  []string{`Error: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, at most 33554432`}},
+		"A module is pinned to a version that no channel has": {
+			world: usual().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")), want: []string{"keda@1.0.5"}},
+		"A pinned module stays while its channel moves on": {
+			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.1.0" },
+			want: []string{"keda@1.0.0"}},
+		"A module that is pinned no more follows its channel": {
+			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
+			want: []string{"keda@1.1.0 fast"}},
+		"A pinned version is no way back": {
+			world: usual().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
+			want: []string{"keda@1.1.0 fast", "Warning: module keda: stays at version 1.1.0: the Kyma pins it to 1.0.0, which is older"}},
+		"A pinned version without a template says so": {
+			world: usual().askNothingBut("keda", pinned("9.0.0")),
+			want:  []string{"Warning: module keda: version 9.0.0, which the Kyma pins it to, cannot be had: there is no ModuleTemplate keda-9.0.0"}},
+		"A version beside a channel says nothing": {
+			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }), want: []string{"keda@1.1.0 fast"}},
+		"A version without a ModuleReleaseMeta cannot be asked for": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0").ask("keda", pinned("1.0.0")),
+			want:  []string{"Warning: module keda: version 1.0.0 cannot be asked for without a ModuleReleaseMeta: ask for a channel"}},
+		"An older lookup finds a ModuleTemplate by its label": {
+			world: newWorld().older("any", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			want:  []string{"keda@1.0.0 regular"}},
+		"An older lookup finds a ModuleTemplate by its name": {
+			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("keda-regular"), want: []string{"keda-regular@1.0.0 regular"}},
+		"An older lookup finds a ModuleTemplate by namespace and name": {
+			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("kcp-system/keda-regular"),
+			want:  []string{"kcp-system/keda-regular@1.0.0 regular"}},
+		"An older lookup finds a ModuleTemplate by its component": {
+			world: newWorld().older("any", "keda", "regular", "1.0.0").ask(prefix + "keda"), want: []string{prefix + "keda@1.0.0 regular"}},
+		"An older lookup takes the ModuleTemplate of the channel": {
+			world: newWorld().older("keda-fast", "keda", "fast", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
+				older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
+		"An older lookup without a ModuleTemplate in the channel says so": {
+			world: newWorld().older("keda", "keda", "fast", "1.1.0").ask("keda"),
+			want:  []string{`Warning: module keda: channel "regular" has no version: no ModuleTemplate of it has that spec.channel`}},
+		"An older lookup with two ModuleTemplates in the channel names both": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0").
+				older("second", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			want: []string{`Warning: module keda: channel "regular" has two ModuleTemplates: remove kcp-system/keda or kcp-system/second`}},
+		"An older lookup needs a descriptor that can be read": {
+			world: newWorld().older("keda", "keda", "regular", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) }).ask("keda"),
+			want:  []string{`Warning: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
+		"A ModuleReleaseMeta wins over the older lookups": {
+			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
+		"A mandatory version is for everybody whatever its labels": {
+			world: newWorld().template("warden", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).meta("warden").edit(mandatoryMeta("1.0.0")),
+			want:  []string{"warden@1.0.0 mandatory"}},
+		"A mandatory module of a ModuleReleaseMeta is installed unasked": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
+		"A mandatory module of a ModuleTemplate is installed unasked": {
+			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
+		"Of several mandatory versions the highest is installed": {
+			world: newWorld().template("watch", "1.9.0", mandatory, described("watch", "1.9.0")).
+				template("watch", "1.10.0", mandatory, described("watch", "1.10.0")).
+				template("watch", "1.2.0", mandatory, described("watch", "1.2.0")),
+			want: []string{"watch@1.10.0 mandatory"}},
+		"Of both ways to be mandatory the higher version is installed": {
+			world: newWorld().template("watch", "1.1.0", mandatory, described("watch", "1.1.0")).template("watch", "1.0.0").
+				meta("watch").edit(mandatoryMeta("1.0.0")),
+			want: []string{"watch@1.1.0 mandatory"}},
+		"A mandatory module that is asked for is installed once": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch"), want: []string{"watch@1.0.0 mandatory"}},
+		"A mandatory module cannot be left unmanaged": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch", unmanaged),
+			want:  []string{"watch@1.0.0 mandatory"}},
+		"A mandatory module is upgraded": {
+			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").edit(mandatoryMeta("1.0.0")),
+			then:  func(w *world) { w.edit(mandatoryMeta("1.1.0")) }, want: []string{"watch@1.1.0 mandatory"}},
+		"A mandatory module is not downgraded": {
+			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").edit(mandatoryMeta("1.1.0")),
+			then:  func(w *world) { w.edit(mandatoryMeta("1.0.0")) },
+			want:  []string{"watch@1.1.0 mandatory", "Warning: module watch: stays at version 1.1.0: its mandatory version is 1.0.0, which is older"}},
+		"A mandatory version without a ModuleTemplate is a problem": {
+			world: newWorld().meta("watch").edit(mandatoryMeta("1.0.0")),
+			want:  []string{"Warning: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0"}},
+		"A mandatory module whose ModuleTemplate vanishes keeps the last good Manifest": {
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
+			then:  func(w *world) { w.templates = nil },
+			want:  []string{"watch@1.0.0 mandatory", "Warning: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0"}},
+		"A mandatory module whose descriptor breaks keeps the last good Manifest": {
+			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
+			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) },
+			want: []string{"watch@1.0.0 mandatory",
+				`Warning: module watch: ModuleTemplate kcp-system/watch-1.0.0 spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
+		"A mandatory module without any declaration left is gone": {
+			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
+			then:  func(w *world) { w.templates = nil }, want: []string{}},
+		"A release follows its prerelease": {
+			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0-rc").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0" }, want: []string{"keda@1.0.0 regular"}},
+		"A prerelease does not follow its release": {
+			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0-rc" },
+			want:  []string{"keda@1.0.0 regular", `Warning: module keda: stays at version 1.0.0: channel "regular" has 1.0.0-rc, which is older`}},
+		"A prerelease of the next version is an upgrade": {
+			world: newWorld().template("keda", "1.0.0").template("keda", "1.1.0-rc").meta("keda", "regular=1.0.0").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.1.0-rc" }, want: []string{"keda@1.1.0-rc regular"}},
+		"Versions are compared as numbers": {
+			world: newWorld().template("keda", "1.9.0").template("keda", "1.10.0").meta("keda", "regular=1.9.0").ask("keda"),
+			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.10.0" }, want: []string{"keda@1.10.0 regular"}},
+		"A module that was never there and is not managed is not installed": {
+			world: usual().askNothingBut("keda", unmanaged), want: []string{}},
+		"A module that is no longer managed stays, marked as such": {
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged) }, want: []string{"keda@1.0.0 regular unmanaged"}},
+		"A module that is not managed is not upgraded": {
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged).channel("fast") },
+			want: []string{"keda@1.0.0 regular unmanaged"}},
+		"A module that is not managed has no problems": {
+			world: usual(), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda", unmanaged).channel("slow") },
+			want: []string{"keda@1.0.0 regular unmanaged"}},
+		"A module that is managed again is what its channel says": {
+			world: leftAlone(usual()), then: func(w *world) { w.askNothingBut("keda").channel("fast") }, want: []string{"keda@1.1.0 fast"}},
+		"A module that is managed again and cannot be resolved is looked after as it was": {
+			world: leftAlone(usual()), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda") },
+			want: []string{"keda@1.0.0 regular", "Error: module keda: gone"}},
+		"A module comes with its default CR": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").ask("keda"),
+			want:  []string{"keda@1.0.0 regular with Keda"}},
+		"A module whose default CR is ignored comes without": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").ask("keda", ignoringCR),
+			want:  []string{"keda@1.0.0 regular"}},
+		"A module asked for without a policy comes with its default CR": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
+				ask("keda", func(m *v1beta2.Module) { m.CustomResourcePolicy = "" }),
+			want: []string{"keda@1.0.0 regular with Keda"}},
+		"A default CR without a kind is refused": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("", "default")).meta("keda", "regular=1.0.0").ask("keda"),
+			want:  []string{"Error: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are required"}},
+		"A default CR without a name is refused": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "")).meta("keda", "regular=1.0.0").ask("keda"),
+			want:  []string{"Error: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are required"}},
+		"A default CR that nobody wants may be broken": {
+			world: newWorld().template("keda", "1.0.0", defaultCR("", "")).meta("keda", "regular=1.0.0").ask("keda", ignoringCR),
+			want:  []string{"keda@1.0.0 regular"}},
+		"Content that changes under the same version is not followed": {
+			world: usual(), then: func(w *world) { w.content("keda", "1.0.0", "something else") },
+			want: []string{"keda@1.0.0 regular",
+				"Error: module keda: component kyma-pull.dev/module/keda:1.0.0 changed its content under the same version: release a new version instead"}},
+		"Content that moves to another repository is followed": {
+			world: usual(), then: func(w *world) {
+				moved := w.contents[Ref{Component: prefix + "keda", Version: "1.0.0"}]
+				moved.Install.Repository = "mirror.example/keda"
+				w.whole("keda", "1.0.0", moved)
+			},
+			want: []string{"keda@1.0.0 regular"}},
+		"A module's trouble leaves the others' upgrades alone": {
+			world: usual().template("mail", "1.0.0").template("mail", "1.1.0").meta("mail", "regular=1.0.0", "fast=1.1.0").ask("mail"),
+			then:  func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },
+			want:  []string{"keda@1.0.0 regular", "mail@1.1.0 fast", "Error: module keda: gone"}},
+	} {
+		t.Run(name, c.check)
+	}
+}
+
+// broken makes keda's component of that version unreadable.
+func broken(w *world, version, why string) *world {
+	w.whole("keda", version, Content{Err: errors.New(why)})
+	return w
+}
+
+func pinned(version string) func(*v1beta2.Module) {
+	return func(m *v1beta2.Module) { m.Version = version }
+}
+
+func oversized(w *world) *world {
+	large := part(rawManifest, v1beta2.OCIDir, "application/x-tar", "x")
+	large.SizeBytes = bundle.MaxLayerBytes + 1
+	w.whole("keda", "1.0.0", Content{Install: large})
+	return w
+}
+
+// leftAlone is the world after keda was published and then left unmanaged.
+func leftAlone(w *world) *world {
+	snapshot, err := catalog.New(w.templates, w.metas)
+	if err != nil {
+		panic(err) // made by this test
+	}
+	first := Resolve(w.request, snapshot, w.contents).State
+	w.request.Last = &first
+	return w.askNothingBut("keda", unmanaged)
+}
+
+func TestAManifestSaysWhereItComesFromAndWhatItNeeds(t *testing.T) {
+	w := newWorld().template("keda", "1.0.0", defaultCR("Keda", "default"), func(t *v1beta2.ModuleTemplate) {
+		t.Spec.Manager = &v1beta2.Manager{Namespace: "kyma-system", Name: "keda-manager"}
+	}).meta("keda", "regular=1.0.0").ask("keda")
+	m := w.resolve(t).State.Manifests[0]
+	got, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+  "name": "keda",
+  "labels": {
+    "operator.kyma-project.io/channel": "regular",
+    "operator.kyma-project.io/kyma-name": "default",
+    "operator.kyma-project.io/managed-by": "kyma",
+    "operator.kyma-project.io/module-name": "keda"
+  },
+  "annotations": {
+    "operator.kyma-project.io/fqdn": "kyma-pull.dev/module/keda"
+  },
+  "module": "keda",
+  "channel": "regular",
+  "version": "1.0.0",
+  "component": "kyma-pull.dev/module/keda",
+  "template": "keda-1.0.0",
+  "spec": {
+    "remote": true,
+    "install": {
+      "name": "raw-manifest",
+      "source": {
+        "repo": "registry.example/modules",
+        "name": "raw-manifest",
+        "ref": "DIGEST",
+        "type": "oci-dir"
+      }
+    },
+    "resource": {
+      "apiVersion": "sample.example/v1",
+      "kind": "Keda",
+      "metadata": {
+        "name": "default"
+      }
+    },
+    "version": "1.0.0",
+    "manager": {
+      "group": "",
+      "version": "",
+      "kind": "",
+      "namespace": "kyma-system",
+      "name": "keda-manager"
+    },
+    "customResourcePolicy": "CreateAndDelete"
+  },
+  "content": [
+    {
+      "name": "raw-manifest",
+      "repository": "registry.example/modules",
+      "mediaType": "application/x-tar",
+      "digest": "DIGEST",
+      "size": 9
+    }
+  ]
+}`
+	want = strings.ReplaceAll(want, "DIGEST", digest.FromString("keda1.0.0").String())
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheCatalogShowsWhatTheKymaMayChoose(t *testing.T) {
+	w := newWorld().template("open", "1.0.0").meta("open", "regular=1.0.0").
+		template("beta", "1.0.0").meta("beta", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
+		template("inner", "1.0.0").meta("inner", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
+		template("blue", "1.0.0").meta("blue", "regular=1.0.0").edit(selecting("blue", v1beta2.True)).
+		template("must", "1.0.0").meta("must").edit(mandatoryMeta("1.0.0")).
+		template("must-too", "1.0.0", mandatory, described("must-too", "1.0.0")).
+		older("older", "older", "regular", "1.0.0").
+		older("older-beta", "older-beta", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True))
+	for name, c := range map[string]struct {
+		labels           []string
+		templates, metas string
+	}{
+		"A Kyma without labels sees what is open": {nil, "older open-1.0.0", "open"},
+		"A beta Kyma sees beta modules too": {
+			[]string{v1beta2.LabelBeta}, "beta-1.0.0 older older-beta open-1.0.0", "beta open"},
+		"An internal Kyma sees internal modules too":       {[]string{v1beta2.LabelInternal}, "inner-1.0.0 older open-1.0.0", "inner open"},
+		"A selected Kyma sees the modules that select it":  {[]string{"blue"}, "blue-1.0.0 older open-1.0.0", "blue open"},
+		"A label that nobody selects by shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown := w.labeled(c.labels...).resolve(t).Catalog
+			if got := names(shown.ModuleTemplates); got != c.templates {
+				t.Errorf("ModuleTemplates %q, want %q", got, c.templates)
+			}
+			if got := names(shown.ModuleReleaseMetas); got != c.metas {
+				t.Errorf("ModuleReleaseMetas %q, want %q", got, c.metas)
+			}
+		})
+	}
+}
+
+func names(entries []bundle.CatalogEntry) string {
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestWhatIsAskedForIsKnownEvenWhenItDoesNotResolve(t *testing.T) {
+	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("7.0.0"))
+	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
+		t.Errorf("asked %v", got)
+	}
+}
+
+func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
+	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
+	want := []Need{{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {Ref: Ref{Component: prefix + "watch", Version: "2.0.0"}}}
+	if got := Needs(w.request, w.snapshot(t)); !slices.Equal(got, want) {
+		t.Errorf("needs %v, want %v", got, want)
+	}
+}
+
+func TestNoDocumentNamesItsRuntime(t *testing.T) {
+	w := usual()
+	w.request.Seed = w.request.Asked
+	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret", v1beta2.LabelGlobalAccountID: "g-secret",
+		v1beta2.LabelSubaccountID: "s-secret", v1beta2.LabelBeta: v1beta2.True}
+	result := w.resolve(t)
+	documents := encoded(t, result)
+	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
+		if strings.Contains(string(blob.Bytes), "secret") {
+			t.Errorf("%s", blob.Bytes)
+		}
+	}
+	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True || labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma || labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
+		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
+	}
+	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
+	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" || labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
+		t.Errorf("the seed's labels with one that the operator carries are %v", labels)
+	}
+}
+
+func TestARequestIsNotChanged(t *testing.T) {
+	w := usual().ask("other").published(t)
+	w.request.Seed = w.request.Asked
+	before, err := json.Marshal(w.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.askNothingBut("keda", unmanaged)
+	w.resolve(t)
+	w.request.Asked = w.request.Seed
+	if after, err := json.Marshal(w.request); err != nil || string(after) != string(before) {
+		t.Errorf("%v: got %s\nwant %s", err, after, before)
+	}
+}
+
+func TestRemovalsAreWhatMayBeThereAndIsNotAskedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		installed, asked []string
+		confirmed        map[string]bool
+		want             []string
+	}{
+		"Nothing installed leaves nothing to remove":       {nil, []string{"a"}, nil, nil},
+		"What is asked for stays":                          {[]string{"a"}, []string{"a"}, nil, nil},
+		"What is not asked for goes, once and sorted":      {[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"}},
+		"What was shown to be gone need not go again":      {[]string{"b", "c"}, nil, map[string]bool{"b": true}, []string{"c"}},
+		"What was denied to be gone is told to go further": {[]string{"b"}, nil, map[string]bool{"b": false}, []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Removals(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}

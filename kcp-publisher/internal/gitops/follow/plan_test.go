@@ -1,0 +1,311 @@
+package follow
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
+)
+
+const (
+	kyma = `apiVersion: operator.kyma-project.io/v1beta2
+kind: Kyma
+metadata: {name: %s}
+spec: {channel: regular, modules: [{name: keda}]}
+`
+	releaseMeta = `apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleReleaseMeta
+metadata: {name: keda}
+spec: {moduleName: keda, channels: [{channel: regular, version: 1.0.0}]}
+`
+	template = `apiVersion: operator.kyma-project.io/v1beta2
+kind: ModuleTemplate
+metadata: {name: keda-1.0.0}
+spec: {moduleName: keda, version: 1.0.0, descriptor: {}}
+`
+	policy = `apiVersion: fleet.kyma-project.io/v1alpha1
+kind: RolloutPolicy
+metadata: {name: slow}
+spec: {waves: [{name: canary, count: 3, soak: 1h}]}
+`
+	secret = `apiVersion: v1
+kind: Secret
+metadata: {name: release, labels: {operator.kyma-project.io/signature: release}}
+stringData: {key: PEM}
+`
+)
+
+func a(name string) string { return fmt.Sprintf(kyma, name) }
+
+// written returns objects as they would be read from one file.
+func written(t *testing.T, documents ...string) []source.Written {
+	t.Helper()
+	objects, err := source.Files(fstest.MapFS{"all.yaml": {Data: []byte(strings.Join(documents, "---\n"))}}, "fleet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects.Written
+}
+
+func wanted(t *testing.T, documents ...string) []source.Written {
+	t.Helper()
+	all, _, err := Wanted(written(t, documents...), "kcp-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// inForce are the objects as the API has them after a commit was applied to it.
+func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructured, []Key) {
+	t.Helper()
+	plan, err := NewPlan(wanted(t, documents...), "c1", nil, Inventory{}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := map[Key]*unstructured.Unstructured{}
+	for _, w := range plan.Apply {
+		object := w.Object.DeepCopy()
+		object.SetResourceVersion("7")
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, ownedOf(object))})
+		live[KeyOf(object)] = object
+	}
+	return live, plan.Inventory
+}
+
+// limits are those of the flags' defaults.
+var limits = Pruning{MaxPercent: 10, MaxCount: 5}
+
+func owns(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: v1beta2.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
+}
+
+// ownedOf is what the API server notes of whoever applies the object.
+func ownedOf(object *unstructured.Unstructured) string {
+	if object.GetKind() == "Kyma" {
+		return `{"f:spec":{"f:channel":{},"f:modules":{"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`
+	}
+	return `{"f:spec":{}}`
+}
+
+func namesOf(objects []source.Written) string {
+	var names []string
+	for _, w := range objects {
+		names = append(names, KeyOf(&w.Object).String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func TestWhatOthersReferToIsAppliedFirst(t *testing.T) {
+	all, left, err := Wanted(written(t, a("two"), releaseMeta, a("one"), policy, secret, template), "kcp-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := namesOf(all), "ModuleTemplate keda-1.0.0, RolloutPolicy slow, ModuleReleaseMeta keda, Kyma one, Kyma two"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if len(left) != 1 || !strings.HasSuffix(left[0], ": Secret release") {
+		t.Errorf("left out %v", left)
+	}
+	for _, w := range all {
+		if w.Object.GetNamespace() != "kcp-system" {
+			t.Errorf("%s is in namespace %q", w.Place, w.Object.GetNamespace())
+		}
+	}
+}
+
+func TestObjectsThatCannotBeInTheNamespaceAreNamedByPlace(t *testing.T) {
+	elsewhere := strings.Replace(a("one"), "name: one", "name: one, namespace: other", 1)
+	here := strings.Replace(a("one"), "name: one", "name: one, namespace: kcp-system", 1)
+	for name, c := range map[string]struct {
+		documents []string
+		want      string
+	}{
+		"another namespace":           {[]string{a("two"), elsewhere}, `fleet/all.yaml:6: metadata.namespace: is "other", the control plane's is "kcp-system"`},
+		"the same one, said and not":  {[]string{here, a("one")}, "fleet/all.yaml:6: Kyma one is there already, in fleet/all.yaml:1"},
+		"both kinds of trouble at it": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace: is "other"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := Wanted(written(t, c.documents...), "kcp-system"); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestACommitThatIsAppliedChangesNothing(t *testing.T) {
+	live, inventory := inForce(t, template, releaseMeta, a("one"))
+	plan, err := NewPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, Inventory{Keys: inventory}, limits)
+	if err != nil || len(plan.Apply) != 0 || len(plan.Prune) != 0 || len(plan.Inventory) != 3 {
+		t.Errorf("got %+v, %v", plan, err)
+	}
+}
+
+func TestWhatDiffersIsAppliedWithItsCommit(t *testing.T) {
+	promoted := strings.Replace(releaseMeta, "1.0.0", "2.0.0", 1)
+	for name, c := range map[string]struct {
+		commit []string
+		live   func(map[Key]*unstructured.Unstructured)
+		want   string
+	}{
+		"a promotion":  {[]string{template, promoted, a("one")}, nil, "ModuleReleaseMeta keda"},
+		"a new object": {[]string{template, releaseMeta, a("one"), a("two")}, nil, "Kyma two"},
+		"somebody changed the control plane": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, "fast", "spec", "channel")
+		}, "Kyma one"},
+		"somebody added a label, and what the API server notes with it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			live[key("Kyma", "one")].SetLabels(map[string]string{"mine": "yes"})
+			alsoOwned(live[key("Kyma", "one")], `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`)
+		}, ""},
+		"somebody added a field to the spec": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
+			alsoOwned(live[key("Kyma", "one")], `{"f:spec":{"f:skipMaintenanceWindows":{}}}`)
+		}, "Kyma one"},
+		"somebody added a module": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object, []any{map[string]any{"name": "keda"}, map[string]any{"name": "mine"}}, "spec", "modules")
+		}, "Kyma one"},
+		"somebody applies the same": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			alsoOwned(live[key("Kyma", "one")], `{"f:spec":{".":{},"f:channel":{},"f:modules":{".":{},"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`)
+		}, ""},
+		"nobody knows any more who owns what": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			live[key("Kyma", "one")].SetManagedFields(nil)
+		}, "Kyma one"},
+		"the API filled in defaults": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object, []any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
+		}, ""},
+		"a field is said no more": {[]string{template, releaseMeta, strings.Replace(a("one"), ", modules: [{name: keda}]", "", 1)}, nil, "Kyma one"},
+		"somebody took the commit from it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			annotations := live[key("Kyma", "one")].GetAnnotations()
+			delete(annotations, v1beta2.AnnotationGitCommit)
+			live[key("Kyma", "one")].SetAnnotations(annotations)
+		}, "Kyma one"},
+		"a finalizer is in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
+			"{name: one, finalizers: [x.io/y], generateName: o, deletionTimestamp: 2026-01-01T00:00:00Z, ownerReferences: [{name: a}]}", 1)}, nil, ""},
+		"somebody deleted it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
+			delete(live, key("ModuleTemplate", "keda-1.0.0"))
+		}, "ModuleTemplate keda-1.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, inventory := inForce(t, template, releaseMeta, a("one"))
+			if c.live != nil {
+				c.live(live)
+			}
+			plan, err := NewPlan(wanted(t, c.commit...), "c2", live, Inventory{Keys: inventory}, limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := namesOf(plan.Apply); got != c.want || len(plan.Prune) != 0 {
+				t.Errorf("applies %q and prunes %v, want %q", got, plan.Prune, c.want)
+			}
+			for _, w := range plan.Apply {
+				if w.Object.GetAnnotations()[v1beta2.AnnotationGitCommit] != "c2" || w.Object.GetAnnotations()[v1beta2.AnnotationGitDigest] == "" {
+					t.Errorf("%s has annotations %v", w.Place, w.Object.GetAnnotations())
+				}
+			}
+		})
+	}
+}
+
+func TestWhatSomebodyDeletesIsNotWhatTheCommitHas(t *testing.T) {
+	live, inventory := inForce(t, template, a("one"))
+	now := metav1.Now()
+	live[key("Kyma", "one")].SetDeletionTimestamp(&now)
+	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+	if err != nil || plan.equal() || plan.Changes() != 0 || len(plan.Deleting) != 1 || plan.Deleting[0] != key("Kyma", "one") {
+		t.Errorf("got %+v, %v", plan, err)
+	}
+}
+
+// alsoOwned lets kubectl own fields of an object.
+func alsoOwned(object *unstructured.Unstructured, fields string) {
+	object.SetManagedFields(append(object.GetManagedFields(), owns("kubectl-edit", metav1.ManagedFieldsOperationUpdate, fields)))
+}
+
+func key(kind, name string) Key {
+	return Key{schema.GroupKind{Group: v1beta2.Group, Kind: kind}, name}
+}
+
+func TestWhatACommitLacksIsPrunedAndNothingElse(t *testing.T) {
+	live, inventory := inForce(t, template, releaseMeta, a("one"), a("two"))
+	byHand := key("Kyma", "by-hand")
+	live[byHand] = live[key("Kyma", "two")].DeepCopy()
+	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Key{key("ModuleReleaseMeta", "keda"), key("Kyma", "two")}; !reflect.DeepEqual(plan.Prune, want) {
+		t.Errorf("prunes %v, want %v", plan.Prune, want)
+	}
+}
+
+func TestMissingIsNotEmpty(t *testing.T) {
+	for name, c := range map[string]struct {
+		commit []string
+		want   string // part of the refusal
+		pruned int    // when it is meant
+	}{
+		"no objects":               {nil, "is the path right?", 3},
+		"none of the same objects": {[]string{a("three")}, "none of the 3 objects of earlier commits is left", 3},
+		"no Kymas":                 {[]string{template}, "none of the 2 Kymas of earlier commits is left", 2},
+		"other Kymas":              {[]string{template, a("three"), a("four")}, "none of the 2 Kymas", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, inventory := inForce(t, template, a("one"), a("two"))
+			all := wanted(t, c.commit...)
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "say --git-prune-all") || !strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
+				t.Errorf("got %+v, %v", plan, err)
+			}
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil || len(plan.Prune) != c.pruned {
+				t.Errorf("when it is meant: %+v, %v", plan, err)
+			}
+		})
+	}
+	if _, err := NewPlan(nil, "c1", nil, Inventory{}, limits); err == nil {
+		t.Error("a first commit without objects is taken")
+	}
+}
+
+func TestTheInventoryIsReadAsItWasWritten(t *testing.T) {
+	keys := []Key{key("Kyma", "one"), key("ModuleTemplate", "keda-1.0.0"), key("Kyma", "two"), key("Kyma", "one")}
+	text, err := encodeInventory(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "Kyma.operator.kyma-project.io one two\nModuleTemplate.operator.kyma-project.io keda-1.0.0"; text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+	read, err := decodeInventory(text)
+	if want := []Key{keys[0], keys[2], keys[1]}; err != nil || !reflect.DeepEqual(read, want) {
+		t.Errorf("got %v, %v", read, err)
+	}
+	if none, err := decodeInventory(""); err != nil || none != nil {
+		t.Errorf("nothing is read as %v, %v", none, err)
+	}
+	if _, err := decodeInventory("Kyma.operator.kyma-project.io one\nKyma"); err == nil {
+		t.Error("an inventory with a hole is read")
+	}
+}
+
+func TestAnInventoryOfALargeFleetFitsAndAnEndlessOneIsRefused(t *testing.T) {
+	var keys []Key
+	for i := range 20_000 {
+		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)))
+	}
+	if _, err := encodeInventory(keys); err != nil {
+		t.Error(err)
+	}
+	for i := range 10_000 {
+		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-1111-4000-8000-%012x", i, i)))
+	}
+	if _, err := encodeInventory(keys); err == nil || !strings.Contains(err.Error(), "bytes, at most 921600") {
+		t.Errorf("got %v", err)
+	}
+}

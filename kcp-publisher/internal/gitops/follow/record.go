@@ -1,0 +1,150 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
+)
+
+// RecordName is the ConfigMap that says which commit KCP has and what came of it.
+const RecordName = "kyma-pull-git"
+
+// Fields of the record.
+const (
+	fieldRepository = "repository"
+	fieldRevision   = "revision"
+	fieldPath       = "path"
+	fieldCommit     = "commit"
+	fieldAuthor     = "author"
+	fieldTime       = "time"
+	fieldSignedBy   = "signedBy"
+	fieldReady      = "ready"
+	fieldReason     = "reason"
+	fieldMessage    = "message"
+	fieldInventory  = "inventory"
+	// fieldApplying is the commit that is being applied, and absent when none is. Nothing is published while it is there.
+	fieldApplying = "applying"
+	// fieldAdded are the objects of the inventory that no commit had that was applied as a whole.
+	fieldAdded = "added"
+)
+
+// record is the ConfigMap as it was read or is to be written.
+type record struct{ corev1.ConfigMap }
+
+func (f *Follower) readRecord(ctx context.Context) (*record, error) {
+	return readRecord(ctx, f.Reader, f.Namespace)
+}
+
+// WhyHeld returns why nothing is published in a namespace, empty when no commit is applied in part. Whoever may not read the record does
+// not learn it.
+func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (string, error) {
+	r, err := readRecord(ctx, reader, namespace)
+	switch {
+	case apierrors.IsForbidden(err):
+		return "", nil
+	case err != nil || r.applying() == "":
+		return "", err
+	case r.Data[fieldReady] == string(metav1.ConditionFalse):
+		return r.Data[fieldMessage], nil
+	}
+	return fmt.Sprintf("commit %s is being applied to the control plane", r.applying()), nil
+}
+
+func readRecord(ctx context.Context, reader client.Reader, namespace string) (*record, error) {
+	r := &record{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: RecordName}, &r.ConfigMap)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, RecordName, err)
+	}
+	if r.Data == nil {
+		r.Data = map[string]string{}
+	}
+	return r, nil
+}
+
+// applying returns the commit that is being applied, empty when none is.
+func (r *record) applying() string { return r.Data[fieldApplying] }
+
+// isWhole reports whether a commit is the one that was last applied as a whole, from the same path of the same repository.
+func (r *record) isWhole(repository *git.Repository, commit string) bool {
+	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL && r.Data[fieldPath] == repository.Path
+}
+
+// inventory returns what earlier commits brought.
+func (r *record) inventory() (Inventory, error) {
+	var i Inventory
+	var err error
+	if i.Keys, err = decodeInventory(r.Data[fieldInventory]); err == nil {
+		i.Added, err = decodeInventory(r.Data[fieldAdded])
+	}
+	if err != nil {
+		return Inventory{}, fmt.Errorf("ConfigMap %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	return i, nil
+}
+
+// write makes the record say something, and writes nothing when it does already.
+func (f *Follower) write(ctx context.Context, r *record, fields map[string]string) error {
+	before := maps.Clone(r.Data)
+	maps.Copy(r.Data, fields)
+	maps.DeleteFunc(r.Data, func(_, value string) bool { return value == "" })
+	var err error
+	switch {
+	case r.UID == "":
+		r.ObjectMeta = metav1.ObjectMeta{Namespace: f.Namespace, Name: RecordName}
+		err = f.Client.Create(ctx, &r.ConfigMap)
+	case !maps.Equal(before, r.Data):
+		err = f.Client.Update(ctx, &r.ConfigMap)
+	}
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s/%s: %w", f.Namespace, RecordName, err)
+	}
+	return nil
+}
+
+// maxInventoryBytes is less than a ConfigMap may hold, of inventory and additions together; 20,000 Kymas called by UUIDs need 740 kB.
+const maxInventoryBytes = 900 << 10
+
+// encodeInventory writes one kind per line, "Kind.group name name", sorted, so that people can read it.
+func encodeInventory(keys []Key) (string, error) {
+	names := map[string][]string{}
+	for _, key := range keys {
+		names[key.Kind.String()] = append(names[key.Kind.String()], key.Name)
+	}
+	var lines []string
+	for _, kind := range slices.Sorted(maps.Keys(names)) {
+		slices.Sort(names[kind])
+		lines = append(lines, kind+" "+strings.Join(slices.Compact(names[kind]), " "))
+	}
+	text := strings.Join(lines, "\n")
+	if len(text) > maxInventoryBytes {
+		return "", fmt.Errorf("the names of its objects take %d bytes, at most %d: use fewer or shorter ones", len(text), maxInventoryBytes)
+	}
+	return text, nil
+}
+
+// decodeInventory reads it again. What cannot be read is an error: an inventory with a hole would leave objects behind.
+func decodeInventory(text string) ([]Key, error) {
+	var keys []Key
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("inventory: line %q is no kind with names", line)
+		}
+		kind := schema.ParseGroupKind(fields[0])
+		for _, name := range fields[1:] {
+			keys = append(keys, Key{kind, name})
+		}
+	}
+	return keys, nil
+}

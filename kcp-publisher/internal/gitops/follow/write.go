@@ -1,0 +1,103 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
+)
+
+// concurrency is how many objects are applied at once.
+const concurrency = 8
+
+// applyAll applies objects kind after kind. What others own in the spec of a live object becomes the repository's first. The error names
+// the places of those that the API refuses.
+func (f *Follower) applyAll(
+	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured, options ...client.ApplyOption,
+) error {
+	options = append(options, client.FieldOwner(fieldManager), client.ForceOwnership)
+	problems := make([]error, len(objects))
+	for start := 0; start < len(objects); {
+		kind := objects[start].Object.GetKind()
+		group := errgroup.Group{}
+		group.SetLimit(concurrency)
+		for ; start < len(objects) && objects[start].Object.GetKind() == kind; start++ {
+			w := objects[start]
+			problem := &problems[start]
+			group.Go(func() error {
+				object := w.Object.DeepCopy() // the answer is written into it
+				err := f.mayWrite()
+				if err == nil {
+					err = f.reclaim(ctx, live[KeyOf(object)])
+				}
+				if err == nil {
+					err = f.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...)
+				}
+				if err != nil {
+					*problem = fmt.Errorf("%s: %w", w.Place, err)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // problems are kept in order
+	}
+	var told []error
+	for _, problem := range problems {
+		if problem != nil {
+			told = append(told, problem)
+		}
+	}
+	if more := len(told) - maxTold; more > 0 {
+		told = append(told[:maxTold], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(told...)
+}
+
+// mayWrite returns why the rest of a step is another process's: this one was stopped for a while, and has lost its lease.
+func (f *Follower) mayWrite() error {
+	if f.MayWrite == nil {
+		return nil
+	}
+	return f.MayWrite()
+}
+
+// prune deletes what only earlier commits had.
+func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
+	var problems []error
+	for _, key := range keys {
+		if err := f.mayWrite(); err != nil {
+			return err
+		}
+		object := live[key]
+		uid := object.GetUID()
+		err := f.Client.Delete(ctx, object, client.Preconditions{UID: &uid})
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			problems = append(problems, fmt.Errorf("prune %s: %w", key, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// disown takes the commit's annotations from objects that stay, and are not the repository's any more.
+func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
+		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))
+	var problems []error
+	for _, key := range keys {
+		if err := f.mayWrite(); err != nil {
+			return err
+		}
+		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+			problems = append(problems, fmt.Errorf("take the commit's annotations from %s: %w", key, err))
+		}
+	}
+	return errors.Join(problems...)
+}

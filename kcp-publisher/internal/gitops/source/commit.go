@@ -1,0 +1,21 @@
+package source
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
+)
+
+// Commit reads the newest commit of a repository. Whoever takes one without any object has to know that it is meant.
+func Commit(ctx context.Context, repository *git.Repository) (*git.Commit, Objects, error) {
+	commit, err := repository.Commit(ctx)
+	if err != nil {
+		return nil, Objects{}, err
+	}
+	objects, err := Files(commit.Files, repository.Path)
+	if err != nil {
+		return nil, Objects{}, fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err)
+	}
+	return commit, objects, nil
+}

@@ -1,0 +1,187 @@
+package source
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	kjson "sigs.k8s.io/json"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
+)
+
+const maxFileBytes = 4 << 20
+
+// addFile adds the objects of a file, which messages call shown. seen says where each object was found, by kind, namespace
+// and name.
+func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
+	info, err := fs.Stat(files, name)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxFileBytes {
+		return fmt.Errorf("%s: %d bytes, at most %d", shown, info.Size(), maxFileBytes)
+	}
+	data, err := fs.ReadFile(files, name)
+	if err != nil {
+		return err
+	}
+	documents, err := strict.Documents(data, strict.Limits{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", shown, err)
+	}
+	var problems []error
+	for _, document := range documents {
+		written := Written{Place: fmt.Sprintf("%s:%d", shown, document.Line), File: name, Line: document.Line}
+		for _, problem := range o.add(document, written, seen) {
+			problems = append(problems, fmt.Errorf("%s: %w", placeOf(problem, document, shown), problem))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// placeOf returns where a problem is: file, line and column of the field that it names, or the line where its object begins.
+func placeOf(problem error, document *yaml.Node, shown string) string {
+	var of *crdschema.Problem
+	if !errors.As(problem, &of) {
+		return fmt.Sprintf("%s:%d", shown, document.Line)
+	}
+	at := fieldIn(document, of.Field)
+	return fmt.Sprintf("%s:%d:%d", shown, at.Line, at.Column)
+}
+
+func (o *Objects) add(document *yaml.Node, written Written, seen map[string]string) []error {
+	var tree any
+	if err := document.Decode(&tree); err != nil {
+		return []error{err}
+	}
+	data, err := json.Marshal(withoutNulls(tree))
+	if err != nil {
+		return []error{err}
+	}
+	var kind struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &kind); err != nil {
+		return []error{errors.New("is not a Kubernetes object: apiVersion, kind and metadata are required")}
+	}
+	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
+	isPolicy := kind.APIVersion == fleet.GroupVersion.String() && kind.Kind == "RolloutPolicy"
+	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
+		return []error{fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)}
+	}
+	object := kind.Kind + " " + strings.TrimPrefix(kind.Metadata.Namespace+"/"+kind.Metadata.Name, "/")
+	if first, ok := seen[object]; ok && kind.Metadata.Name != "" {
+		return []error{fmt.Errorf("%s is there already, in %s", object, first)}
+	}
+	seen[object] = written.Place
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &written.Object.Object); err != nil {
+		return []error{err}
+	}
+	o.Written = append(o.Written, written)
+	switch kind.Kind {
+	case "Kyma":
+		return decodeInto(written, &o.Kymas)
+	case "ModuleTemplate":
+		return decodeInto(written, &o.Templates)
+	case "ModuleReleaseMeta":
+		return decodeInto(written, &o.Metas)
+	case "Watcher":
+		return decodeInto(written, &o.Watchers)
+	case "RolloutPolicy":
+		return decodeInto(written, &o.Policies)
+	case "Secret":
+		return o.addSecret(data)
+	}
+	return []error{fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret", kind.Kind)}
+}
+
+// withoutNulls leaves out fields without a value, such as "modules:" with nothing below it, which the API server would refuse.
+func withoutNulls(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(_ string, field any) bool { return withoutNulls(field) == nil })
+	case []any:
+		for i := range value {
+			value[i] = withoutNulls(value[i])
+		}
+	}
+	return value
+}
+
+// decodeInto adds an object with the defaults that the API server would set. What it would refuse is refused here: a folder that is published
+// without one means what it means to one.
+func decodeInto[T any](written Written, into *[]T) []error {
+	schema, err := crdschema.Of(written.Object.GetKind())
+	if err != nil {
+		return []error{err}
+	}
+	object := written.Object.DeepCopy().Object
+	schema.Default(object)
+	data, err := json.Marshal(object)
+	if err != nil {
+		return []error{err}
+	}
+	var decoded T
+	unknown, err := kjson.UnmarshalStrict(data, &decoded)
+	problems := fieldProblems(unknown)
+	for _, p := range append(crdschema.ValidateMeta(object), schema.Validate(object)...) {
+		problems = append(problems, p)
+	}
+	if err != nil && len(problems) == 0 {
+		problems = append(problems, err)
+	}
+	if len(problems) == 0 {
+		*into = append(*into, decoded)
+	}
+	return problems
+}
+
+// fieldProblems are what a strict decoder found, by field where it names one.
+func fieldProblems(found []error) (problems []error) {
+	for _, problem := range found {
+		var of kjson.FieldError
+		if errors.As(problem, &of) && of.FieldPath() != "" {
+			problem = &crdschema.Problem{Field: of.FieldPath(), Message: "unknown field"}
+		}
+		problems = append(problems, problem)
+	}
+	return problems
+}
+
+// addSecret takes public keys only: nothing that is secret belongs among the files of a catalog.
+func (o *Objects) addSecret(data []byte) []error {
+	var secret corev1.Secret
+	unknown, err := kjson.UnmarshalStrict(data, &secret)
+	if problems := fieldProblems(unknown); err != nil || len(problems) > 0 {
+		return append(problems, err)
+	}
+	switch {
+	case secret.Name == "":
+		return []error{&crdschema.Problem{Field: "metadata.name", Message: "is required"}}
+	case secret.Labels[v1beta2.LabelSignature] == "":
+		return []error{&crdschema.Problem{Field: "metadata.labels", Message: fmt.Sprintf(
+			"only Secrets with public keys, labeled %s with the name of a signature, are read: remove this one", v1beta2.LabelSignature)}}
+	}
+	for key, value := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[key] = []byte(value) // as an API server does
+	}
+	o.Secrets = append(o.Secrets, secret)
+	return nil
+}

@@ -1,0 +1,219 @@
+package notify
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
+)
+
+// envClients makes this program the clients of a test: how many, the server's address, and whether it speaks TLS.
+const envClients = "KYMA_PULL_TEST_CLIENTS"
+
+func TestMain(m *testing.M) {
+	if clients := os.Getenv(envClients); clients != "" {
+		if err := runClients(clients); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runClients connects, says so, prints how long after the start the last notification came in, and ends with its standard input.
+func runClients(description string) error {
+	var count int
+	var address string
+	var secured bool
+	if _, err := fmt.Sscan(description, &count, &address, &secured); err != nil {
+		return err
+	}
+	readers := make([]*bufio.Reader, count)
+	next, failed := make(chan int), make(chan error, 1)
+	var group sync.WaitGroup
+	for range 32 {
+		group.Go(func() {
+			for i := range next {
+				reader, err := runClient(address, fmt.Sprintf("r-%d", i), secured)
+				if err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+					continue
+				}
+				readers[i] = reader
+			}
+		})
+	}
+	for i := range count {
+		next <- i
+	}
+	close(next)
+	group.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	fmt.Println("connected")
+	for _, reader := range readers {
+		group.Go(func() {
+			for line := ""; !strings.HasPrefix(line, "data:"); {
+				line, _ = reader.ReadString('\n')
+			}
+		})
+	}
+	group.Wait()
+	fmt.Println("notified")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return nil
+}
+
+func runClient(address, id string, secured bool) (*bufio.Reader, error) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if secured {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	}
+	request, err := http.NewRequest(http.MethodGet, "http://"+address+bundle.NotificationsPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	password, err := token.Password(secret, id, 1)
+	if err != nil {
+		return nil, err
+	}
+	request.SetBasicAuth(id, password)
+	if err := request.Write(conn); err != nil {
+		return nil, err
+	}
+	reader := bufio.NewReaderSize(conn, 256)
+	answer, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", id, answer.Status)
+	}
+	return reader, nil
+}
+
+// usage is what this process takes of memory once it was told to tidy up.
+func usage(t testing.TB) (heap, resident int64) {
+	t.Helper()
+	runtime.GC()
+	debug.FreeOSMemory()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	if _, err := fmt.Sscan(rest, &resident); err != nil {
+		t.Fatal(err)
+	}
+	return int64(stats.HeapInuse + stats.StackInuse), resident << 10
+}
+
+// costs is what idle connections cost a server, each.
+type costs struct {
+	heap, resident int64
+	goroutines     float64
+	// delivered is how long it took to notify all of them.
+	delivered time.Duration
+}
+
+// memoryOf connects agents of another process, whose memory does not count.
+func memoryOf(t testing.TB, count int, secured bool) costs {
+	t.Helper()
+	e := start(t, count, secured)
+	heap, resident := usage(t)
+	goroutines := runtime.NumGoroutine()
+	clients := exec.CommandContext(t.Context(), os.Args[0])
+	clients.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %v", envClients, count, e.address, secured))
+	input, err := clients.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := clients.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clients.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := bufio.NewScanner(output)
+	wait := func(want string) {
+		t.Helper()
+		if said.Scan(); said.Text() != want {
+			t.Fatalf("the clients say %q, want %q", said.Text(), want)
+		}
+	}
+	wait("connected")
+	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > goroutines+10; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d goroutines for %d idle connections", runtime.NumGoroutine()-goroutines, count)
+		}
+	}
+	busyHeap, busyResident := usage(t)
+	per := costs{
+		heap: (busyHeap - heap) / int64(count), resident: (busyResident - resident) / int64(count),
+		goroutines: float64(runtime.NumGoroutine()-goroutines) / float64(count),
+	}
+	began := time.Now()
+	for i := range count {
+		e.Notify(fmt.Sprintf("r-%d", i))
+	}
+	wait("notified")
+	per.delivered = time.Since(began)
+	_ = input.Close()
+	if err := clients.Wait(); err != nil {
+		t.Error(err)
+	}
+	return per
+}
+
+// TestAnIdleConnectionCostsLittle holds what makes 10,000 connections fit into 150 MB.
+func TestAnIdleConnectionCostsLittle(t *testing.T) {
+	const count, budget = 1000, 15_000
+	for _, secured := range []bool{false, true} {
+		per := memoryOf(t, count, secured)
+		t.Logf("TLS %v: %d bytes of heap and stacks, %d resident, %.3f goroutines for each connection; all notified after %s",
+			secured, per.heap, per.resident, per.goroutines, per.delivered)
+		if per.heap > budget {
+			t.Errorf("TLS %v: %d bytes for each connection, at most %d", secured, per.heap, budget)
+		}
+	}
+}
+
+// BenchmarkTenThousandConnections is the same with 10,000 connections; one round each is enough: -benchtime 1x.
+func BenchmarkTenThousandConnections(b *testing.B) {
+	for _, secured := range []bool{false, true} {
+		b.Run(fmt.Sprintf("TLS=%v", secured), func(b *testing.B) {
+			for b.Loop() {
+				per := memoryOf(b, 10_000, secured)
+				b.ReportMetric(float64(per.heap), "heap-B/conn")
+				b.ReportMetric(float64(per.resident), "RSS-B/conn")
+				b.ReportMetric(float64(per.delivered.Milliseconds()), "notified-ms")
+			}
+		})
+	}
+}

@@ -1,0 +1,387 @@
+package notify
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/serve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
+)
+
+var secret = trust.TokenSecret(strings.Repeat("s", 32))
+
+// endpoint is a server with subscribers.
+type endpoint struct {
+	*Subscribers
+	address string
+	secure  *tls.Config // of clients, nil without TLS
+	standby atomic.Bool
+	lowest  atomic.Int64 // generation in force
+}
+
+func start(t testing.TB, connections int, secured bool) *endpoint {
+	t.Helper()
+	e := &endpoint{}
+	var handler http.Handler
+	e.Subscribers, handler = New(Options{
+		Connections: connections, Leading: func() bool { return !e.standby.Load() }, Log: logr.Discard(),
+		Passwords: token.Passwords{
+			Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil },
+			InForce: func(string) (int, error) { return max(int(e.lowest.Load()), 1), nil },
+		},
+	})
+	var config *tls.Config
+	if secured {
+		config = &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+		e.secure = &tls.Config{InsecureSkipVerify: true}
+	}
+	listener, err := serve.Listen(t.Context(), "127.0.0.1:0", config, Limits(connections))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.address = listener.Addr().String()
+	server := serve.New(handler, Limits(connections))
+	ctx, cancel := context.WithCancel(context.Background())
+	served, swept := make(chan struct{}), make(chan struct{})
+	go func() { defer close(served); _ = server.Serve(listener) }()
+	go func() { defer close(swept); _ = e.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-swept; _ = server.Close(); <-served })
+	return e
+}
+
+// certificate returns one that nobody vouches for, with a key as short as those of today.
+func certificate(t testing.TB) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
+}
+
+func password(t testing.TB, user string) string {
+	t.Helper()
+	text, err := token.Password(secret, user, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// dial connects and asks for notifications.
+func (e *endpoint) dial(t testing.TB, user, password string) net.Conn {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", e.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.secure != nil {
+		conn = tls.Client(conn, e.secure)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+e.address+bundle.NotificationsPath, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.SetBasicAuth(user, password)
+	if err := request.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// agent is a connection that was let in.
+type agent struct {
+	conn  net.Conn
+	lines *bufio.Reader
+}
+
+func (e *endpoint) connect(t testing.TB, id string) *agent {
+	t.Helper()
+	conn := e.dial(t, id, password(t, id))
+	_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	a := &agent{conn, bufio.NewReader(conn)}
+	answer, err := http.ReadResponse(a.lines, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != bundle.NotificationsMediaType {
+		t.Fatalf("got %s, %v", answer.Status, answer.Header)
+	}
+	a.next(t, ":")
+	return a
+}
+
+// next reads an event or comment.
+func (a *agent) next(t testing.TB, want string) {
+	t.Helper()
+	_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	line, err := a.lines.ReadString('\n')
+	empty, errEmpty := a.lines.ReadString('\n')
+	if err != nil || errEmpty != nil || strings.TrimSpace(line) != want || empty != "\n" {
+		t.Fatalf("got %q, %q, %v, want %q", line, empty, err, want)
+	}
+}
+
+// ended waits until the server has closed the connection.
+func (a *agent) ended(t testing.TB) {
+	t.Helper()
+	_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+	if _, err := io.Copy(io.Discard, a.lines); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Fatal("the connection is still open")
+	}
+}
+
+func (s *Subscribers) connected() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
+}
+
+// idle waits until nothing is being written.
+func (s *Subscribers) idle(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+		busy := false
+		s.mu.Lock()
+		for _, all := range s.of {
+			for _, one := range all {
+				busy = busy || one.writing
+			}
+		}
+		s.mu.Unlock()
+		if !busy {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("something is still being written")
+		}
+	}
+}
+
+func TestARuntimeHearsItsOwnNotificationsOnly(t *testing.T) {
+	for _, secured := range []bool{false, true} {
+		e := start(t, 10, secured)
+		one, two := e.connect(t, "one"), e.connect(t, "two")
+		e.Notify("nobody")
+		e.Notify("two")
+		two.next(t, "data: bundle")
+		e.Notify("one")
+		one.next(t, "data: bundle") // and nothing before it
+		e.idle(t)
+		e.keepAlive(time.Now().Add(alive))
+		one.next(t, ":")
+		two.next(t, ":")
+	}
+}
+
+func TestOnlyTheRuntimesPasswordCounts(t *testing.T) {
+	e := start(t, 10, false)
+	ask := func(user, password string) int {
+		answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, user, password)), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	for name, c := range map[string]struct{ user, password string }{
+		"another runtime's":     {"one", password(t, "two")},
+		"none":                  {"one", ""},
+		"nobody":                {"", ""},
+		"a user of another use": {token.UserPublisher, password(t, token.UserPublisher)},
+		"a name that is none":   {"../one", password(t, "one")},
+	} {
+		if code := ask(c.user, c.password); code != http.StatusUnauthorized {
+			t.Errorf("%s: got %d", name, code)
+		}
+	}
+	e.standby.Store(true)
+	if code := ask("one", password(t, "one")); code != http.StatusServiceUnavailable {
+		t.Errorf("a replica that does not work: got %d", code)
+	}
+	e.lowest.Store(2)
+	if code := ask("one", password(t, "one")); code != http.StatusUnauthorized {
+		t.Errorf("a password that was revoked: got %d", code)
+	}
+	codes := map[int]int{}
+	for range 2 * refusalsAtOnce {
+		codes[ask("one", "wrong")]++
+	}
+	if codes[http.StatusTooManyRequests] == 0 || codes[http.StatusOK] > 0 {
+		t.Errorf("a flood of wrong passwords: got %v", codes)
+	}
+	e.standby.Store(false)
+	e.lowest.Store(1)
+	e.connect(t, "one") // whose password is right is let in all the same
+	if n := e.connected(); n != 1 {
+		t.Errorf("%d are connected", n)
+	}
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	e := start(t, 3, false)
+	first, second := e.connect(t, "one"), e.connect(t, "one")
+	third := e.connect(t, "one") // the oldest may be of an agent that is gone
+	first.ended(t)
+	e.connect(t, "two")
+	answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "three", password(t, "three"))), nil)
+	if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one too many: got %v, %v", answer, err)
+	}
+	e.Notify("one")
+	second.next(t, "data: bundle")
+	third.next(t, "data: bundle")
+	fourth := e.connect(t, "one") // takes the place of its own, not another's
+	second.ended(t)
+	_ = third.conn.Close()
+	for range 100 { // who is gone is noticed by what cannot be written
+		if e.connected() == 2 {
+			break
+		}
+		e.keepAlive(time.Now().Add(alive))
+		time.Sleep(10 * time.Millisecond)
+	}
+	if n := e.connected(); n != 2 {
+		t.Errorf("%d are connected, want 2", n)
+	}
+	e.Notify("one")
+	for {
+		line, err := fourth.lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(line, "data:") {
+			break
+		}
+	}
+	e.close()
+	fourth.ended(t)
+}
+
+// TestWhoseConnectionEndsHasToProveItselfAgain has runtimes of which one has a password that was revoked since.
+func TestWhoseConnectionEndsHasToProveItselfAgain(t *testing.T) {
+	e := start(t, 100, false)
+	var agents []*agent
+	for _, id := range []string{"one", "two", "three", "four"} {
+		agents = append(agents, e.connect(t, id))
+	}
+	e.idle(t)
+	e.keepAlive(time.Now().Add(lasts - time.Minute))
+	for _, a := range agents {
+		a.next(t, ":") // all of them last as long as that
+	}
+	e.mu.Lock()
+	ends := map[time.Time]bool{}
+	for _, all := range e.of {
+		ends[all[0].until] = true
+	}
+	e.mu.Unlock()
+	if len(ends) < 2 {
+		t.Error("all end at once, and come back at once")
+	}
+	e.idle(t)
+	e.lowest.Store(2)
+	e.keepAlive(time.Now().Add(lasts + lastsSpread))
+	for _, a := range agents {
+		_ = a.conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+		if _, err := a.lines.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("got %v, want an end that is no failure", err)
+		}
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "one", password(t, "one"))), nil)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the password of before: got %v, %v", answer, err)
+	}
+	if n := e.connected(); n != 0 {
+		t.Errorf("%d are connected", n)
+	}
+}
+
+// TestARuntimeThatConnectsAllTheTimeIsCutShort has one whose password was stolen.
+func TestARuntimeThatConnectsAllTheTimeIsCutShort(t *testing.T) {
+	e := start(t, 100, false)
+	codes := map[int]int{}
+	began := time.Now()
+	for range 10 * connectsAtOnce {
+		answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, "one", password(t, "one"))), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes[answer.StatusCode]++
+	}
+	most := connectsAtOnce + int(time.Since(began).Seconds()*connectsPerSecond)
+	if codes[http.StatusOK] > most || codes[http.StatusOK]+codes[http.StatusTooManyRequests] != 10*connectsAtOnce {
+		t.Errorf("got %v, want %d let in at most and the others told to wait", codes, most)
+	}
+	e.connect(t, "two") // which has nothing to do with it
+	e.keepAlive(time.Now().Add(alive))
+	if e.mu.Lock(); len(e.connects) != 0 {
+		t.Errorf("remembered for ever: %v", e.connects)
+	}
+	e.mu.Unlock()
+	e.connect(t, "one") // half a minute later, by what is remembered
+}
+
+// TestASlowReaderDelaysNobody has one that reads nothing at all, and a clock of the test.
+func TestASlowReaderDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := New(Options{Connections: 10, Log: logr.Discard()})
+		slow, unread := net.Pipe()
+		quick, read := net.Pipe()
+		began, heard := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			lines := bufio.NewScanner(read)
+			for lines.Scan() {
+				if strings.HasPrefix(lines.Text(), "data:") {
+					break
+				}
+			}
+			heard <- time.Since(began)
+			_, _ = io.Copy(io.Discard, read)
+		}()
+		if !s.add("slow", slow, []byte(answer)) || !s.add("quick", quick, []byte(answer)) {
+			t.Fatal("no room")
+		}
+		for range 100 {
+			s.Notify("slow")
+			s.Notify("quick")
+		}
+		if took := <-heard; took > 0 {
+			t.Errorf("a notification took %s beside a slow reader", took)
+		}
+		time.Sleep(writeTimeout + time.Second)
+		synctest.Wait()
+		if s.connected() != 1 || len(s.of["slow"]) > 0 {
+			t.Errorf("%d are connected, want the quick one", s.connected())
+		}
+		if n, err := io.Copy(io.Discard, unread); n > 0 || err != nil {
+			t.Errorf("the slow one got %d bytes: %v", n, err)
+		}
+		s.close()
+	})
+}

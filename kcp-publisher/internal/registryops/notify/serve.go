@@ -1,0 +1,132 @@
+package notify
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/serve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
+)
+
+// Refusals are answered as such at this rate at most.
+const (
+	refusalsPerSecond = 50
+	refusalsAtOnce    = 200
+)
+
+// maxPending is how many connections there may be beside those of accepted agents: TLS handshakes, and requests that are refused.
+const maxPending = 1000
+
+// Options are what Subscribers need.
+type Options struct {
+	// Connections is how many agents may be connected at once.
+	Connections int
+	// Passwords tells which password counts.
+	Passwords token.Passwords
+	// Leading reports whether this process is the one that publishes. Another one tells agents to try again.
+	Leading func() bool
+	Log     logr.Logger
+}
+
+// Limits are those of the server of so many connections.
+func Limits(connections int) serve.Limits {
+	return serve.Limits{
+		Connections: connections + maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: writeTimeout,
+		OneRequest: true,
+	}
+}
+
+// New returns an http.Handler for bundle.NotificationsPath, and the Subscribers that it accepts.
+func New(options Options) (*Subscribers, http.Handler) {
+	s := &Subscribers{options: options, of: map[string][]*subscriber{}, connects: map[string]*rate.Limiter{}}
+	h := &handler{Subscribers: s, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), announced: rate.NewLimiter(rate.Every(time.Minute), 1)}
+	return s, h
+}
+
+// handler authenticates agents and accepts their connections.
+type handler struct {
+	*Subscribers
+	refusals  *rate.Limiter
+	announced *rate.Limiter // what is logged of refusals
+}
+
+// answer begins a stream that ends with its connection.
+//
+// Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering is what nginx wants to know.
+const answer = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType + "\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
+
+// ServeHTTP answers GET with Basic credentials of a runtime. Credentials are never logged.
+func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if request.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "want GET", http.StatusMethodNotAllowed)
+		return
+	}
+	runtime, err := h.authenticated(request)
+	switch {
+	case err != nil && !h.refusals.Allow():
+		refuse(w, "limited", http.StatusTooManyRequests, "too many refusals")
+	case err != nil && !token.IsRefused(err):
+		h.announce(err, "cannot check passwords of agents", request)
+		refuse(w, "credentials", http.StatusServiceUnavailable, "try again later")
+	case err != nil:
+		h.announce(err, "refused a password for notifications", request)
+		w.Header().Set("WWW-Authenticate", `Basic realm="kyma-pull", charset="UTF-8"`)
+		refuse(w, "credentials", http.StatusUnauthorized, "want the runtime and its registry password")
+	case !h.options.Leading():
+		refuse(w, "standby", http.StatusServiceUnavailable, "another replica works: try again")
+	case !h.mayConnect(runtime):
+		refuse(w, "limited", http.StatusTooManyRequests, "the runtime connects too often")
+	case h.full(runtime):
+		refuse(w, "full", http.StatusServiceUnavailable, "too many connections: try again later")
+	default:
+		if err := h.accept(w, runtime); err != nil {
+			refuse(w, "full", http.StatusServiceUnavailable, "try again later")
+		}
+	}
+}
+
+// accept takes the connection from the server.
+func (h *handler) accept(w http.ResponseWriter, runtime string) error {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return fmt.Errorf("take the connection: %w", err)
+	}
+	if !h.add(runtime, conn, []byte(answer)) {
+		closeLater(conn)
+	}
+	return nil
+}
+
+func closeLater(conn net.Conn) { go func() { _ = conn.Close() }() }
+
+// authenticated returns the runtime that the request is of. Other users of the registry have no notifications.
+func (h *handler) authenticated(request *http.Request) (string, error) {
+	user, password, _ := request.BasicAuth()
+	if trust.CheckRuntimeID(user) != nil {
+		user = ""
+	}
+	_, err := h.options.Passwords.Check(user, password)
+	return user, err
+}
+
+// announce logs once in a while: whoever reaches the port could fill the log otherwise.
+func (h *handler) announce(err error, what string, request *http.Request) {
+	if h.announced.Allow() {
+		h.options.Log.Error(err, what, "from", request.RemoteAddr)
+	}
+}
+
+func refuse(w http.ResponseWriter, reason string, status int, why string) {
+	refused.WithLabelValues(reason).Inc()
+	w.Header().Set("Retry-After", "5")
+	http.Error(w, why, status)
+}

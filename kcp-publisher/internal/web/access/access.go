@@ -1,0 +1,125 @@
+// Package access says what whoever signed in to the page of a fleet may see and change, as the API server's authorization has it. A user goes
+// in; out comes the ui.Viewer of a request.
+//
+// The API server decides, by SubjectAccessReview, and its answers count for some seconds. Where it does not answer, nothing is allowed.
+// Changes are made with the user's own token and never with the rights of the page, which has none to change anything.
+package access
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
+)
+
+const (
+	// Validity is how long an answer of the API server counts, so that a right which is taken away counts for so long at most.
+	Validity = 10 * time.Second
+	// reviewTimeout bounds the wait for an answer.
+	reviewTimeout = 5 * time.Second
+)
+
+// Right is one right in a namespace.
+type Right struct {
+	Verb, Group, Resource, Namespace string
+	// Name is empty for all objects.
+	Name string
+}
+
+// Command returns the command that asks the API server about the right.
+func (r Right) Command() string {
+	resource := r.Resource + "." + r.Group
+	if r.Name != "" {
+		resource += "/" + r.Name
+	}
+	return fmt.Sprintf("kubectl auth can-i %s %s --namespace %s", r.Verb, resource, r.Namespace)
+}
+
+// Seeing returns the rights that seeing the fleet of a namespace takes.
+func Seeing(namespace string) []Right {
+	return []Right{
+		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: namespace},
+		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "modulereleasemetas", Namespace: namespace},
+		{Verb: "list", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts", Namespace: namespace},
+	}
+}
+
+// steering returns the right that changing a Rollout takes.
+func steering(rollout client.ObjectKey) Right {
+	return Right{Verb: "patch", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts", Namespace: rollout.Namespace, Name: rollout.Name}
+}
+
+// Ask reports whether somebody has a right. With an error the answer is no.
+type Ask func(ctx context.Context, right Right) (bool, error)
+
+// Missing returns which of the rights somebody lacks.
+func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
+	var missing []Right
+	for _, right := range rights {
+		allowed, err := ask(ctx, right)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			missing = append(missing, right)
+		}
+	}
+	return missing, nil
+}
+
+// Users asks the API server about users.
+type Users struct{ authorizer authorizer.Authorizer }
+
+// NewUsers returns Users that ask by an API, whose answers count for a while.
+func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Duration) (*Users, error) {
+	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: api, AllowCacheTTL: validity, DenyCacheTTL: validity,
+		WebhookRetryBackoff: &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 2},
+	}.New()
+	if err != nil {
+		return nil, err
+	}
+	return &Users{authorizer: delegating}, nil
+}
+
+// Of returns the questions about one user.
+func (u *Users) Of(who user.Info) Ask {
+	return func(ctx context.Context, right Right) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+		defer cancel()
+		decision, _, err := u.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+			User: who, ResourceRequest: true, APIVersion: "*",
+			Verb: right.Verb, APIGroup: right.Group, Resource: right.Resource, Namespace: right.Namespace, Name: right.Name,
+		})
+		if err != nil {
+			return false, fmt.Errorf("ask the API server whether user %q may %s %s: %w", who.GetName(), right.Verb, right.Resource, err)
+		}
+		return decision == authorizer.DecisionAllow, nil
+	}
+}
+
+// Viewer returns who looks at the page. Changes are made with act, which has the rights of the viewer alone; nil lets nothing be changed.
+func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
+	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
+		missing, err := ask.Missing(ctx, Seeing(namespace))
+		return err == nil && len(missing) == 0, err
+	}}
+	if act != nil {
+		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) { return ask(ctx, steering(rollout)) }
+		v.Steer = func(ctx context.Context, rollout client.ObjectKey, change rolloutactions.Change) (string, error) {
+			return rolloutactions.Apply(ctx, act, rollout, change)
+		}
+	}
+	return v
+}

@@ -1,0 +1,245 @@
+package signin_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
+)
+
+func TestUsersSeeWhatTheAPIServerLetsThem(t *testing.T) {
+	w := startWorld(t)
+	t.Run("a token shows the fleet to whom may see it", func(t *testing.T) { tokensShowTheFleet(t, w) })
+	t.Run("rights that are taken away are noticed", func(t *testing.T) { rightsAreTakenAway(t, w) })
+	t.Run("a token that ends signs its user out", func(t *testing.T) { tokenEnds(t, w) })
+	t.Run("without an API server nothing is shown and nobody is signed out", func(t *testing.T) { withoutAPIServer(t, w) })
+	t.Run("a token for the page alone", func(t *testing.T) { ownAudience(t, w) })
+	t.Run("a provider's users and groups are those of the API server", func(t *testing.T) { providersUsers(t, w) })
+	t.Run("rollouts are changed with the user's rights", func(t *testing.T) { steering(t, w) })
+	t.Run("attacks", func(t *testing.T) { attacks(t, w) })
+	t.Run("the page reads what it shows and no more", func(t *testing.T) { ownRights(t, w) })
+}
+
+// ownRights asks with the page's own account. It gets single Kymas to show what is not well in a large fleet before it has read all.
+func ownRights(t *testing.T, w *world) {
+	page, err := client.New(w.page, client.Options{Scheme: w.scheme, Mapper: w.admin.RESTMapper()})
+	require.NoError(t, err)
+	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "read-by-the-page"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	w.create(t, kyma)
+	key := client.ObjectKeyFromObject(kyma)
+	require.NoError(t, page.Get(t.Context(), key, kyma))
+	require.NoError(t, page.List(t.Context(), &v1beta2.KymaList{}, client.InNamespace(namespace)))
+	for what, err := range map[string]error{
+		"patch a Kyma":                     page.Patch(t.Context(), kyma, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))),
+		"delete a Kyma":                    page.Delete(t.Context(), kyma),
+		"get a Kyma of another namespace":  page.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: kyma.Name}, kyma),
+		"get a Rollout":                    page.Get(t.Context(), key, &v1alpha1.Rollout{}),
+		"list Secrets":                     page.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace)),
+		"list the Kymas of all namespaces": page.List(t.Context(), &v1beta2.KymaList{}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("to %s is not forbidden: %v", what, err)
+		}
+	}
+}
+
+func tokensShowTheFleet(t *testing.T, w *world) {
+	s := w.serve(t, siteOptions{})
+	ann, _ := w.account(t, "ann", "")
+	bob, _ := w.account(t, "bob", "")
+	eve, _ := w.account(t, "eve", "")
+	w.bind(t, namespace, "viewer", accountOf("ann"))
+	w.create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "kcp-publisher-ui-viewer"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	}})
+	w.bind(t, "other", "viewer", accountOf("eve"))
+
+	v := s.visitor(t)
+	asked := v.get(t, "/runtimes/berlin?module=keda")
+	asked.has(t, http.StatusOK, "Sign in to see the fleet", "Bearer token")
+	if asked.query.Get("next") != "/runtimes/berlin?module=keda" {
+		t.Errorf("does not remember where to go: %s", asked)
+	}
+	v.signIn(t, "wrong").has(t, http.StatusUnauthorized, "does not accept this token")
+	v.signIn(t, ann).has(t, http.StatusOK, shown+" at /runtimes/berlin")
+	v.get(t, "/rollouts").has(t, http.StatusOK, shown+" at /rollouts")
+
+	another := w.serve(t, siteOptions{})
+	v.site = another // cookies of a host count for all its ports
+	v.get(t, "/").has(t, http.StatusOK, shown)
+
+	for name, token := range map[string]string{"bob": bob, "eve": eve} {
+		v := s.visitor(t)
+		v.signIn(t, token).has(t, http.StatusForbidden, "system:serviceaccount:kcp-system:"+name, "Sign out",
+			"kubectl auth can-i list kymas.operator.kyma-project.io --namespace kcp-system",
+			"kubectl auth can-i list modulereleasemetas.operator.kyma-project.io --namespace kcp-system",
+			"kubectl auth can-i list rollouts.fleet.kyma-project.io --namespace kcp-system")
+	}
+	stranger := s.visitor(t)
+	stranger.get(t, "/", "Authorization", "Bearer "+ann).has(t, http.StatusOK, shown)
+	stranger.get(t, "/", "Authorization", "Bearer "+bob).has(t, http.StatusForbidden)
+	stranger.get(t, "/events", "Accept", "text/event-stream").has(t, http.StatusUnauthorized)
+
+	v = s.visitor(t)
+	v.signIn(t, ann)
+	if out := v.ask(t, http.MethodPost, "/sign-out", nil, "Sec-Fetch-Site", "same-origin"); out.path != "/sign-in" {
+		t.Errorf("after signing out: %s", out)
+	}
+	v.get(t, "/").has(t, http.StatusOK, "Sign in to see the fleet")
+
+	brief := w.serve(t, siteOptions{lifetime: 2 * time.Second})
+	v = brief.visitor(t)
+	v.signIn(t, ann).has(t, http.StatusOK, shown)
+	until(t, "the session ends", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.path == "/sign-in" })
+}
+
+func rightsAreTakenAway(t *testing.T, w *world) {
+	s := w.serve(t, siteOptions{})
+	carl, _ := w.account(t, "carl", "")
+	binding := w.bind(t, namespace, "viewer", accountOf("carl"))
+	v := s.visitor(t)
+	v.signIn(t, carl).has(t, http.StatusOK, shown)
+	require.NoError(t, w.admin.Delete(t.Context(), binding))
+	until(t, "the right is gone", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.status == http.StatusForbidden })
+	w.bind(t, namespace, "viewer", accountOf("carl"))
+	until(t, "the right is back", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.status == http.StatusOK })
+}
+
+func tokenEnds(t *testing.T, w *world) {
+	s := w.serve(t, siteOptions{})
+	dora, holder := w.account(t, "dora", "")
+	w.bind(t, namespace, "viewer", accountOf("dora"))
+	v := s.visitor(t)
+	v.signIn(t, dora).has(t, http.StatusOK, shown)
+	require.NoError(t, w.admin.Delete(t.Context(), holder))
+	until(t, "the token does not count", func() seen { return v.get(t, "/rollouts") }, func(s seen) bool {
+		return s.path == "/sign-in" && s.query.Get("next") == "/rollouts" && strings.Contains(s.text, "Your session has ended")
+	})
+	if again := v.get(t, "/"); again.query.Get("ended") != "" {
+		t.Errorf("the cookie was kept: %s", again)
+	}
+}
+
+func withoutAPIServer(t *testing.T, w *world) {
+	s := w.serve(t, siteOptions{oidc: true})
+	frank, _ := w.account(t, "frank", "")
+	w.bind(t, namespace, "viewer", accountOf("frank"))
+	byToken, byProvider := s.visitor(t), s.visitor(t)
+	byToken.signIn(t, frank).has(t, http.StatusOK, shown)
+	w.provider.as(map[string]any{"name": "frank"}, nil, nil)
+	byProvider.get(t, "/sign-in/oidc").has(t, http.StatusForbidden, "idp:frank")
+
+	nowhere := rest.CopyConfig(w.page)
+	nowhere.Host = "https://127.0.0.1:1"
+	alone := w.serve(t, siteOptions{api: nowhere, oidc: true})
+	for _, v := range []*visitor{byToken, byProvider} {
+		v.site = alone
+		v.get(t, "/").has(t, http.StatusServiceUnavailable, "The API server did not answer")
+		v.site = s
+		if back := v.get(t, "/"); back.path != "/" {
+			t.Errorf("the session was lost: %s", back)
+		}
+	}
+	alone.visitor(t).signIn(t, frank).has(t, http.StatusServiceUnavailable, "did not answer")
+}
+
+func ownAudience(t *testing.T, w *world) {
+	s := w.serve(t, siteOptions{audience: "kyma-pull-page"})
+	w.bind(t, namespace, "viewer", accountOf("gina"))
+	usual, _ := w.account(t, "gina", "")
+	own, _ := w.account(t, "gina", "kyma-pull-page")
+	s.visitor(t).signIn(t, usual).has(t, http.StatusUnauthorized, "not for the audience", "--audience kyma-pull-page")
+	s.visitor(t).signIn(t, own).has(t, http.StatusOK, shown)
+	w.serve(t, siteOptions{}).visitor(t).signIn(t, own).has(t, http.StatusUnauthorized)
+}
+
+func providersUsers(t *testing.T, w *world) {
+	w.bind(t, namespace, "viewer", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators"})
+	// The API server trusts the same provider: with its own reading of the same token the user has the same name and groups.
+	for name, o := range map[string]siteOptions{"by its claims": {oidc: true, noTokens: true}, "by the API server": {oidc: true, noTokens: true, apiToken: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := w.serve(t, o)
+			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators", "system:masters"}}, nil, nil)
+			v := s.visitor(t)
+			v.get(t, "/rollouts").has(t, http.StatusOK, "Sign in with 127.0.0.1")
+			until(t, "the provider is known to the API server", func() seen { return v.get(t, "/sign-in/oidc?next=/rollouts") }, func(s seen) bool {
+				return s.status == http.StatusOK && s.text == shown+" at /rollouts"
+			})
+			w.provider.as(map[string]any{"name": "ida", "groups": []string{"others"}}, nil, nil)
+			s.visitor(t).get(t, "/sign-in/oidc").has(t, http.StatusForbidden, "idp:ida")
+			s.visitor(t).get(t, "/", "Authorization", "Bearer x").has(t, http.StatusOK, "Sign in to see the fleet") // tokens are not taken
+			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators"}}, func(claims map[string]any) {
+				claims["exp"] = time.Now().Add(10 * time.Second).Unix() // time enough to sign in on a busy machine
+			}, nil)
+			v = s.visitor(t)
+			v.get(t, "/sign-in/oidc").has(t, http.StatusOK, shown)
+			w.provider.as(nil, nil, nil)
+			until(t, "the session ends with the ID token", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.path == "/sign-in" })
+		})
+	}
+}
+
+func steering(t *testing.T, w *world) {
+	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "keda-2"}, Spec: v1alpha1.RolloutSpec{
+		Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0", Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Count: new(int32(1))}}},
+	}}
+	w.create(t, rollout)
+	key := client.ObjectKeyFromObject(rollout)
+	users, acting := w.asking(t)
+	viewer := func(name string) (func() (bool, error), func() error) {
+		token, _ := w.account(t, name, "")
+		act, err := acting.With(token)
+		require.NoError(t, err)
+		v := access.Viewer(name, users.Of(&user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{
+			"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated",
+		}}), act)
+		return func() (bool, error) { return v.MaySteer(t.Context(), key) },
+			func() error { _, err := v.Steer(t.Context(), key, rolloutactions.Pause(true)); return err }
+	}
+	w.bind(t, namespace, "viewer", accountOf("judy"))
+	may, pause := viewer("judy")
+	if yes, err := may(); yes || err != nil {
+		t.Errorf("who may only look may steer: %t, %v", yes, err)
+	}
+	require.ErrorContains(t, pause(), "forbidden", "the page lends nobody rights")
+	w.bind(t, namespace, "operator", accountOf("karl"))
+	may, pause = viewer("karl")
+	if yes, err := may(); !yes || err != nil {
+		t.Errorf("an operator may not steer: %t, %v", yes, err)
+	}
+	require.NoError(t, pause())
+	require.NoError(t, w.admin.Get(t.Context(), key, rollout))
+	if !rollout.Spec.Paused {
+		t.Error("the rollout goes on")
+	}
+	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil || v.Steer != nil {
+		t.Error("whoever has no token of their own gets buttons")
+	}
+}
+
+func (w *world) asking(t *testing.T) (*access.Users, *access.Acting) {
+	t.Helper()
+	api, err := kubernetes.NewForConfig(w.page)
+	require.NoError(t, err)
+	users, err := access.NewUsers(api.AuthorizationV1(), validity)
+	require.NoError(t, err)
+	acting, err := access.NewActing(w.page, client.Options{Scheme: w.scheme, Mapper: w.admin.RESTMapper()})
+	require.NoError(t, err)
+	return users, acting
+}

@@ -1,0 +1,326 @@
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// patience is how long a browser may take for one step on a busy machine.
+const patience = 2 * time.Minute
+
+// browser is a Chromium for one test.
+type browser struct {
+	*testing.T
+	ctx context.Context
+}
+
+// newBrowser starts a Chromium for one test, or skips it where there is none.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	program := os.Getenv("CHROMIUM")
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if program == "" {
+			program, _ = exec.LookPath(name)
+		}
+	}
+	if program == "" {
+		t.Skip("no Chromium here: name one by $CHROMIUM or run make test-ui, which installs it")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(t.TempDir()))
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	ctx, stop := chromedp.NewContext(allocator)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); stop() })
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", program, err)
+	}
+	return &browser{t, ctx}
+}
+
+// do runs steps in the browser, and ends the test where one fails.
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	limited, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(limited, steps...); err != nil {
+		b.Fatalf("%v; the page shows:\n%s", err, b.shown())
+	}
+}
+
+// read returns what an expression is in the page.
+func read[T any](b *browser, expression string) T {
+	b.Helper()
+	limited, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(limited, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.Fatalf("%s: %v; the page shows:\n%s", line(200, expression), err, b.shown())
+	}
+	return value
+}
+
+// until waits for an expression to be true in the page.
+func (b *browser) until(expression string) {
+	b.Helper()
+	limited, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// While a page is left for another one there is nothing to ask.
+		if is, err := chromedp.Run(limited, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
+			return
+		}
+		select {
+		case <-limited.Done():
+			b.Fatalf("never true: %s; the page shows:\n%s", expression, b.shown())
+		case <-tick.C:
+		}
+	}
+}
+
+func (b *browser) shown() string {
+	limited, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	defer cancel()
+	text, _ := chromedp.Run(limited, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
+	return cut(text, 4000)
+}
+
+// looks makes the browser a window of a size, and light or dark.
+func (b *browser) looks(width, height int64, scheme string) {
+	b.Helper()
+	b.do(chromedp.EmulateViewport(width, height))
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		b.Fatal(err)
+	}
+}
+
+const live = `document.querySelector("#live").dataset.state === "on"`
+
+// shoot keeps a picture of what is seen, or of the whole page, where $SCREENSHOTS says.
+func (b *browser) shoot(name string, whole bool) {
+	b.Helper()
+	folder := os.Getenv("SCREENSHOTS")
+	if folder == "" {
+		return
+	}
+	take := chromedp.CaptureScreenshot()
+	if whole {
+		take = chromedp.FullScreenshot(100)
+	}
+	picture, err := chromedp.Run(b.ctx, take)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestPeopleSeeHowTheFleetIs(t *testing.T) {
+	b := newBrowser(t)
+	s := serve(t, sampleFleet(1000, false), nil)
+	b.looks(1280, 900, "light")
+	b.do(chromedp.Navigate(s.URL + "/"))
+	b.until(live)
+	if heading, title := read[string](b, `document.querySelector("h1").innerText`), read[string](b, "document.title"); heading != "60 of 1,000 runtimes need attention" || title != "Fleet · kcp-system · kyma-pull" {
+		t.Errorf("heading %q, title %q", heading, title)
+	}
+	const plain = `.innerText.replace(/\s+/g, " ").trim()`
+	if got := read[string](b, `[...document.querySelectorAll(".tile")].map(t => t`+plain+`).join(", ")`); got != "40 Failing, 10 Silent, 10 Never reported, 20 Behind, 10 Suspended, 0 Deleting, 910 Healthy" {
+		t.Errorf("tiles: %s", got)
+	}
+	rows := read[[]string](b, `[...document.querySelectorAll(".runtimes tbody tr")].map(t => t`+plain+`)`)
+	if len(rows) != pageSize || !strings.HasPrefix(rows[0], "r-00001 Failing Module keda is Error") || !strings.HasSuffix(rows[0], "regular 1/2 in force reporting") {
+		t.Errorf("%d rows, the first: %q", len(rows), rows[0])
+	}
+
+	// What is typed filters the table, and stays in its field while the fleet goes on.
+	b.do(chromedp.SendKeys("input[name=q]", "r-0007"))
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10 && location.search === "?q=r-0007"`)
+	changed := sampleFleet(1000, false)
+	changed.Runtimes[70].Health, changed.Runtimes[70].Cause = fleet.Failing, &fleet.Cause{Message: hostile, Advice: hostile}
+	s.source.put(changed)
+	b.until(`document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
+	if got := read[[]string](b, `[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
+		t.Errorf("after a change: %q", got)
+	}
+	read[bool](b, `(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`)
+}
+
+func TestThePageIsUsedByKeyboard(t *testing.T) {
+	b := newBrowser(t)
+	s := serve(t, sampleFleet(120, false), nil)
+	b.looks(1280, 900, "light")
+	b.do(chromedp.Navigate(s.URL + "/"))
+	b.until(live)
+	var order []string
+	for range 13 {
+		b.do(chromedp.KeyEvent(kb.Tab))
+		order = append(order, read[string](b, `(document.activeElement.innerText || document.activeElement.name || "").replace(/\s+/g, " ").trim().slice(0, 16)`))
+	}
+	want := []string{"Skip to content", "kyma-pull kcp-sy", "Fleet", "Rollouts", "Modules", "8 Failing", "1 Silent", "1 Never reported", "4 Behind", "2 Suspended", "0 Deleting", "104 Healthy"}
+	for i := range want {
+		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") && i < 5 {
+			t.Fatalf("focus goes over %q, want %q", order, want)
+		}
+	}
+	if !strings.HasSuffix(order[5], "Failing") || !strings.HasSuffix(order[11], "Healthy") || !strings.Contains(order[12], "Failing") && !strings.Contains(order[12], "6") {
+		t.Errorf("focus goes over %q, want %q and the first cause", order, want)
+	}
+	b.do(chromedp.Navigate(s.URL+"/"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	b.until(`document.activeElement.id === "main"`)
+	b.do(chromedp.Focus(".runtimes tbody a"), chromedp.KeyEvent(kb.Enter))
+	b.until(`location.pathname === "/runtimes/r-00001" && document.querySelector("h1").innerText === "r-00001"`)
+}
+
+func TestAWaveIsApprovedOnThePage(t *testing.T) {
+	b := newBrowser(t)
+	s := serve(t, sampleFleet(100, false), nil)
+	b.looks(1280, 900, "light")
+	b.do(chromedp.Navigate(s.URL + "/rollouts/keda-regular-4"))
+	b.until(live)
+	b.do(chromedp.Click("button[value=approve]"))
+	b.until(`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
+	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
+		t.Errorf("approved %v", got.Spec.ApprovedWaves)
+	}
+	b.until(`!document.querySelector("button[value=approve]")`)
+	b.do(chromedp.Click("button[value=pause]"))
+	b.until(`document.querySelector("button[value=resume]")`)
+	if got := <-s.steered; !got.Spec.Paused {
+		t.Error("it is not paused")
+	}
+
+	// Waves fill while one looks.
+	changed := sampleFleet(100, false)
+	changed.Rollouts[0].Status.Waves[1].Updated = 91
+	s.source.put(changed)
+	b.until(`document.querySelector(".waves tbody").innerText.includes("91/100")`)
+}
+
+// looked are the pages that are judged and kept as pictures.
+func looked() []struct {
+	name, path string
+	fleet      fleet.Fleet
+} {
+	ill, hurt := sampleFleet(1000, false), sampleFleet(3, true)
+	hurt.Runtimes[0].Health, hurt.Runtimes[0].Cause = fleet.Failing, &fleet.Cause{Message: hostile, Advice: strings.Repeat("long ", 200)}
+	return []struct {
+		name, path string
+		fleet      fleet.Fleet
+	}{
+		{"overview", "/", ill},
+		{"well", "/", sampleFleet(1000, true)},
+		{"one", "/", sampleFleet(1, true)},
+		{"empty", "/", fleet.Fleet{}},
+		{"hostile", "/", hurt},
+		{"filtered", "/?health=Failing&module=keda&q=r-00#runtimes", ill},
+		{"nothing-found", "/?q=nobody#runtimes", ill},
+		{"groups", "/?group=label:" + regionLabel + "#runtimes", ill},
+		{"runtime-failing", "/runtimes/r-00001", ill},
+		{"runtime-behind", "/runtimes/r-00007", ill},
+		{"runtime-new", "/runtimes/r-00006", ill},
+		{"runtime-healthy", "/runtimes/r-00010", ill},
+		{"rollouts", "/rollouts", ill},
+		{"rollout", "/rollouts/keda-regular-4", ill},
+		{"modules", "/modules", ill},
+		{"missing", "/runtimes/nobody", ill},
+	}
+}
+
+func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
+	b := newBrowser(t)
+	axe, err := os.ReadFile(os.Getenv("AXE"))
+	if err != nil {
+		t.Logf("no axe-core here, so only pictures are taken: make test-ui fetches it and sets $AXE")
+	}
+	for _, one := range looked() {
+		s := serve(t, one.fleet, nil)
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1280, 390} {
+				name := fmt.Sprintf("%s-%s-%d", one.name, scheme, width)
+				b.looks(width, 900, scheme)
+				b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
+				if wider := read[int64](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
+					t.Errorf("%s is %d pixels wider than its window", name, wider)
+				}
+				b.shoot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
+				if len(axe) > 0 {
+					b.judge(name, string(axe))
+				}
+			}
+		}
+		s.CloseClientConnections()
+	}
+}
+
+// judge fails the test for each serious finding of axe-core. The script comes by the debugger, which no policy of the page holds up.
+func (b *browser) judge(name, axe string) {
+	b.Helper()
+	read[int](b, axe+"\n;0")
+	found := read[string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v =>
+		({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary)}))))`)
+	var violations []struct {
+		ID, Impact, Help string
+		Nodes            []string
+	}
+	if err := json.Unmarshal([]byte(found), &violations); err != nil {
+		b.Fatalf("%s: %v in %q", name, err, found)
+	}
+	for _, v := range violations {
+		if v.Impact == "serious" || v.Impact == "critical" {
+			b.Errorf("%s: %s (%s): %s\n  %s", name, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
+		} else {
+			b.Logf("%s: %s (%s): %s\n  %s", name, v.ID, v.Impact, v.Help, strings.Join(v.Nodes, "\n  "))
+		}
+	}
+}
+
+func TestTenThousandRuntimesStayFluent(t *testing.T) {
+	b := newBrowser(t)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s := serve(t, sampleFleet(10_000, false), nil)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.looks(1280, 900, "light")
+	first := time.Now()
+	b.do(chromedp.Navigate(s.URL + "/"))
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 50`)
+	t.Logf("10,000 runtimes: first row after %v, model and index %d KiB", time.Since(first).Round(time.Millisecond), (after.HeapAlloc-before.HeapAlloc)>>10)
+	b.shoot("ten-thousand", false)
+	began := time.Now()
+	b.do(chromedp.SendKeys("input[name=q]", "r-0999"))
+	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10`)
+	took := time.Since(began)
+	nodes, bytes := read[int](b, `document.querySelectorAll("*").length`), read[int](b, `performance.getEntriesByType("navigation")[0].decodedBodySize`)
+	t.Logf("filtered after %v with the wait for typing; %d elements, a page of %d KiB", took.Round(time.Millisecond), nodes, bytes>>10)
+	began = time.Now()
+	const times = 20
+	for range times {
+		s.get(t, "/?page=100")
+	}
+	t.Logf("a page is made in %v", (time.Since(began) / times).Round(time.Microsecond))
+}

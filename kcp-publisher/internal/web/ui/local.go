@@ -1,0 +1,162 @@
+package ui
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+)
+
+// rightsFor is how long an answer about rights holds.
+const rightsFor = 30 * time.Second
+
+// Local guards pages that are served on a workstation with the rights of one person's kubeconfig.
+//
+// Other people's programs on the same machine reach the address, so a request has to bring a secret: once in the address that is printed, then as a
+// cookie. Pages of other sites reach it too by names that they let resolve to 127.0.0.1, so only the host that is served counts.
+type Local struct {
+	token  string
+	hosts  []string
+	cookie string
+	viewer *Viewer
+	next   http.Handler
+
+	// mu guards once, the secret of an address that works one time; empty for none.
+	mu   sync.Mutex
+	once string
+}
+
+// NewLocal guards next, which is served at address HOST:PORT for the viewer.
+func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", address, err)
+	}
+	// Cookies are the same for all ports of a host: the name tells several pages apart.
+	l := &Local{token: rand.Text(), hosts: []string{address}, cookie: "kyma-pull-ui-" + port, viewer: viewer, next: next}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		l.hosts = []string{address, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+	}
+	return l, nil
+}
+
+// Address is what to open.
+func (l *Local) Address() string { return l.address(l.token) }
+
+// AddressOnce returns an address that works one time, for a browser that is started with it: everybody on the machine sees with what programs are
+// started, some of them for as long as they run.
+func (l *Local) AddressOnce() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.once = rand.Text()
+	return l.address(l.once)
+}
+
+func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
+
+// opens reports whether an address with a token is one to open.
+func (l *Local) opens(token string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.once != "" && equal(token, l.once) {
+		l.once = ""
+		return true
+	}
+	return l.right(token)
+}
+
+func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(l.hosts, r.Host) {
+		http.Error(w, "this host is not served here: open the address that was printed", http.StatusMisdirectedRequest)
+		return
+	}
+	if given := r.URL.Query().Get("token"); given != "" && r.Method == http.MethodGet && r.URL.Path == "/" {
+		if !l.opens(given) {
+			l.refuse(w)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: l.cookie, Value: l.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	cookie, err := r.Cookie(l.cookie)
+	if err != nil || !l.right(cookie.Value) {
+		l.refuse(w)
+		return
+	}
+	l.next.ServeHTTP(w, r.WithContext(WithViewer(r.Context(), l.viewer)))
+}
+
+func (l *Local) right(given string) bool { return equal(given, l.token) }
+
+func equal(given, want string) bool {
+	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+func (l *Local) refuse(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, "open the address that kcp-publisher ui printed: it has a token that this one lacks", http.StatusForbidden)
+}
+
+// OwnRights is a viewer with the rights of the kubeconfig that api was made from. Reads are made with it, so the API server has said already what
+// may be seen.
+func OwnRights(api client.Client, name string) *Viewer {
+	rights := &ownRights{api: api, known: map[client.ObjectKey]answer{}}
+	return &Viewer{
+		Name:     name,
+		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
+		MaySteer: rights.maySteer,
+		Steer: func(ctx context.Context, rollout client.ObjectKey, change rolloutactions.Change) (string, error) {
+			return rolloutactions.Apply(ctx, api, rollout, change)
+		},
+	}
+}
+
+type ownRights struct {
+	api client.Client
+	// mu guards known.
+	mu    sync.Mutex
+	known map[client.ObjectKey]answer
+}
+
+type answer struct {
+	may   bool
+	until time.Time
+}
+
+// maySteer asks the API server whether whose kubeconfig it is may patch a rollout.
+func (o *ownRights) maySteer(ctx context.Context, rollout client.ObjectKey) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if a, asked := o.known[rollout]; asked && time.Now().Before(a.until) {
+		return a.may, nil
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: rollout.Namespace, Name: rollout.Name, Verb: "patch", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts",
+		},
+	}}
+	if err := o.api.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("ask whether one may patch Rollout %s: %w", rollout, err)
+	}
+	if len(o.known) > 1000 {
+		clear(o.known)
+	}
+	o.known[rollout] = answer{review.Status.Allowed, time.Now().Add(rightsFor)}
+	return review.Status.Allowed, nil
+}

@@ -1,0 +1,99 @@
+package ui
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// maxVersions bounds the versions of a module that a page shows; maxModules the modules.
+const (
+	maxVersions = 40
+	maxModules  = 300
+)
+
+// moduleView is a module with its channels and where which version runs.
+type moduleView struct {
+	*fleet.Module
+	Channels []channelVersion
+	Versions []versionView
+	Total    int
+	More     int
+}
+
+type channelVersion struct{ Channel, Version string }
+
+// versionView is how many runtimes run a version.
+type versionView struct {
+	Version string
+	Total   int
+	// Width is its share of the module's runtimes.
+	Bar    []segment
+	States []stateCount
+	// Offered are the channels that have this version.
+	Offered []string
+	Address string
+}
+
+type stateCount struct {
+	State   v1beta2.State
+	Count   int
+	Address string
+}
+
+func (p *pages) modules(w http.ResponseWriter, r asked) {
+	all := make([]moduleView, 0, len(r.fleet.Modules))
+	for i := range r.fleet.Modules {
+		all = append(all, viewModule(&r.fleet.Modules[i]))
+	}
+	more := max(0, len(all)-maxModules)
+	body := struct {
+		Modules []moduleView
+		More    int
+	}{all[:len(all)-more], more}
+	p.render(w, r, "modules", http.StatusOK, frame{Title: "Modules", Section: "modules", Live: true, Body: body})
+}
+
+func viewModule(m *fleet.Module) moduleView {
+	v := moduleView{Module: m}
+	for _, channel := range slices.Sorted(maps.Keys(m.Channels)) {
+		v.Channels = append(v.Channels, channelVersion{channel, m.Channels[channel]})
+	}
+	for _, version := range m.Versions {
+		for _, n := range version.States {
+			v.Total += n
+		}
+	}
+	for _, version := range m.Versions {
+		v.Versions = append(v.Versions, viewVersion(m, version, v.Total))
+	}
+	v.More = max(0, len(v.Versions)-maxVersions)
+	v.Versions = v.Versions[:len(v.Versions)-v.More]
+	return v
+}
+
+func viewVersion(m *fleet.Module, version fleet.ModuleVersion, total int) versionView {
+	asked := query{Module: m.Name, Version: named(version.Version)}
+	one := versionView{Version: version.Version, Address: asked.address()}
+	for state, n := range version.States {
+		one.Total += n
+		one.States = append(one.States, stateCount{state, n, asked.With("state", string(state))})
+	}
+	slices.SortFunc(one.States, func(a, b stateCount) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.State, b.State)) })
+	parts := make([]segment, len(one.States))
+	for i, s := range one.States {
+		parts[i] = segment{Tone: stateTone(s.State), Name: string(s.State), Count: int32(min(s.Count, 1<<30))}
+	}
+	one.Bar = segments(int32(min(total, 1<<30)), parts...)
+	for channel, offered := range m.Channels {
+		if offered == version.Version {
+			one.Offered = append(one.Offered, channel)
+		}
+	}
+	slices.Sort(one.Offered)
+	return one
+}

@@ -1,0 +1,83 @@
+package ui
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+const (
+	// maxOrigins bounds the bundles whose origins are kept; they are as their digest, so they never grow old.
+	maxOrigins = 500
+	// originsWithin is how long the registry may take.
+	originsWithin = 10 * time.Second
+)
+
+// origins keeps what was read of bundles: pages that change with the fleet ask again and again.
+type origins struct {
+	// mu guards known and chains, by runtime and digest.
+	mu     sync.Mutex
+	known  map[[2]string][]bundle.Origin
+	chains map[[2]string]fleet.Chain
+}
+
+// of returns where the modules of the bundle come from that was published to a runtime.
+func (o *origins) of(ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) ([]bundle.Origin, error)) ([]bundle.Origin, error) {
+	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
+		return nil, nil
+	}
+	key := [2]string{id, kyma.Status.Runtime.Published.Digest}
+	o.mu.Lock()
+	found, known := o.known[key]
+	o.mu.Unlock()
+	if known {
+		return found, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, originsWithin)
+	defer cancel()
+	found, err := read(ctx, kyma)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known == nil || len(o.known) >= maxOrigins {
+		o.known = map[[2]string][]bundle.Origin{}
+	}
+	o.known[key] = found
+	return found, nil
+}
+
+// chainOf returns the bundles that were published to a runtime last. What could not be read is asked for again by the next page.
+func (o *origins) chainOf(ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error)) fleet.Chain {
+	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
+		return fleet.Chain{Asked: true}
+	}
+	key := [2]string{id, kyma.Status.Runtime.Published.Digest}
+	o.mu.Lock()
+	found, known := o.chains[key]
+	o.mu.Unlock()
+	if known {
+		return found
+	}
+	ctx, cancel := context.WithTimeout(ctx, originsWithin)
+	defer cancel()
+	found, err := read(ctx, kyma)
+	switch {
+	case err != nil:
+		return fleet.Chain{Asked: true, Ends: err.Error()}
+	case found.Ends != "":
+		return found
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.chains == nil || len(o.chains) >= maxOrigins {
+		o.chains = map[[2]string]fleet.Chain{}
+	}
+	o.chains[key] = found
+	return found
+}

@@ -1,0 +1,175 @@
+package ui
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// maxCauses is how many groups of causes the first page names; the table has all.
+const maxCauses = 6
+
+// overview is the first page.
+type overview struct {
+	Query    query
+	All      tally
+	Tiles    []tile
+	Causes   []causeGroup
+	More     int
+	Rollouts []rolloutView
+	Warnings []fleet.Cause
+	// Reading is set while nothing but the names is known of healthy runtimes.
+	Reading *reading
+
+	// Shown are the runtimes of this page, or Groups what they are counted by.
+	Shown   []*fleet.Runtime
+	Groups  []group
+	Grouped string
+	Cut     bool
+	Found   tally
+	First   int
+	Last    int
+	Pages   int
+	Filters filters
+}
+
+// tile is one health, as a link to its runtimes.
+type tile struct {
+	Health  fleet.Health
+	Count   int
+	Address string
+	Chosen  bool
+}
+
+// filters are the choices of the form above the table.
+type filters struct {
+	Channels, Modules, Versions []string
+	Healths                     []fleet.Health
+	States                      []v1beta2.State
+	Groupings                   []grouping
+	Active                      []activeFilter
+}
+
+// activeFilter is one filter that is set, with the address without it.
+type activeFilter struct{ Name, Value, Without string }
+
+func (p *pages) overview(w http.ResponseWriter, r asked) {
+	s, q := r.fleet, parseQuery(r.URL.Query())
+	page := overview{Query: q, Warnings: s.Warnings, Reading: r.reading, Filters: s.filters(q)}
+	for i := range s.Runtimes {
+		page.All.add(s.Runtimes[i].Health)
+	}
+	for _, h := range healths {
+		t := tile{Health: h, Count: page.All.by[h], Address: query{}.With("health", string(h)), Chosen: q.Health == h}
+		if t.Chosen {
+			t.Address = "/"
+		}
+		page.Tiles = append(page.Tiles, t)
+	}
+	page.Causes, page.More = s.causes, max(0, len(s.causes)-maxCauses)
+	page.Causes = page.Causes[:min(len(page.Causes), maxCauses)]
+	for i := range s.Rollouts {
+		if s.Rollouts[i].Active {
+			page.Rollouts = append(page.Rollouts, viewRollout(&s.Rollouts[i], p.Now()))
+		}
+	}
+	page.list(s)
+	p.render(w, r, "overview", http.StatusOK, frame{Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page})
+}
+
+// list fills in the runtimes of the page that is asked for, or their groups.
+func (o *overview) list(s *snapshot) {
+	var matching []*fleet.Runtime
+	for _, i := range s.worstFirst {
+		if r := &s.Runtimes[i]; o.Query.matches(r, s.keys[i]) {
+			matching = append(matching, r)
+			o.Found.add(r.Health)
+		}
+	}
+	for _, way := range o.Filters.Groupings {
+		if way.Name == o.Query.Group {
+			o.Grouped = way.Title
+			o.Groups = way.count(matching, o.Query)
+			o.Cut = len(o.Groups) > maxGroups
+			o.Groups = o.Groups[:min(len(o.Groups), maxGroups)]
+			return
+		}
+	}
+	sortBy(o.Query.Sort, matching)
+	o.Pages = max(1, (len(matching)+pageSize-1)/pageSize)
+	o.Query.Page = min(o.Query.Page, o.Pages)
+	first := (o.Query.Page - 1) * pageSize
+	o.Shown = matching[first:min(first+pageSize, len(matching))]
+	o.First, o.Last = first+1, first+len(o.Shown)
+}
+
+// sortBy orders runtimes that are sorted with the worst first.
+func sortBy(column string, runtimes []*fleet.Runtime) {
+	switch column {
+	case "id":
+		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(a.ID, b.ID) })
+	case "channel":
+		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(a.Channel, b.Channel) })
+	case "report":
+		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(heard(a), heard(b)) })
+	}
+}
+
+// heard orders runtimes by when they were heard last: never, long ago, still.
+func heard(r *fleet.Runtime) int64 {
+	switch {
+	case r.Reporting:
+		return 1 << 62
+	case r.LastReport == nil:
+		return 0
+	}
+	return r.LastReport.Unix()
+}
+
+func (s *snapshot) filters(q query) filters {
+	f := filters{
+		Channels: s.channels, Healths: healths, Groupings: groupings(s, q),
+		States: []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateProcessing, v1beta2.StateDeleting, v1beta2.StateReady, v1beta2.StateUnmanaged},
+	}
+	for i := range s.Modules {
+		m := &s.Modules[i]
+		f.Modules = append(f.Modules, m.Name)
+		if m.Name == q.Module {
+			for _, v := range m.Versions {
+				f.Versions = append(f.Versions, named(v.Version))
+			}
+		}
+	}
+	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
+	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}
+	for _, field := range q.fields() {
+		if *field.value == "" || field.name == "group" || field.name == "sort" {
+			continue
+		}
+		value := *field.value
+		if field.name == "cause" {
+			value = s.causeText(value)
+		}
+		name := titles[field.name]
+		if name == "" {
+			name = strings.ToUpper(field.name[:1]) + field.name[1:]
+		}
+		f.Active = append(f.Active, activeFilter{name, value, q.With(field.name, "")})
+	}
+	return f
+}
+
+// ready returns how many modules of a runtime are ready.
+func ready(r *fleet.Runtime) int {
+	n := 0
+	for i := range r.Modules {
+		if s := r.Modules[i].State; s == v1beta2.StateReady || s == v1beta2.StateUnmanaged {
+			n++
+		}
+	}
+	return n
+}

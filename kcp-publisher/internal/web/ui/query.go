@@ -1,0 +1,169 @@
+package ui
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// pageSize is how many runtimes a page lists.
+const pageSize = 50
+
+// unknown stands in an address for a version or value that is empty.
+const unknown = "-"
+
+// query is which runtimes are asked for, and how they are shown. It is what the address of a page says.
+type query struct {
+	Search     string
+	Health     fleet.Health
+	State      v1beta2.State
+	Module     string
+	Version    string
+	Channel    string
+	Agent      string
+	Kubernetes string
+	// Label is KEY=VALUE, or KEY alone for any value.
+	Label string
+	// Cause is the key of a group of causes.
+	Cause string
+	// Group is what runtimes are counted by instead of listed, empty to list them.
+	Group string
+	Sort  string
+	Page  int
+}
+
+// fields are the parts of a query that are texts, by their names in an address.
+func (q *query) fields() []struct {
+	name  string
+	value *string
+} {
+	return []struct {
+		name  string
+		value *string
+	}{
+		{"q", &q.Search},
+		{"health", (*string)(&q.Health)},
+		{"state", (*string)(&q.State)},
+		{"module", &q.Module},
+		{"version", &q.Version},
+		{"channel", &q.Channel},
+		{"agent", &q.Agent},
+		{"kubernetes", &q.Kubernetes},
+		{"label", &q.Label},
+		{"cause", &q.Cause},
+		{"group", &q.Group},
+		{"sort", &q.Sort},
+	}
+}
+
+func parseQuery(values url.Values) query {
+	var q query
+	for _, field := range q.fields() {
+		*field.value = line(200, strings.TrimSpace(values.Get(field.name)))
+	}
+	q.Page = 1
+	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 1 {
+		q.Page = min(n, 1_000_000)
+	}
+	return q
+}
+
+// address returns the overview's address with this query.
+func (q query) address() string {
+	values := url.Values{}
+	for _, field := range q.fields() {
+		if *field.value != "" {
+			values.Set(field.name, *field.value)
+		}
+	}
+	if q.Page > 1 {
+		values.Set("page", strconv.Itoa(q.Page))
+	}
+	if len(values) == 0 {
+		return "/"
+	}
+	return "/?" + values.Encode()
+}
+
+// With returns the address of this query with one field set to another value, on its first page.
+func (q query) With(name, value string) string {
+	q.Page = 1
+	for _, field := range q.fields() {
+		if field.name == name {
+			*field.value = value
+		}
+	}
+	return q.address()
+}
+
+// OnPage returns the address of another page.
+func (q query) OnPage(page int) string {
+	q.Page = page
+	return q.address()
+}
+
+// matches reports whether a runtime with this group of causes is asked for.
+func (q *query) matches(r *fleet.Runtime, cause string) bool {
+	switch {
+	case q.Health != "" && r.Health != q.Health,
+		q.Channel != "" && r.Channel != q.Channel,
+		q.Agent != "" && named(r.Agent) != q.Agent,
+		q.Kubernetes != "" && named(r.Kubernetes) != q.Kubernetes,
+		q.Cause != "" && cause != q.Cause:
+		return false
+	}
+	if q.Label != "" && !hasLabel(r, q.Label) {
+		return false
+	}
+	if q.Module != "" || q.Version != "" {
+		if !q.matchesModule(r) {
+			return false
+		}
+	} else if q.State != "" && r.State != q.State {
+		return false
+	}
+	return q.Search == "" || found(r, strings.ToLower(q.Search))
+}
+
+// matchesModule reports whether one module of the runtime is as the query says, in version and state.
+func (q *query) matchesModule(r *fleet.Runtime) bool {
+	for i := range r.Modules {
+		m := &r.Modules[i]
+		if (q.Module == "" || m.Name == q.Module) && (q.Version == "" || named(m.Version) == q.Version) && (q.State == "" || m.State == q.State) {
+			return true
+		}
+	}
+	return false
+}
+
+func named(value string) string {
+	if value == "" {
+		return unknown
+	}
+	return value
+}
+
+func hasLabel(r *fleet.Runtime, label string) bool {
+	key, want, one := strings.Cut(label, "=")
+	value, has := r.Labels[key]
+	return one && named(value) == want || !one && has
+}
+
+// found reports whether a text that people see of the runtime has what is looked for.
+func found(r *fleet.Runtime, lower string) bool {
+	if strings.Contains(strings.ToLower(r.ID), lower) || strings.Contains(strings.ToLower(r.Kyma), lower) {
+		return true
+	}
+	if r.Cause != nil && strings.Contains(strings.ToLower(r.Cause.Message), lower) {
+		return true
+	}
+	for _, value := range r.Labels {
+		if strings.Contains(strings.ToLower(value), lower) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,171 @@
+package ui
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+const (
+	maxEvents = 30
+	maxLabels = 30
+)
+
+// runtimePage is one runtime.
+type runtimePage struct {
+	*fleet.Runtime
+	Ready         int
+	SortedLabels  []label
+	PublishedInfo *v1beta2.PublishedBundle
+	ObservedInfo  *v1beta2.ObservedBundle
+	LastOperation *v1beta2.LastOperation
+	// Waits are the modules that do not have yet what the channel offers.
+	Waits  []fleet.RuntimeModule
+	Events []event
+	// Origins are where the published bundle's modules come from; OriginsError why nobody can tell.
+	Origins      []bundle.Origin
+	OriginsAsked bool
+	OriginsError string
+	EventsError  string
+	// Newest is what became of the published bundle, nil before the first; Earlier are those before it, the newest first.
+	Newest  *fleet.Bundle
+	Earlier []fleet.Bundle
+}
+
+type label struct{ Key, Value string }
+
+// event is one thing that happened to the runtime's Kyma.
+type event struct {
+	Reason, Message, Type string
+	Time                  time.Time
+	Count                 int32
+}
+
+func (p *pages) runtime(w http.ResponseWriter, r asked) {
+	id := r.PathValue("id")
+	at, known := r.fleet.byID[id]
+	if !known {
+		p.tell(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+" has the runtime id "+line(100, id)+".")
+		return
+	}
+	one := &r.fleet.Runtimes[at]
+	page := runtimePage{Runtime: one, Ready: ready(one)}
+	for _, key := range slices.Sorted(maps.Keys(one.Labels)) {
+		if len(page.SortedLabels) < maxLabels {
+			page.SortedLabels = append(page.SortedLabels, label{key, one.Labels[key]})
+		}
+	}
+	for _, m := range one.Modules {
+		if m.Held != "" {
+			page.Waits = append(page.Waits, m)
+		}
+	}
+	p.history(r, &page)
+	p.render(w, r, "runtime", http.StatusOK, frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page})
+}
+
+// history fills in what the control plane and the registry know of the runtime's bundles. The page is shown without what cannot be read.
+func (p *pages) history(r asked, page *runtimePage) {
+	kyma, err := p.Source.kyma(r.Context(), page.Runtime)
+	if err != nil {
+		page.EventsError = "the Kyma cannot be read now: " + err.Error()
+		return
+	}
+	page.LastOperation = kyma.Status.LastOperation
+	if s := kyma.Status.Runtime; s != nil {
+		page.PublishedInfo, page.ObservedInfo = s.Published, s.Observed
+	}
+	if p.Events != nil {
+		events, err := p.Events(r.Context(), kyma)
+		if err != nil {
+			page.EventsError = err.Error()
+		}
+		page.Events = viewEvents(events)
+	}
+	var chain fleet.Chain
+	if p.Chain != nil {
+		page.OriginsAsked = true
+		chain = p.known.chainOf(r.Context(), page.ID, kyma, p.Chain)
+	}
+	page.timeline(fleet.Timeline(kyma, chain))
+	if p.Origins != nil {
+		page.OriginsAsked = true
+		if page.Origins, err = p.known.of(r.Context(), page.ID, kyma, p.Origins); err != nil {
+			page.OriginsError = err.Error()
+		}
+	}
+}
+
+// timeline takes the runtime's last bundles. That which is in force is told once.
+func (page *runtimePage) timeline(bundles []fleet.Bundle) {
+	for i := range bundles {
+		b := &bundles[i]
+		if page.PublishedInfo != nil && b.Digest == page.PublishedInfo.Digest {
+			page.Newest = b
+			continue
+		}
+		page.Earlier = append(page.Earlier, *b)
+	}
+}
+
+// InForceTold reports whether an earlier bundle is the one in force, so that it is not told twice.
+func (page runtimePage) InForceTold() bool {
+	return slices.ContainsFunc(page.Earlier, func(b fleet.Bundle) bool { return b.Outcome == fleet.OutcomeInForce })
+}
+
+// viewEvents returns the newest events, the newest first.
+func viewEvents(events []corev1.Event) []event {
+	all := make([]event, 0, len(events))
+	for i := range events {
+		e := &events[i]
+		at := e.LastTimestamp.Time
+		if at.IsZero() {
+			at = e.EventTime.Time
+		}
+		if at.IsZero() {
+			at = e.CreationTimestamp.Time
+		}
+		count := e.Count
+		if e.Series != nil {
+			count = e.Series.Count
+			at = e.Series.LastObservedTime.Time
+		}
+		all = append(all, event{Reason: e.Reason, Message: e.Message, Type: e.Type, Time: at, Count: count})
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return b.Time.Compare(a.Time) })
+	return all[:min(len(all), maxEvents)]
+}
+
+// Bundle is what the published bundle says of itself, nil where it was not verified.
+func (page runtimePage) Bundle() *bundle.BundleIdentity {
+	switch {
+	case len(page.Origins) > 0:
+		return &page.Origins[0].Bundle
+	case page.Newest != nil:
+		return page.Newest.Signed
+	}
+	return nil
+}
+
+// PublishedTone is how the published bundle is shown: one that is in force and fails, or was refused, is not well.
+func (page runtimePage) PublishedTone() string {
+	if page.Newest != nil {
+		if tone := bundleTone(*page.Newest); tone == "bad" || tone == "lost" {
+			return tone
+		}
+	}
+	if page.Current() {
+		return "good"
+	}
+	return "busy"
+}
+
+// Current reports whether the runtime has in force what was published to it last.
+func (page runtimePage) Current() bool { return page.Published != 0 && page.Published == page.InForce }

@@ -1,0 +1,153 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// maxChoices bounds how many values a filter offers; all can be typed into the address.
+const maxChoices = 100
+
+// snapshot is a fleet with what every page of it needs. It is never written once it is made.
+type snapshot struct {
+	fleet.Fleet
+	revision uint64
+	byID     map[string]int
+	channels []string
+	// labels are the keys of labels that several runtimes share, the most telling first.
+	labels []string
+	causes []causeGroup
+	// keys are those of the runtimes' groups of causes, empty where nothing is in the way.
+	keys []string
+	// worstFirst are the places of all runtimes, the worst health first and by id.
+	worstFirst []int
+}
+
+// causeGroup is how many runtimes have the same first cause.
+type causeGroup struct {
+	Key       string
+	Health    fleet.Health
+	Situation fleet.Situation
+	Message   string
+	Advice    string
+	Runtimes  int
+	// Example is one of them.
+	Example string
+}
+
+func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
+	s := &snapshot{Fleet: f, revision: revision, byID: make(map[string]int, len(f.Runtimes))}
+	channels, labels := map[string]int{}, map[string]int{}
+	for i := range f.Runtimes {
+		r := &f.Runtimes[i]
+		s.byID[r.ID] = i
+		channels[r.Channel]++
+		for key := range r.Labels {
+			labels[key]++
+		}
+	}
+	s.channels = firstChoices(slices.Sorted(maps.Keys(channels)))
+	s.labels = sharedLabels(labels, f.Runtimes)
+	s.keys = make([]string, len(f.Runtimes))
+	for i := range f.Runtimes {
+		if r := &f.Runtimes[i]; r.Cause != nil && r.Health != fleet.Healthy {
+			s.keys[i] = causeKey(r)
+		}
+	}
+	s.causes = groupCauses(f.Runtimes, s.keys)
+	s.worstFirst = make([]int, len(f.Runtimes))
+	for i := range s.worstFirst {
+		s.worstFirst[i] = i
+	}
+	slices.SortStableFunc(s.worstFirst, func(a, b int) int { return rank(f.Runtimes[a].Health) - rank(f.Runtimes[b].Health) })
+	return s
+}
+
+func (s *snapshot) at(now time.Time) *snapshot {
+	later := *s
+	later.Time = now
+	return &later
+}
+
+func firstChoices(all []string) []string { return all[:min(len(all), maxChoices)] }
+
+// sharedLabels returns the keys by which a fleet can be grouped: those that at least two runtimes have, with fewer values than runtimes.
+func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
+	values := map[string]map[string]bool{}
+	for i := range runtimes {
+		for key, value := range runtimes[i].Labels {
+			if values[key] == nil {
+				values[key] = map[string]bool{}
+			}
+			if len(values[key]) <= maxChoices {
+				values[key][value] = true
+			}
+		}
+	}
+	shared := slices.Sorted(maps.Keys(keys))
+	shared = slices.DeleteFunc(shared, func(key string) bool {
+		return keys[key] < 2 || len(values[key]) > maxChoices || len(values[key]) == keys[key]
+	})
+	return firstChoices(shared)
+}
+
+// groupCauses counts the runtimes by their first cause, the worst health and the most runtimes first.
+func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
+	groups := map[string]*causeGroup{}
+	for i := range runtimes {
+		r, key := &runtimes[i], keys[i]
+		if key == "" {
+			continue
+		}
+		if groups[key] == nil {
+			groups[key] = &causeGroup{Key: key, Health: r.Health, Situation: r.Cause.Situation, Message: r.Cause.Message, Advice: r.Cause.Advice, Example: r.ID}
+		}
+		groups[key].Runtimes++
+	}
+	all := make([]causeGroup, 0, len(groups))
+	for _, g := range groups {
+		all = append(all, *g)
+	}
+	slices.SortFunc(all, func(a, b causeGroup) int {
+		return cmp.Or(rank(a.Health)-rank(b.Health), b.Runtimes-a.Runtimes, cmp.Compare(a.Message, b.Message))
+	})
+	return all
+}
+
+// causeKey is the same for runtimes that have the same in their way: health, situation and message, but for the runtime's own name and numbers,
+// such as how long it is silent.
+func causeKey(r *fleet.Runtime) string {
+	message := strings.ReplaceAll(r.Cause.Message, r.ID, "")
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%s\x00%s\x00%s", r.Health, r.Cause.Situation, spans.ReplaceAllString(message, "#"))
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
+
+// spans are durations and times.
+var spans = regexp.MustCompile(`\b(\d+(\.\d+)?(h|m|s|ms| days?| hours?| minutes?| seconds?|d)\b)+|\b\d{4}-\d\d-\d\d[T ][0-9:.Z+-]+`)
+
+// causeText returns the message of a group of causes.
+func (s *snapshot) causeText(key string) string {
+	for i := range s.causes {
+		if s.causes[i].Key == key {
+			return s.causes[i].Message
+		}
+	}
+	return "one that nobody has any more"
+}
+
+// healths are all healths, the worst first.
+var healths = []fleet.Health{
+	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Suspended, fleet.Deleting, fleet.Healthy,
+}
+
+func rank(h fleet.Health) int { return slices.Index(healths, h) }

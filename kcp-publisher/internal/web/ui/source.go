@@ -1,0 +1,191 @@
+package ui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+const (
+	// lookAtMost is how often the fleet is looked at anew while it changes. A look may take a tenth of the time besides, whatever the fleet's size.
+	lookAtMost = time.Second
+	restShare  = 10
+	// lookAtLeast is how often the fleet is looked at while nothing changes: runtimes fall silent by themselves.
+	lookAtLeast = 15 * time.Second
+)
+
+// errNotReadYet says that the control plane was not read yet.
+var errNotReadYet = errors.New("the control plane is still being read")
+
+// Source is the fleet of one namespace as it is now. Run keeps it current; all else may be called from any goroutine.
+type Source struct {
+	namespace string
+	cache     cache.Cache
+	// kyma returns the Kyma of a runtime.
+	kyma func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
+	look func(fleet.Input) fleet.Fleet
+	now  func() time.Time
+
+	// dirty holds one signal at most: that something changed since the last look.
+	dirty chan struct{}
+
+	// mu guards what follows. next is closed, and replaced, when current is.
+	mu      sync.Mutex
+	current *snapshot
+	next    chan struct{}
+	// first is what is known before all is read, nil for nothing; read counts the Kymas that were read since.
+	first *snapshot
+	read  func() int64
+}
+
+// NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. Whoever calls it runs the cache.
+func NewSource(objects cache.Cache, namespace string, look func(fleet.Input) fleet.Fleet, now func() time.Time) *Source {
+	s := &Source{namespace: namespace, cache: objects, look: look, now: now, dirty: make(chan struct{}, 1), next: make(chan struct{})}
+	s.kyma = func(ctx context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
+		kyma := &v1beta2.Kyma{}
+		return kyma, objects.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}, kyma)
+	}
+	return s
+}
+
+// Run looks at the fleet whenever it changes, until ctx ends.
+func (s *Source) Run(ctx context.Context) error {
+	for _, kind := range []client.Object{&v1beta2.Kyma{}, &v1beta2.ModuleReleaseMeta{}, &v1alpha1.Rollout{}} {
+		informer, err := s.cache.GetInformer(ctx, kind)
+		if meta.IsNoMatchError(err) {
+			continue // an older control plane knows no rollouts
+		}
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { s.mark() }, UpdateFunc: func(any, any) { s.mark() }, DeleteFunc: func(any) { s.mark() },
+		}); err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	// Nothing can be listed before the cache has started, and that is a matter of another goroutine.
+	if !s.cache.WaitForCacheSync(ctx) {
+		return nil
+	}
+	for {
+		began := time.Now()
+		if err := s.refresh(ctx); err != nil {
+			return err
+		}
+		if !s.rest(ctx, max(lookAtMost, restShare*time.Since(began))) {
+			return nil
+		}
+	}
+}
+
+func (s *Source) mark() {
+	select {
+	case s.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// rest waits for as long as it says, then for a change; it reports whether to go on.
+func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(quiet):
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.dirty:
+	case <-time.After(lookAtLeast):
+	}
+	return true
+}
+
+// refresh looks at the fleet as the cache has it. The objects are the cache's own: nobody writes to them.
+func (s *Source) refresh(ctx context.Context) error {
+	var kymas v1beta2.KymaList
+	var metas v1beta2.ModuleReleaseMetaList
+	var rollouts v1alpha1.RolloutList
+	for _, list := range []client.ObjectList{&kymas, &metas, &rollouts} {
+		err := s.cache.List(ctx, list, client.InNamespace(s.namespace), client.UnsafeDisableDeepCopy)
+		if err != nil && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("list %T in %s: %w", list, s.namespace, err)
+		}
+	}
+	s.put(s.look(fleet.Input{Kymas: kymas.Items, Rollouts: rollouts.Items, Metas: metas.Items, Now: s.now()}))
+	return nil
+}
+
+// put makes a fleet the current one, and tells it unless it is as the one before.
+func (s *Source) put(f fleet.Fleet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil && same(s.current.Fleet, f) {
+		s.current = s.current.at(f.Time)
+		return
+	}
+	var revision uint64
+	if s.current != nil {
+		revision = s.current.revision
+	}
+	s.current, s.first = newSnapshot(f, revision+1), nil
+	close(s.next)
+	s.next = make(chan struct{})
+}
+
+// First has the first page show a fleet until all of it is read: of its healthy runtimes no more is known than their names. read counts the Kymas that
+// are read in full.
+func (s *Source) First(f fleet.Fleet, read func() int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.first, s.read = newSnapshot(f, 0), read
+}
+
+// reading is how much of a fleet is read.
+type reading struct{ Read, Total int }
+
+// unfinished returns what is known of a fleet that is being read, nil for nothing.
+func (s *Source) unfinished() (*snapshot, *reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == nil {
+		return nil, nil
+	}
+	total := s.first.Summary.Total
+	return s.first, &reading{min(int(s.read()), total), total}
+}
+
+// same reports whether two fleets differ in nothing but their time.
+func same(a, b fleet.Fleet) bool {
+	a.Time = b.Time
+	return reflect.DeepEqual(a, b)
+}
+
+// snapshot returns the fleet, and a channel that is closed when there is another one.
+func (s *Source) snapshot() (*snapshot, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return nil, s.next, errNotReadYet
+	}
+	return s.current, s.next, nil
+}
+
+// Ready reports whether the control plane was read, so that there is something to show.
+func (s *Source) Ready() bool {
+	_, _, err := s.snapshot()
+	return err == nil
+}

@@ -1,0 +1,262 @@
+package ui
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// maxText bounds any text of others, in bytes.
+const maxText = 600
+
+// texts are what templates call.
+var texts = template.FuncMap{
+	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural, "short": shortDigest,
+	"when": when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone, "rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
+	"ready": ready, "breakable": breakable, "sum": func(a, b int) int { return a + b },
+}
+
+// text returns a text of others for people: printable, and of bounded length.
+func text(s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), maxText) }
+
+// line returns at most so many bytes of a text of others.
+func line(most int, s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), most) }
+
+// part is a piece of a text: what stands between backquotes is code.
+type part struct {
+	Code bool
+	Text string
+}
+
+// prose returns at most so many bytes of a text in parts, as a sentence.
+func prose(most int, s any) []part {
+	pieces := strings.Split(sentence(line(most, s)), "`")
+	if len(pieces)%2 == 0 { // one is left open
+		return []part{{false, strings.Join(pieces, "`")}}
+	}
+	var parts []part
+	for i, piece := range pieces {
+		if piece != "" {
+			parts = append(parts, part{i%2 == 1, piece})
+		}
+	}
+	return parts
+}
+
+// sentence begins a text with a capital letter, but for one that begins with a name.
+func sentence(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	if strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) >= 0 || word == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most]
+	for len(s) > 0 && !utf8.ValidString(s) {
+		s = s[:len(s)-1]
+	}
+	return s + "…"
+}
+
+// number groups digits in threes.
+func number(n any) string {
+	digits := fmt.Sprint(n)
+	var grouped strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			grouped.WriteByte(',')
+		}
+		grouped.WriteRune(d)
+	}
+	return grouped.String()
+}
+
+func plural(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
+}
+
+// percent returns a share as an attribute of SVG.
+func percent[N int | int32](part, all N) string {
+	if all <= 0 {
+		return "0%"
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(all), 'f', 2, 64) + "%"
+}
+
+func shortDigest(d string) string {
+	algorithm, hex, found := strings.Cut(d, ":")
+	if !found || len(hex) < 12 {
+		return line(24, d)
+	}
+	return line(24, algorithm+":"+hex[:12])
+}
+
+// moment is a time for people and for the script, which keeps it current.
+type moment struct{ ISO, Full, Ago string }
+
+// when returns how long a time is ago; nothing of none.
+func when(now time.Time, t any) *moment {
+	var at time.Time
+	switch v := t.(type) {
+	case time.Time:
+		at = v
+	case *time.Time:
+		if v != nil {
+			at = *v
+		}
+	case metav1.Time:
+		at = v.Time
+	case *metav1.Time:
+		if v != nil {
+			at = v.Time
+		}
+	}
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &moment{at.Format(time.RFC3339), stamp(at), since(now.Sub(at))}
+}
+
+// bundleTone is how a bundle is shown by what became of it.
+func bundleTone(b fleet.Bundle) string {
+	switch {
+	case b.Outcome == fleet.OutcomeRefused || b.State == v1beta2.StateError:
+		return "bad"
+	case b.State == v1beta2.StateWarning:
+		return "lost"
+	case b.Outcome == fleet.OutcomeInForce || b.Outcome == fleet.OutcomeApplied:
+		return "good"
+	}
+	return "idle"
+}
+
+// stamp returns a time for people.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func since(d time.Duration) string {
+	ahead := d < -time.Minute
+	if d < 0 {
+		d = -d
+	}
+	var s string
+	switch {
+	case d < time.Minute:
+		return "just now"
+	case d < time.Hour:
+		s = fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		s = fmt.Sprintf("%d h", d/time.Hour)
+	default:
+		s = fmt.Sprintf("%d days", d/(24*time.Hour))
+	}
+	if ahead {
+		return "in " + s
+	}
+	return s + " ago"
+}
+
+// words are a health as people say it.
+func words(h fleet.Health) string {
+	if h == fleet.NeverReported {
+		return "Never reported"
+	}
+	return string(h)
+}
+
+// tone is which of the few colors and shapes a health has.
+func tone(h fleet.Health) string {
+	switch h {
+	case fleet.Failing:
+		return "bad"
+	case fleet.Silent:
+		return "lost"
+	case fleet.NeverReported:
+		return "new"
+	case fleet.Behind:
+		return "busy"
+	case fleet.Suspended, fleet.Deleting:
+		return "idle"
+	case fleet.Healthy:
+		return "good"
+	}
+	return "new"
+}
+
+func stateTone(s v1beta2.State) string {
+	switch s {
+	case v1beta2.StateReady:
+		return "good"
+	case v1beta2.StateError:
+		return "bad"
+	case v1beta2.StateWarning:
+		return "lost"
+	case v1beta2.StateProcessing:
+		return "busy"
+	case "":
+		return "new"
+	}
+	return "idle"
+}
+
+func rolloutTone(s v1alpha1.RolloutState) string {
+	switch s {
+	case v1alpha1.RolloutSucceeded:
+		return "good"
+	case v1alpha1.RolloutStopped, v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
+		return "bad"
+	case v1alpha1.RolloutWaiting:
+		return "lost"
+	case v1alpha1.RolloutPaused, v1alpha1.RolloutSuperseded:
+		return "idle"
+	}
+	return "busy"
+}
+
+func waveTone(s v1alpha1.WaveState) string {
+	switch s {
+	case v1alpha1.WaveProven:
+		return "good"
+	case v1alpha1.WaveFailed:
+		return "bad"
+	case v1alpha1.WaveWaiting:
+		return "lost"
+	case v1alpha1.WaveProgressing, v1alpha1.WaveSoaking:
+		return "busy"
+	}
+	return "new"
+}
+
+// dict makes a map of pairs, to hand several values to a part of a page.
+func dict(pairs ...any) map[string]any {
+	m := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[pairs[i].(string)] = pairs[i+1]
+	}
+	return m
+}
+
+// breakable returns the parts of a text after which a narrow column may break it: those that end with a dot or slash, as in keys of labels.
+func breakable(text string) []string {
+	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text), func(r rune) bool { return r == 0 }))
+}

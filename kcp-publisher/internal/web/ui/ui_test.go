@@ -1,0 +1,410 @@
+package ui
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+)
+
+// served is a page of a fleet that a test holds in its hand.
+type served struct {
+	*httptest.Server
+	source  *Source
+	steered chan v1alpha1.Rollout
+}
+
+// serve serves a fleet for a viewer; nil is one who may see and steer all.
+func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
+	t.Helper()
+	s := &served{source: NewSource(nil, "kcp-system", nil, nil), steered: make(chan v1alpha1.Rollout, 10)}
+	s.source.kyma = sampleKyma
+	s.source.put(f)
+	if viewer == nil {
+		yes := func(context.Context, string) (bool, error) { return true, nil }
+		viewer = &Viewer{
+			Name: "ada@example.org", MaySee: yes, MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
+			Steer: func(_ context.Context, key client.ObjectKey, change rolloutactions.Change) (string, error) {
+				return s.steer(key, change)
+			},
+		}
+	}
+	pages := Handler(Options{Source: s.source, Log: logr.Discard(), Now: func() time.Time { return noon }, Events: sampleEvents, Chain: sampleChain})
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages.ServeHTTP(w, r.WithContext(WithViewer(r.Context(), viewer)))
+	}))
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+func sampleEvents(_ context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
+	return []corev1.Event{
+		{Reason: "Published", Type: "Normal", Message: "published bundle 1763812000000 of " + kyma.Name, LastTimestamp: metav1.NewTime(noon.Add(-4 * time.Minute)), Count: 1},
+		{Reason: "ModuleFailed", Type: "Warning", Message: hostile, LastTimestamp: metav1.NewTime(noon.Add(-2 * time.Minute)), Count: 3},
+	}, nil
+}
+
+// steer changes the rollout in the fleet as the publisher would some time after the change of its spec.
+func (s *served) steer(key client.ObjectKey, change rolloutactions.Change) (string, error) {
+	current, _, _ := s.source.snapshot()
+	f := current.Fleet
+	f.Rollouts = append([]fleet.Rollout(nil), f.Rollouts...)
+	for i := range f.Rollouts {
+		r := &f.Rollouts[i]
+		if r.Name != key.Name {
+			continue
+		}
+		one := v1alpha1.Rollout{Spec: r.Spec, Status: r.Status}
+		told, err := change(&one)
+		if err != nil {
+			return "", err
+		}
+		r.Spec = one.Spec
+		s.steered <- one
+		s.source.put(f)
+		return told, nil
+	}
+	return "", nil
+}
+
+func (s *served) get(t testing.TB, path string, header ...string) (int, string, http.Header) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	return send(t, request)
+}
+
+func send(t testing.TB, request *http.Request) (int, string, http.Header) {
+	t.Helper()
+	c := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := c.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body), response.Header
+}
+
+func TestEveryPageRendersForEveryFleet(t *testing.T) {
+	for name, f := range map[string]fleet.Fleet{"empty": {}, "one": sampleFleet(1, true), "well": sampleFleet(200, true), "in trouble": sampleFleet(200, false)} {
+		s := serve(t, f, nil)
+		for _, path := range []string{"/", "/?q=r-0001", "/?group=channel", "/?group=label:" + regionLabel, "/?module=keda&group=version", "/?page=99", "/?sort=report", "/rollouts", "/modules"} {
+			if status, body, _ := s.get(t, path); status != http.StatusOK || !strings.Contains(body, "</html>") {
+				t.Errorf("%s fleet, %s: %d\n%s", name, path, status, body)
+			}
+		}
+		if len(f.Runtimes) == 0 {
+			continue
+		}
+		for i := range f.Runtimes[:min(20, len(f.Runtimes))] {
+			if status, body, _ := s.get(t, "/runtimes/"+f.Runtimes[i].ID); status != http.StatusOK || !strings.Contains(body, f.Runtimes[i].ID) {
+				t.Errorf("%s fleet, runtime %s: %d", name, f.Runtimes[i].ID, status)
+			}
+		}
+	}
+}
+
+func TestTheFirstScreenSaysWhatToLookAtFirst(t *testing.T) {
+	s := serve(t, sampleFleet(1000, false), nil)
+	_, body, _ := s.get(t, "/")
+	for _, want := range []string{"60 of 1,000 runtimes need attention", "Deployment kyma-system/keda-operator: container keda-operator crashes", "root of trust expires at 2026-12-10", "keda-regular-4", "1–50 of 1,000"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	first := strings.Index(body, ">30<")
+	if second := strings.Index(body, "signed with a key"); first > second {
+		t.Error("a cause of 10 runtimes comes before one of 30")
+	}
+	_, body, _ = serve(t, sampleFleet(12, true), nil).get(t, "/")
+	if !strings.Contains(body, "All 12 runtimes are healthy") || strings.Contains(body, "What to look at first") {
+		t.Errorf("a fleet that is well:\n%s", body)
+	}
+}
+
+func TestFiltersLeaveWhatIsAskedFor(t *testing.T) {
+	f := sampleFleet(1000, false)
+	s := newSnapshot(f, 1)
+	count := func(address string) int {
+		values, err := url.ParseQuery(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := overview{Query: parseQuery(values)}
+		o.list(s)
+		return o.Found.Total
+	}
+	for address, want := range map[string]int{
+		"": 1000, "health=Failing": 40, "health=Failing&module=keda&state=Error": 30, "q=R-0001": 10, "channel=fast": 333, "module=keda&version=-": 10,
+		"module=keda&version=1.8.0": 300, "label=" + regionLabel + "%3Deu-central-1": 334, "label=nobody": 0, "agent=-": 10, "health=nonsense": 0, "q=CrashLoop": 30,
+		"cause=" + s.causes[0].Key: 30,
+	} {
+		if got := count(address); got != want {
+			t.Errorf("%q finds %d runtimes, want %d", address, got, want)
+		}
+	}
+}
+
+func TestTextsOfRuntimesStayTexts(t *testing.T) {
+	f := sampleFleet(3, true)
+	r := &f.Runtimes[0]
+	r.ID, r.Channel, r.Agent = hostile, hostile, hostile
+	r.Labels = map[string]string{hostile: hostile}
+	r.Health, r.Cause = fleet.Failing, &fleet.Cause{Message: hostile, Advice: hostile}
+	r.Modules[0] = fleet.RuntimeModule{Name: hostile, Version: hostile, Asked: "x", Message: hostile, Held: hostile, State: hostile}
+	f.Rollouts[0].Status.Message, f.Rollouts[0].Status.Failures = hostile, []v1alpha1.RuntimeFailure{{Runtime: hostile, Wave: hostile, Reason: strings.Repeat(hostile, 1000)}}
+	f.Modules[0].Name = hostile
+	s := serve(t, f, nil)
+	for _, path := range []string{"/", "/?q=" + url.QueryEscape(hostile), "/?group=module", "/?group=channel&label=" + url.QueryEscape(hostile), "/runtimes/" + url.PathEscape(hostile), "/rollouts", "/rollouts/keda-regular-4", "/modules", "/runtimes/nobody" + url.PathEscape(hostile)} {
+		_, body, _ := s.get(t, path)
+		for _, never := range []string{"<script>document", "<img", "\u202e", "\x1b"} {
+			if strings.Contains(body, never) {
+				t.Errorf("%s has %q", path, never)
+			}
+		}
+		if len(body) > 1<<20 {
+			t.Errorf("%s has %d bytes", path, len(body))
+		}
+	}
+}
+
+func TestNobodySeesWhatTheyMayNot(t *testing.T) {
+	no := func(context.Context, string) (bool, error) { return false, nil }
+	broken := func(context.Context, string) (bool, error) { return true, io.ErrUnexpectedEOF }
+	for name, c := range map[string]struct {
+		viewer *Viewer
+		status int
+	}{
+		"nobody":                     {&Viewer{}, http.StatusUnauthorized},
+		"without the right":          {&Viewer{MaySee: no}, http.StatusForbidden},
+		"rights that nobody can ask": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
+	} {
+		s := serve(t, sampleFleet(5, true), c.viewer)
+		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/nowhere"} {
+			if status, body, _ := s.get(t, path); status != c.status || strings.Contains(body, "r-00001") {
+				t.Errorf("%s at %s: %d\n%s", name, path, status, body)
+			}
+		}
+	}
+}
+
+func TestOnlyWhoMaySteersARollout(t *testing.T) {
+	post := func(s *served, form string, header ...string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/rollouts/keda-regular-4", strings.NewReader(form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		for i := 0; i+1 < len(header); i += 2 {
+			request.Header.Set(header[i], header[i+1])
+		}
+		status, body, _ := send(t, request)
+		return status, body
+	}
+	s := serve(t, sampleFleet(100, false), nil)
+	if status, _ := post(s, "action=approve&wave=rest", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+		t.Errorf("another site's page approves: %d", status)
+	}
+	if status, _ := post(s, "action=approve&wave=rest", "Origin", "https://evil.example"); status != http.StatusForbidden {
+		t.Errorf("another origin approves: %d", status)
+	}
+	if status, body := post(s, "action=approve&wave=canaries"); status != http.StatusConflict || !strings.Contains(body, "asks for no approval") {
+		t.Errorf("a wave without approval: %d\n%s", status, body)
+	}
+	if status, _ := post(s, "action=undo"); status != http.StatusBadRequest {
+		t.Errorf("undo: %d", status)
+	}
+	if status, _ := post(s, strings.Repeat("a", maxBodyBytes+1)); status != http.StatusBadRequest {
+		t.Errorf("a long form: %d", status)
+	}
+	if len(s.steered) != 0 {
+		t.Fatal("the rollout was changed")
+	}
+	if status, _ := post(s, "action=approve&wave=rest", "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther {
+		t.Errorf("approve: %d", status)
+	}
+	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
+		t.Errorf("approved %v", got.Spec.ApprovedWaves)
+	}
+	reader := serve(t, sampleFleet(100, false), &Viewer{
+		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
+		MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
+		Steer: func(context.Context, client.ObjectKey, rolloutactions.Change) (string, error) {
+			t.Error("who may not steer does")
+			return "", nil
+		},
+	})
+	if status, _ := post(reader, "action=pause"); status != http.StatusForbidden {
+		t.Errorf("who may not pause: %d", status)
+	}
+	if _, body, _ := reader.get(t, "/rollouts/keda-regular-4"); strings.Contains(body, "<button") {
+		t.Error("who may not steer is offered to")
+	}
+}
+
+func TestABrowserIsToldToRunNothingElse(t *testing.T) {
+	s := serve(t, sampleFleet(3, true), nil)
+	for _, path := range []string{"/", "/assets/page.css", "/live?" + strings.Repeat("a", maxQuery+1), "/nowhere"} {
+		_, _, header := s.get(t, path)
+		if policy := header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+		if header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: %v", path, header)
+		}
+	}
+	_, page, header := s.get(t, "/")
+	for _, never := range []string{" style=", "<style", "onclick", "javascript:"} {
+		if strings.Contains(page, never) {
+			t.Errorf("the page has %q, which its policy forbids", never)
+		}
+	}
+	if status, body, _ := s.get(t, "/", "If-None-Match", header.Get("ETag")); status != http.StatusNotModified || body != "" {
+		t.Errorf("a page that is the same is sent again: %d", status)
+	}
+	if status, _, _ := s.get(t, "/assets/"); status != http.StatusNotFound {
+		t.Errorf("the folder of assets: %d", status)
+	}
+}
+
+func TestAPageIsToldOfChangesAndStreamsAreBounded(t *testing.T) {
+	s := serve(t, sampleFleet(3, true), nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/live", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func() *http.Response {
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+	stream := open()
+	lines := bufio.NewScanner(stream.Body)
+	read := func(want string) {
+		for lines.Scan() {
+			if lines.Text() == want {
+				return
+			}
+		}
+		t.Fatalf("the stream ended before %q: %v", want, lines.Err())
+	}
+	read("data: 1")
+	s.source.put(sampleFleet(3, true)) // says the same
+	s.source.put(sampleFleet(4, true))
+	read("data: 2")
+	for range maxStreams - 1 {
+		open()
+	}
+	if last := open(); last.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one stream too many: %d", last.StatusCode)
+	}
+}
+
+func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, viewerOf(r.Context()).Name) })
+	local, err := NewLocal(page, "127.0.0.1:8123", &Viewer{Name: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(address, host string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		request.Host = host
+		for _, c := range cookies {
+			request.AddCookie(c)
+		}
+		recorder := httptest.NewRecorder()
+		local.ServeHTTP(recorder, request)
+		return recorder
+	}
+	if got := ask("/", "127.0.0.1:8123"); got.Code != http.StatusForbidden {
+		t.Errorf("without the token: %d", got.Code)
+	}
+	if got := ask("/?token=guessed", "127.0.0.1:8123"); got.Code != http.StatusForbidden || len(got.Result().Cookies()) != 0 {
+		t.Errorf("with a wrong token: %d", got.Code)
+	}
+	signed := ask(strings.TrimPrefix(local.Address(), "http://127.0.0.1:8123"), "127.0.0.1:8123")
+	cookies := signed.Result().Cookies()
+	if signed.Code != http.StatusSeeOther || signed.Header().Get("Location") != "/" || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+		t.Fatalf("with the token: %d %v", signed.Code, signed.Header())
+	}
+	for _, host := range []string{"127.0.0.1:8123", "localhost:8123", "[::1]:8123"} {
+		if got := ask("/", host, cookies...); got.Code != http.StatusOK || got.Body.String() != "ada" {
+			t.Errorf("host %s with the cookie: %d %s", host, got.Code, got.Body)
+		}
+	}
+	once := strings.TrimPrefix(local.AddressOnce(), "http://127.0.0.1:8123")
+	for _, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+		if got := ask(once, "127.0.0.1:8123"); got.Code != want {
+			t.Errorf("with the address for one time: %d, want %d", got.Code, want)
+		}
+	}
+	for _, host := range []string{"evil.example:8123", "127.0.0.1", "127.0.0.1:8124"} {
+		if got := ask("/", host, cookies...); got.Code != http.StatusMisdirectedRequest {
+			t.Errorf("host %s: %d", host, got.Code)
+		}
+	}
+}
+
+func TestTheFirstPageIsShownWhileTheFleetIsRead(t *testing.T) {
+	s := serve(t, sampleFleet(100, false), nil)
+	s.source.current = nil // as before all is read
+	if status, body, header := s.get(t, "/"); status != http.StatusServiceUnavailable || header.Get("Refresh") == "" || strings.Contains(body, "r-0000") {
+		t.Errorf("with nothing read: %d\n%s", status, body)
+	}
+	first := sampleFleet(100, false)
+	for i := range first.Runtimes {
+		if r := &first.Runtimes[i]; r.Health == fleet.Healthy {
+			first.Runtimes[i] = fleet.Runtime{ID: r.ID, Health: fleet.Healthy, Reporting: true}
+		}
+	}
+	first.Summary.Total = len(first.Runtimes)
+	s.source.First(first, func() int64 { return 40 })
+	status, body, header := s.get(t, "/")
+	if status != http.StatusOK || header.Get("Refresh") != "2" || !strings.Contains(body, "Reading 40 of 100 runtimes") || !strings.Contains(body, "Module keda is Error") {
+		t.Errorf("while it is read: %d, %v\n%s", status, header, body)
+	}
+	if _, body, _ = s.get(t, "/?health=Healthy"); strings.Contains(body, "/0</span>") || strings.Contains(body, "data-live") || strings.Contains(body, "<form class") {
+		t.Errorf("more is told than is known:\n%s", body)
+	}
+	if status, _, _ := s.get(t, "/runtimes/r-00001"); status != http.StatusServiceUnavailable {
+		t.Errorf("a page of one runtime: %d", status)
+	}
+	s.source.put(sampleFleet(100, false))
+	if status, body, header = s.get(t, "/"); status != http.StatusOK || header.Get("Refresh") != "" || strings.Contains(body, "Reading ") {
+		t.Errorf("when it is read: %d, %v", status, header)
+	}
+}
+
+func TestKeysOfLabelsBreakBetweenTheirParts(t *testing.T) {
+	s := serve(t, sampleFleet(100, false), nil)
+	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body, "Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {
+		t.Errorf("the header is not breakable:\n%s", body)
+	}
+}

@@ -1,0 +1,26 @@
+package logonce
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAStateThatLastsIsSaidOnce(t *testing.T) {
+	var memo Memo
+	require.False(t, memo.Changed("registry", ""), "nothing is wrong at first")
+	require.True(t, memo.Changed("registry", "down"))
+	require.False(t, memo.Changed("registry", "down"))
+	require.True(t, memo.Changed("certificate", "down"), "another subject")
+	require.True(t, memo.Changed("registry", "slow"))
+	require.True(t, memo.Changed("registry", ""))
+	require.True(t, memo.Changed("registry", "slow"), "it is back")
+}
+
+func TestOnlyWhatIsNewIsSaidOfMany(t *testing.T) {
+	var memo Memo
+	require.Equal(t, []string{"keda", "nats"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits"}))
+	require.Equal(t, []string{"keda"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits longer"}))
+	require.Empty(t, memo.Replace(map[string]string{"keda": "waits longer"}))
+	require.Equal(t, []string{"nats"}, memo.Replace(map[string]string{"nats": "waits"}), "what went away and came back is new")
+}
