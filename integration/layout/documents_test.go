@@ -61,6 +61,20 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 	}
 }
 
+// TestContributingNamesFoldersThatExist keeps the table of places for a change true.
+func TestContributingNamesFoldersThatExist(t *testing.T) {
+	folders := regexp.MustCompile("`((?:apis|bundle|charts|hack|integration|internal|kcp-publisher|skr-agent)/[a-z/]*)`").
+		FindAllStringSubmatch(readFile(t, "CONTRIBUTING.md"), -1)
+	if len(folders) < 15 {
+		t.Errorf("CONTRIBUTING.md names %d folders, want at least 15", len(folders))
+	}
+	for _, f := range folders {
+		if _, err := os.Stat(filepath.Join(root(t), f[1])); err != nil {
+			t.Errorf("CONTRIBUTING.md: folder %s does not exist", f[1])
+		}
+	}
+}
+
 // A record that the index lacks is read by nobody.
 func TestEveryDecisionIsInTheIndex(t *testing.T) {
 	var want []string
