@@ -29,7 +29,7 @@ func TestAModuleTakesNothingThatItDidNotMake(t *testing.T) {
 
 	t.Log("content with an object that is somebody else's is refused whole")
 	w.wants("thief", content)
-	w.state("thief", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/theirs: there already and not made by this Module: "+
+	w.state("thief", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/theirs: there already and not made by this module: "+
 		"rename it in the module, delete it, or hand it over with the annotation kyma-pull.dev/adopt=kyma-system/thief")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "first"))
 	require.True(t, w.exists(theirs, home, "theirs"))
