@@ -1,5 +1,5 @@
-// Package layout holds the tests that keep the repository as docs/design.md, section 1, describes it: the folders, the direction of
-// imports, the names, what the agent must never link, and that the automation around it calls what there is.
+// Package layout tests that the repository matches docs/concepts/code-layout.md: the folders, the direction of imports, the names, and the
+// packages that the agent must never link. It also tests that pages, workflows and the Makefile agree with each other.
 package layout
 
 import (
@@ -61,7 +61,7 @@ func TestTheTopLevelHoldsOnlyTheDesignsFolders(t *testing.T) {
 	for line := range strings.Lines(string(list)) {
 		entry, _, _ := strings.Cut(strings.TrimSpace(line), "/")
 		if !strings.HasPrefix(entry, ".") && !slices.Contains(topLevel, entry) {
-			t.Errorf("%s: the top level is fixed, see docs/design.md section 1", strings.TrimSpace(line))
+			t.Errorf("%s: the top level is fixed, see docs/concepts/code-layout.md", strings.TrimSpace(line))
 		}
 	}
 }
