@@ -32,7 +32,10 @@ func TestGitOpsManifestsFitTheCharts(t *testing.T) {
 				continue
 			}
 			rendered[object.GetKind()]++
-			result, err := Release{Dir: filepath.Join("..", "..", folder), Name: filepath.Base(folder), Namespace: namespace, Values: values}.Render()
+			release := Release{
+				Dir: filepath.Join("..", "..", folder), Name: filepath.Base(folder), Namespace: namespace, Values: values,
+			}
+			result, err := release.Render()
 			require.NoError(t, err, object.GetName())
 			require.Contains(t, result.Templates["deployment.yaml"], nested(t, values, "image", "repository")+":1.0.0")
 		}
@@ -40,7 +43,8 @@ func TestGitOpsManifestsFitTheCharts(t *testing.T) {
 	require.Equal(t, map[string]int{"HelmRelease": 2, "Application": 2}, rendered)
 }
 
-// installed returns the chart, the namespace and the values of a HelmRelease or an Application, and no chart for other kinds.
+// installed returns the chart, the namespace and the values of a HelmRelease or an Application. For other kinds it
+// returns no chart.
 func installed(t *testing.T, object unstructured.Unstructured) (chart, namespace string, values map[string]any) {
 	t.Helper()
 	var found bool
@@ -51,7 +55,8 @@ func installed(t *testing.T, object unstructured.Unstructured) (chart, namespace
 		chart, namespace = nested(t, object.Object, "spec", "chart", "spec", "chart"), object.GetNamespace()
 	case "Application":
 		values, found, err = unstructured.NestedMap(object.Object, "spec", "source", "helm", "valuesObject")
-		chart, namespace = nested(t, object.Object, "spec", "source", "path"), nested(t, object.Object, "spec", "destination", "namespace")
+		chart = nested(t, object.Object, "spec", "source", "path")
+		namespace = nested(t, object.Object, "spec", "destination", "namespace")
 	default:
 		return "", "", nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // budget counts the parts of a desired state against the limits of agents. An agent refuses a whole bundle that exceeds one of them.
@@ -114,7 +115,7 @@ func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fit
 		return
 	}
 	r.State.Problems = append(r.State.Problems, bundle.Problem{
-		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Message: fmt.Sprintf("module %s: %v", m.Module, err),
+		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit, Message: fmt.Sprintf("module %s: %v", m.Module, err),
 	})
 	if last != nil && b.take(*last) == nil {
 		fitting[m.Module] = last

@@ -1,4 +1,4 @@
-package install
+package guard
 
 import (
 	"fmt"
@@ -64,7 +64,7 @@ func serviceAccountUser(account, home string) (string, error) {
 
 // of returns the user name that a module is installed as; empty is the agent itself. A module is found by its name, such as team/keda, and
 // by its label, team-keda, too: a setting that did not match would leave it with the agent's own rights.
-func (a Accounts) of(module, label string) string {
+func (a Accounts) Of(module, label string) string {
 	for _, name := range []string{module, label} {
 		if user, ok := a.byModule[name]; ok {
 			return user
@@ -75,7 +75,7 @@ func (a Accounts) of(module, label string) string {
 
 // Users returns the ServiceAccounts' user names, sorted, each once.
 func (a Accounts) Users() []string {
-	users := slices.DeleteFunc(a.users(), func(user string) bool { return user == "" })
+	users := slices.DeleteFunc(a.All(), func(user string) bool { return user == "" })
 	slices.Sort(users)
 	return slices.Compact(users)
 }
@@ -98,7 +98,7 @@ func (a Accounts) WithOwnRights() string {
 }
 
 // users are all that may be needed, the agent itself among them.
-func (a Accounts) users() []string {
+func (a Accounts) All() []string {
 	users := []string{"", a.others}
 	for _, user := range a.byModule {
 		users = append(users, user)

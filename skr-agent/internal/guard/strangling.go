@@ -1,4 +1,4 @@
-package install
+package guard
 
 import (
 	"fmt"
@@ -12,14 +12,14 @@ import (
 
 // starves finds what would leave the agent no pods, memory, Secrets or requests: nothing that a later bundle could repair.
 func starves(o *unstructured.Unstructured, home string) string {
-	k := keyOfObject(o)
-	switch (schema.GroupKind{Group: k.group, Kind: k.kind}) {
+	k := KeyOf(o)
+	switch (schema.GroupKind{Group: k.Group, Kind: k.Kind}) {
 	case schema.GroupKind{Kind: "ResourceQuota"}, schema.GroupKind{Kind: "LimitRange"}:
-		if k.namespace == home {
+		if k.Namespace == home {
 			return "would limit the agent's own pods and objects: limit namespaces of the module's own"
 		}
 	case schema.GroupKind{Group: flowControlGroup, Kind: "PriorityLevelConfiguration"}:
-		if slices.Contains(priorityLevels, k.name) {
+		if slices.Contains(priorityLevels, k.Name) {
 			return "is a priority level of Kubernetes, which serves the agent's requests"
 		}
 	case schema.GroupKind{Group: flowControlGroup, Kind: "FlowSchema"}:
@@ -64,16 +64,16 @@ func seizesRequests(o *unstructured.Unstructured, home string) string {
 
 // usurps finds what would serve Kubernetes' own API, or be taken for the API server.
 func usurps(o *unstructured.Unstructured, _ string) string {
-	k := keyOfObject(o)
-	switch (schema.GroupKind{Group: k.group, Kind: k.kind}) {
+	k := KeyOf(o)
+	switch (schema.GroupKind{Group: k.Group, Kind: k.Kind}) {
 	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
-		if _, group, _ := strings.Cut(k.name, "."); !strings.Contains(group, ".") || slices.Contains(builtInGroups, group) {
+		if _, group, _ := strings.Cut(k.Name, "."); !strings.Contains(group, ".") || slices.Contains(builtInGroups, group) {
 			return fmt.Sprintf("would serve group %q of Kubernetes", group)
 		}
 	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
 		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
-		isIt := k.name == apiServerService || o.GetLabels()["kubernetes.io/service-name"] == apiServerService
-		if k.namespace == metav1.NamespaceDefault && isIt {
+		isIt := k.Name == apiServerService || o.GetLabels()["kubernetes.io/service-name"] == apiServerService
+		if k.Namespace == metav1.NamespaceDefault && isIt {
 			return "is where everybody in the cluster finds the API server"
 		}
 	}
@@ -86,7 +86,7 @@ const apiServerService = "kubernetes"
 // builtInGroups are the groups that the API server serves itself, beside those without a dot in their names. Others that end like them
 // are for servers that modules bring, such as external.metrics.k8s.io.
 var builtInGroups = []string{
-	admissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+	AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
 	"certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", flowControlGroup, "internal.apiserver.k8s.io",
 	"networking.k8s.io", "node.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io",
 	"storagemigration.k8s.io",

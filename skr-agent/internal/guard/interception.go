@@ -1,4 +1,4 @@
-package install
+package guard
 
 import (
 	"fmt"
@@ -58,11 +58,11 @@ var openLabels = []string{
 // what they are made of, and the definitions of its kinds.
 func targets() []target {
 	// The chart gives the label of Istio to the agent's pods, so that no proxy is put into them.
-	pods, none := labels.Set{labelApp: agentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
+	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
 	all := []target{
 		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
 		{group: "authorization.k8s.io", resource: "selfsubjectaccessreviews", inCluster: true},
-		{group: "apps", resource: "deployments", labels: labels.Set{labelApp: agentName}},
+		{group: "apps", resource: "deployments", labels: labels.Set{LabelApp: AgentName}},
 		{group: "apps", resource: "replicasets", labels: pods},
 		{group: "coordination.k8s.io", resource: "leases", labels: none},
 		{group: "", resource: "configmaps", labels: none},
@@ -71,7 +71,7 @@ func targets() []target {
 		{group: "", resource: "pods", labels: pods},
 		{group: "", resource: "pods/binding", labels: none}, // whatever labels the pod has
 		{group: "", resource: "secrets", labels: none},
-		{group: "", resource: "serviceaccounts", labels: labels.Set{labelApp: agentName}},
+		{group: "", resource: "serviceaccounts", labels: labels.Set{LabelApp: AgentName}},
 		{group: "", resource: "serviceaccounts/token", labels: none},
 		{group: "events.k8s.io", resource: "events", labels: none},
 	}
@@ -118,7 +118,7 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 
 // interceptors reads which requests an object of admission sees. What cannot be read is a problem.
 func interceptors(o *unstructured.Unstructured) (all []interceptor, problem string) {
-	if o.GroupVersionKind().Group != admissionGroup {
+	if o.GroupVersionKind().Group != AdmissionGroup {
 		return nil, ""
 	}
 	read := func(raw map[string]any, where string) {
@@ -158,10 +158,19 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 	return all, problem
 }
 
-const admissionGroup = "admissionregistration.k8s.io"
+// InterceptorKinds returns the kinds of objects that can see, change or refuse requests.
+func InterceptorKinds() []string {
+	return []string{
+		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+	}
+}
+
+// AdmissionGroup is the API group of webhooks and admission policies.
+const AdmissionGroup = "admissionregistration.k8s.io"
 
 func isBinding(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind().Group == admissionGroup && strings.HasSuffix(o.GetKind(), "AdmissionPolicyBinding")
+	return o.GroupVersionKind().Group == AdmissionGroup && strings.HasSuffix(o.GetKind(), "AdmissionPolicyBinding")
 }
 
 // concerns reports whether the rules have requests about a target.
@@ -243,7 +252,7 @@ func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 
 // opens finds labels that would let an interceptor which is there see requests about the agent's objects that it does not see yet.
 // Selectors count as they are: which of them may be installed is not asked here.
-func opens(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
+func Exposes(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
 	name := labels.Set{corev1.LabelMetadataName: home}
 	before, after = labels.Merge(before, name), labels.Merge(after, name)
 	var changed []string
@@ -265,7 +274,7 @@ func opens(before, after labels.Set, home string, installed []unstructured.Unstr
 				if !t.inCluster && in.concerns(t) && !misses(in.ObjectSelector, t) && !in.leavesOut(home) &&
 					!selects(in.NamespaceSelector, before) && selects(in.NamespaceSelector, after) {
 					return fmt.Sprintf("metadata.labels: %s would let %s, %s, intercept %s of the agent: leave the labels that it selects by as they are",
-						strings.Join(changed, ", "), keyOfObject(&installed[n]), in.where, t.resource)
+						strings.Join(changed, ", "), KeyOf(&installed[n]), in.where, t.resource)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package install
+package guard
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
@@ -159,7 +158,7 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 		"a webhook that cannot be read": {"apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{rules: all}]", "webhooks[0] cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := protect(objects(t, c.yaml), home)
+			err := Check(objects(t, c.yaml), home)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -204,7 +203,7 @@ webhooks:
 		"one of a webhook that leaves the agent": {nil, labels.Set{"all": "yes"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rule := opens(c.before, c.after, home, found)
+			rule := Exposes(c.before, c.after, home, found)
 			if c.want == "" {
 				require.Empty(t, rule)
 				return
@@ -212,13 +211,4 @@ webhooks:
 			require.Contains(t, rule, c.want)
 		})
 	}
-}
-
-func TestADefaultCRIsHeldToTheSameRules(t *testing.T) {
-	secret := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "skr-agent-key", "namespace": home},
-	}}
-	p, err := makePlan(nil, secret, nil, sampleOwner, func(schema.GroupVersionKind) (bool, error) { return true, nil })
-	require.NoError(t, err)
-	require.ErrorContains(t, protect(p.all(), home), "Secret kyma-system/skr-agent-key: has a name of the agent's own")
 }

@@ -1,4 +1,4 @@
-package install
+package guard
 
 import (
 	"fmt"
@@ -13,11 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// agentName is the agent's ServiceAccount, and how the names of all else begin that is its own.
-const agentName = "skr-agent"
+// AgentName is the agent's ServiceAccount, and how the names of all else begin that is its own.
+const AgentName = "skr-agent"
 
-// labelApp tells the agent's pods from others, for Kubernetes: its Deployment, its ReplicaSets and its Service select them by it.
-const labelApp = "app.kubernetes.io/name"
+// LabelApp tells the agent's pods from others, for Kubernetes: its Deployment, its ReplicaSets and its Service select them by it.
+const LabelApp = "app.kubernetes.io/name"
 
 // ownKinds are the agent's custom resources, with the plural that definitions and rules have.
 var ownKinds = map[string]string{
@@ -28,16 +28,16 @@ var ownKinds = map[string]string{
 // names the object and the rule.
 //
 // The names are those of charts/skr-agent, whose policy/protection.yaml makes the API server hold the line against everybody else.
-func protect(objects []*unstructured.Unstructured, home string) error {
+func Check(objects []*unstructured.Unstructured, home string) error {
 	policies := map[string]bool{}
 	for _, o := range objects {
-		if o.GroupVersionKind().Group == admissionGroup {
+		if o.GroupVersionKind().Group == AdmissionGroup {
 			policies[o.GetKind()+" "+o.GetName()] = true
 		}
 	}
 	for _, o := range objects {
-		k := keyOfObject(o)
-		rule := protected(k, home)
+		k := KeyOf(o)
+		rule := Protected(k, home)
 		for _, look := range []func(*unstructured.Unstructured, string) string{weakens, borrows, resembles, aims, seizes, starves, usurps} {
 			if rule == "" {
 				rule = look(o, home)
@@ -54,24 +54,24 @@ func protect(objects []*unstructured.Unstructured, home string) error {
 }
 
 // protected returns the rule that keeps an object from modules by what it is called; empty when they may have it.
-func protected(k key, home string) string {
+func Protected(k Key, home string) string {
 	switch {
-	case k.group == v1beta2.GroupVersion.Group && ownKinds[k.kind] != "":
+	case k.Group == v1beta2.GroupVersion.Group && ownKinds[k.Kind] != "":
 		return "tells the agent what to do, which only a bundle may"
-	case isCRD(schema.GroupKind{Group: k.group, Kind: k.kind}) && isOwnDefinition(k.name):
+	case IsCRD(schema.GroupKind{Group: k.Group, Kind: k.Kind}) && isOwnDefinition(k.Name):
 		return "defines what the agent takes orders from"
-	case k.kind == "APIService" && strings.HasSuffix(k.name, "."+v1beta2.GroupVersion.Group):
+	case k.Kind == "APIService" && strings.HasSuffix(k.Name, "."+v1beta2.GroupVersion.Group):
 		return "would serve what the agent takes orders from"
-	case k.group == "" && k.kind == "ConfigMap" && k.namespace == home && k.name == "kube-root-ca.crt":
+	case k.Group == "" && k.Kind == "ConfigMap" && k.Namespace == home && k.Name == "kube-root-ca.crt":
 		return "tells the agent which API server is the cluster's"
-	case (k.namespace == home || k.namespace == "") && isAgents(k.name):
+	case (k.Namespace == home || k.Namespace == "") && isAgents(k.Name):
 		return "has a name of the agent's own"
 	}
 	return ""
 }
 
 func isAgents(name string) bool {
-	return name == agentName || strings.HasPrefix(name, agentName+"-") || strings.HasPrefix(name, agentName+".") || strings.HasPrefix(name, "kyma-pull-")
+	return name == AgentName || strings.HasPrefix(name, AgentName+"-") || strings.HasPrefix(name, AgentName+".") || strings.HasPrefix(name, "kyma-pull-")
 }
 
 func isOwnDefinition(name string) bool {
@@ -90,7 +90,7 @@ func isOwnPlural(name string) bool {
 
 // weakens finds labels of namespaces that many modules share which say what pods may do there (CVE-2026-44938).
 func weakens(o *unstructured.Unstructured, home string) string {
-	if !isShared(keyOfObject(o), home) {
+	if !IsShared(KeyOf(o), home) {
 		return ""
 	}
 	for label := range o.GetLabels() {
@@ -109,11 +109,11 @@ func borrows(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
 		return ""
 	}
-	k := keyOfObject(o)
-	if k.group == "" && k.kind == "Secret" && isAgents(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
+	k := KeyOf(o)
+	if k.Group == "" && k.Kind == "Secret" && isAgents(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
 		return "asks for a token of the agent's ServiceAccount"
 	}
-	if k.group == "" && k.kind == "ServiceAccount" {
+	if k.Group == "" && k.Kind == "ServiceAccount" {
 		// Its imagePullSecrets become those of its pods, and are written like them.
 		if secret := secretIn(o.Object); secret != "" {
 			return fmt.Sprintf("imagePullSecrets would give its pods Secret %s of the agent", secret)
@@ -195,22 +195,22 @@ func secretsOf(v corev1.Volume) []string {
 
 // resembles finds what Kubernetes would take for the agent's pods, or make pods of that nobody looked at.
 func resembles(o *unstructured.Unstructured, home string) string {
-	k := keyOfObject(o)
-	if k.namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.group) {
+	k := KeyOf(o)
+	if k.Namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
 		return ""
 	}
-	if k.kind == "ControllerRevision" {
+	if k.Kind == "ControllerRevision" {
 		return "revisions of workloads are written by Kubernetes"
 	}
 	carriers := slices.Clone(templates)
-	if k.kind == "Pod" || k.kind == "ReplicaSet" {
+	if k.Kind == "Pod" || k.Kind == "ReplicaSet" {
 		carriers = append(carriers, nil)
 	}
 	for _, path := range carriers {
 		path = append(slices.Clone(path), "metadata", "labels")
 		labels, _, _ := unstructured.NestedMap(o.Object, path...)
-		if labels[labelApp] == agentName {
-			return fmt.Sprintf("%s: %s=%s would make its pods the agent's", strings.Join(path, "."), labelApp, agentName)
+		if labels[LabelApp] == AgentName {
+			return fmt.Sprintf("%s: %s=%s would make its pods the agent's", strings.Join(path, "."), LabelApp, AgentName)
 		}
 	}
 	return ""
@@ -218,13 +218,13 @@ func resembles(o *unstructured.Unstructured, home string) string {
 
 // aims finds autoscalers that would decide how many agents run, or with how much memory.
 func aims(o *unstructured.Unstructured, home string) string {
-	k := keyOfObject(o)
+	k := KeyOf(o)
 	target := map[schema.GroupKind]string{
 		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:      "scaleTargetRef",
 		{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}: "targetRef",
-	}[schema.GroupKind{Group: k.group, Kind: k.kind}]
+	}[schema.GroupKind{Group: k.Group, Kind: k.Kind}]
 	name, _, _ := unstructured.NestedString(o.Object, "spec", target, "name")
-	if k.namespace == home && target != "" && isAgents(name) {
+	if k.Namespace == home && target != "" && isAgents(name) {
 		return fmt.Sprintf("spec.%s.name: would scale the agent", target)
 	}
 	return ""
@@ -232,8 +232,8 @@ func aims(o *unstructured.Unstructured, home string) string {
 
 // seizes finds bindings that give the agent's rights away, or change what rights the agent has.
 func seizes(o *unstructured.Unstructured, home string) string {
-	k := keyOfObject(o)
-	if k.group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.kind, "RoleBinding") {
+	k := KeyOf(o)
+	if k.Group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.Kind, "RoleBinding") {
 		return ""
 	}
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
