@@ -2,6 +2,7 @@ module github.com/kyma-pull/kyma-pull/hack/vale
 
 go 1.26.0
 
+// The version that Vale names is not served by the module proxy.
 replace github.com/andybalholm/cascadia => github.com/andybalholm/cascadia v1.3.3
 
 tool github.com/vale-cli/vale/v3/cmd/vale
