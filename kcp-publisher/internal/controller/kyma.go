@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -240,9 +241,9 @@ func (k *Kymas) failed(ctx context.Context, kyma types.NamespacedName, err error
 // would be written again at every pass.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
-		return answer
+		return reason.With(reason.RegistryNotAnswering, answer)
 	}
-	return errors.New("the registry answers, but not the requests for this runtime: see the publisher's log")
+	return reason.Errorf(reason.RegistryNotAnswering, "the registry answers, but not the requests for this runtime: see the publisher's log")
 }
 
 // read returns the Kyma as the cache holds it, or nil when there is nothing to do: it is gone or to be left alone.
@@ -364,6 +365,9 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	default:
 		publishFailures.Inc()
 		facts.PublishError = err
+		if _, refused := store.Answered(err); refused {
+			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
+		}
 	}
 	return outcome, nil
 }
