@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -146,6 +147,7 @@ func (d *definitions) untilNothingIsWritten() {
 
 // TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays has the programs of three versions read and write the same stored objects.
 func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
+	suite.Long(t)
 	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
 	must(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -167,6 +168,7 @@ func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
 // what any tenant may ask for, and asks for another work with every report. What a report leaves behind in memory is measured by the byte, as
 // what lives in the publisher's heap, so that a hundred of them tell as much as any number would.
 func TestHostileReportsLeaveThePublisherAsItWas(t *testing.T) {
+	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -85,6 +86,7 @@ func deviations(t *testing.T, address, reason string) bool {
 
 // TestTheRegistryIsNeverASourceOfContent: whoever owns it, or has a key that was rotated out, puts bundles of their choice into it.
 func TestTheRegistryIsNeverASourceOfContent(t *testing.T) {
+	suite.Long(t)
 	ctx := t.Context()
 	metrics := freeAddress(t)
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
@@ -96,6 +97,7 @@ func (e *registryExample) startDistribution(config []byte) *registry.Registry {
 
 // TestTheConfigurationOfZotKeepsRuntimesApart runs zot with its garbage collector at work all the time.
 func TestTheConfigurationOfZotKeepsRuntimesApart(t *testing.T) {
+	suite.Long(t)
 	e := newRegistryExample(t)
 	config := strings.ReplaceAll(string(e.configuration("zot.json")), `"24h"`, `"1s"`)
 	z, err := registry.StartZot(t.Context(), e.dir, packedZot, []byte(config))
@@ -151,6 +153,7 @@ func (e *registryExample) serves(line string) (address string) {
 // TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/guides/registry.md does, makes passwords and checks
 // them, and then follows docs/guides/registry-configurations.md, which says the same in short.
 func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
+	suite.Long(t)
 	e := newRegistryExample(t)
 	page, inShort := blocksOf(t, "docs/guides/registry.md", 3), blocksOf(t, "docs/guides/registry-configurations.md", 2)
 	start := lines(page[0])

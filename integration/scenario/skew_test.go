@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -112,6 +113,7 @@ func untilLabeled(t *testing.T, r *fleet.Runtime, want string) {
 }
 
 func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
+	suite.Long(t)
 	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
 	must(t, err)
@@ -208,6 +210,7 @@ func untilNamed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, module, feature 
 // TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade offers an agent from before features a version that it must not install, and a module in the place
 // of one that it has. It would install the first as it can, and uninstall what the second takes over.
 func TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade(t *testing.T) {
+	suite.Long(t)
 	before := programsAt(t, earlier)
 	today, err := fleet.Build()
 	must(t, err)
