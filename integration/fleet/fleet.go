@@ -98,6 +98,7 @@ type Fleet struct {
 	Dir        string
 
 	options   Options
+	share     string // the name of this share, empty for the whole fleet
 	ownDir    bool
 	binaries  Binaries
 	ground    Ground
@@ -272,6 +273,7 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 // Release says which version of a module each channel has; saying it again is a promotion.
 func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
 	want := sample.Release(module, component, channels...)
+	want.Spec.KymaSelector = f.audience()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		have := &v1beta2.ModuleReleaseMeta{}
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -315,14 +317,11 @@ func Run(ctx context.Context, binary string, args ...string) (string, int) {
 // Binaries are the programs that the fleet runs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
-// Close stops everything and removes what it made.
+// Close stops all programs and clusters and removes their files. Close of a share ends the share only.
 func (f *Fleet) Close() error {
-	var problems []error
-	for _, s := range f.simulated {
-		s.close()
-	}
-	for _, r := range f.runtimes {
-		problems = append(problems, r.close())
+	problems := []error{f.closeUsers()}
+	if f.share != "" {
+		return errors.Join(append(problems, f.forgetKymas())...)
 	}
 	if f.publisher != nil {
 		problems = append(problems, f.publisher.Stop())

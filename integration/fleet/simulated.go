@@ -65,7 +65,7 @@ func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, e
 	if err := s.enroll(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
+	if err := f.CreateKyma(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", kyma.Name, err)
 	}
 	ctx, s.stop = context.WithCancel(ctx)

@@ -90,17 +90,28 @@ func TestPublisherKilledBetweenPushAndStatusWriteAdoptsWhatItPushed(t *testing.T
 	}
 }
 
-// settle waits until nothing writes to the registry but heartbeats of agents.
+// settle waits until the publisher has published nothing to the runtimes of the fleet or share for two seconds.
 func settle(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	published := -1
 	since := time.Now()
 	until(t, 30*time.Second, "the publisher has nothing to publish for two seconds", func() (bool, string) {
-		if n := strings.Count(f.Publisher().Log(), "published bundle"); n != published {
+		if n := publications(f); n != published {
 			published, since = n, time.Now()
 		}
 		return time.Since(since) > 2*time.Second, fmt.Sprint(published)
 	})
+}
+
+// publications counts the bundles that the log of the publisher names for runtimes of the fleet or share.
+func publications(f *fleet.Fleet) int {
+	count := 0
+	for line := range strings.Lines(f.Publisher().Log()) {
+		if strings.Contains(line, "published bundle") && strings.Contains(line, f.Own("")+`"`) {
+			count++
+		}
+	}
+	return count
 }
 
 func TestSecuredRegistryIsReachedWithWhatTheBootstrapSecretBrings(t *testing.T) {
