@@ -105,7 +105,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
-	return start(f.environment(), f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), args...)
+	return f.start(Command{Binary: f.binaries.Publisher, Args: args, Log: filepath.Join(f.Dir, "kcp-publisher.log")})
 }
 
 func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
@@ -118,7 +118,13 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 		}
 		args = append(args, through...)
 	}
-	return start(r.fleet.environment(), r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
+	return r.fleet.start(Command{Binary: r.fleet.binaries.Agent, Args: append(args, flags...), Log: filepath.Join(r.fleet.Dir, r.ID+".log")})
+}
+
+// start starts one of the two programs. One that works under a lease ends when it loses the lease and is then started again.
+func (f *Fleet) start(c Command) (*Process, error) {
+	c.Env, c.Restart = f.environment(), f.options.LeaderElect
+	return c.Start()
 }
 
 // environment is what programs find in theirs beside that of this process.

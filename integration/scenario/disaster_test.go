@@ -127,7 +127,7 @@ func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
 	files["fleet/careful.yaml"] = carefulPolicy
 	files["fleet/kymas/berlin.yaml"] = kymaOfStage("berlin", "canary", "scaler")
 	files["fleet/kymas/munich.yaml"] = kymaOfStage("munich", "production", "scaler")
-	repo.push(files)
+	first := repo.push(files)
 	f := startFollowing(t, append(repo.flags(), "--keys-poll-interval", "500ms", "--registry-check-interval", "1s"))
 	d := &disaster{t: t, f: f, blocks: guide(t, "disaster-recovery.md"), mounted: filepath.Join(f.Dir, "mounted"),
 		s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--timeout=2m", "--timeout=15s")}
@@ -145,6 +145,8 @@ func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
 		return slices.Concat(repo.flags(), []string{"--git-poll-interval", "500ms", "--keys-poll-interval", "500ms", "--registry-check-interval", "1s", "--keys", d.mounted}, more)
 	}
 	must(t, f.RestartPublisher(flags()...))
+	// A runtime that is added before its Kyma comes from the repository gets a Kyma without modules.
+	untilCommit(t, f, first)
 	var err error
 	d.r, err = f.AddRuntime(ctx, "berlin", "regular")
 	must(t, err)
@@ -232,19 +234,19 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	}))
 	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	files["fleet/kymas/oslo.yaml"] = kymaOfStage("oslo", "production", "mailer")
-	d.promote(repo, files, "1.7.0", "1.8.0")
+	untilCommit(t, d.f, d.promote(repo, files, "1.7.0", "1.8.0"))
 	_, err := d.f.Simulate(ctx, fleet.NewKyma("oslo", "regular"))
 	must(t, err)
 	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	d.untilWaiting()
 }
 
-// promote commits another version of scaler for the channel that all follow.
-func (d *disaster) promote(repo *repository, files map[string]string, from, to string) {
+// promote commits another version of scaler for the channel of all runtimes and returns the commit.
+func (d *disaster) promote(repo *repository, files map[string]string, from, to string) (commit string) {
 	d.t.Helper()
 	const channel = "regular, version: "
 	files["fleet/releases/scaler.yaml"] = strings.Replace(files["fleet/releases/scaler.yaml"], channel+from, channel+to, 1)
-	repo.push(files)
+	return repo.push(files)
 }
 
 // untilWaiting waits until the rollout of scaler waits for the approval of its second wave, and returns its name.

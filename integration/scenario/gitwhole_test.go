@@ -114,7 +114,7 @@ func TestACommitIsPublishedAsAWholeOrNotAtAll(t *testing.T) {
 		nothingIsPublished()
 	})
 	t.Run("neither by the next leader", func(t *testing.T) {
-		leader.kill()
+		leader.kill(t)
 		successor.untilSays(t, "the repository could not be followed")
 		successor.untilSays(t, promoted)
 		untilPartial(t, f, promoted)
