@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -20,7 +20,6 @@ import (
 
 func TestADrainTakesOnePublisherAtATime(t *testing.T) {
 	scene(t)
-	onKind(t, "nodes")
 	ctx, control := t.Context(), stage.fleet.Control
 	well(t, stage.berlin)
 	until(t, "two publishers are ready", func() (bool, string) {
@@ -63,7 +62,6 @@ func TestADrainTakesOnePublisherAtATime(t *testing.T) {
 
 func TestAgentAndModuleThatAreEvictedComeBackAndGoOn(t *testing.T) {
 	scene(t)
-	onKind(t, "nodes")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	// A single agent is no reason to hold a drain up.

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 // finds no API server.
 func TestAgentLivesThroughTheLossOfItsAPIServer(t *testing.T) {
 	scene(t)
-	onKind(t, "a kubelet")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	before, err := stage.kind.Containers(ctx, r.Agent())

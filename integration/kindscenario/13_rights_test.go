@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -25,7 +25,6 @@ import (
 // that there is, which is the chart's default, and the one in tokyo those of its own work.
 func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
 	scene(t)
-	onKind(t, "programs that the charts installed")
 	ctx := t.Context()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")
 	must(t, publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace(sample.Namespace)))
@@ -57,7 +56,6 @@ func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
 // Who may write everything in kyma-system may still not write what is the agent's.
 func TestChartKeepsTenantsFromWhatIsTheAgents(t *testing.T) {
 	scene(t)
-	onKind(t, "a chart that was installed")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	writer := &rbacv1.RoleBinding{

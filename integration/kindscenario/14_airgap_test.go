@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 
 func TestRuntimeOnANetworkOfItsOwnLivesByCarriedFiles(t *testing.T) {
 	scene(t)
-	onKind(t, "networks")
 	ctx := t.Context()
 	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout, []string{"--import-folder=" + kind.Carried}, samplemodule.Module)
 	must(t, err)

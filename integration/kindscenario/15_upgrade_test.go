@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -18,7 +18,6 @@ import (
 
 func TestABundleUpgradesTheAgentAndABadOneTakesNothingWithIt(t *testing.T) {
 	scene(t)
-	onKind(t, "an agent in a pod")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	first := agentDeployment(t).Spec.Template.Spec.Containers[0].Image

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 // That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose programs live behind them.
 func TestChartsCutTheProgramsOffFromWhatTheyDoNotNeed(t *testing.T) {
 	scene(t)
-	onKind(t, "a network that enforces policies")
 	for _, p := range []policed{
 		{stage.berlin.ID, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent"},
 		{"kcp", stage.fleet.Control, sample.Namespace, "kcp-publisher"},

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -24,9 +24,7 @@ func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
 	must(t, here.UntilState(ctx, samplemodule.Module, stage.promoted, v1beta2.StateReady))
 	untilRunning(t, here, promotedImage())
 	drift(t, here)
-	if stage.kind != nil {
-		publisherIsLetThroughToItsKinds(t)
-	}
+	publisherIsLetThroughToItsKinds(t)
 	version := promote(t)
 	must(t, here.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
