@@ -136,6 +136,7 @@ test-release: ## two releases of the newest commit are the same, and stock tools
 lint: LINT := go tool -modfile=hack/golangci/go.mod golangci-lint
 lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 	@unformatted=$$(gofmt -l $(FOLDERS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	go run ./hack/voice
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	$(LINT) config verify
 	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...

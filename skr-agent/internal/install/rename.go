@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // A module that was renamed is another Manifest, which takes over the objects of the one before. A bundle says so: the syncer marks both. The order
@@ -73,19 +74,19 @@ func (i *Installer) formerMark(m *v1beta2.Manifest) string {
 // inheritDefaultCR puts the Manifest's mark on the default CR that the module made by its former name. What is in it is its user's.
 func (i *Installer) inheritDefaultCR(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	by := i.owner(m)
-	if by.former == "" || p.defaultCR == nil {
+	if by.Former == "" || p.defaultCR == nil {
 		return nil
 	}
 	a := i.actor(m)
 	live, err := a.owned(ctx, resourceOf(p.defaultCR))
-	if err != nil || live == nil || live.Annotations[v1beta2.AnnotationOwnedBy] != by.former {
+	if err != nil || live == nil || live.Annotations[v1beta2.AnnotationOwnedBy] != by.Former {
 		return err
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:%q},"annotations":{%q:%q}}}`,
-		live.ResourceVersion, v1beta2.LabelModuleName, by.module, v1beta2.AnnotationOwnedBy, by.mark)
+		live.ResourceVersion, v1beta2.LabelModuleName, by.Module, v1beta2.AnnotationOwnedBy, by.Mark)
 	object := &metav1.PartialObjectMetadata{TypeMeta: live.TypeMeta, ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name}}
 	if err := a.cluster.Patch(ctx, object, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take over %s: %w", keyOfObject(p.defaultCR), err)
+		return fmt.Errorf("take over %s: %w", guard.KeyOf(p.defaultCR), err)
 	}
 	return nil
 }
