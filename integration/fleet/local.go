@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as processes.
+// local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as
+// processes.
 type local struct {
 	registry *registry.Registry
 	links    map[string]*Proxy // by runtime
@@ -93,8 +94,8 @@ func (f *Fleet) clusterOptions(control bool) cluster.Options {
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	case f.options.Clusters != nil:
-		// What the agent's chart would bring. An API server lets whoever creates the first object of a definition that is new wait for
-		// two seconds, which each scenario would.
+		// What the agent's chart would bring. An API server lets whoever creates the first object of a definition
+		// that is new wait for two seconds, which each scenario would.
 		options.CRDs = []fs.FS{charts.AgentCRDs}
 	}
 	return options
@@ -121,7 +122,8 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	return r.fleet.start(Command{Binary: r.fleet.binaries.Agent, Args: append(args, flags...), Log: filepath.Join(r.fleet.Dir, r.ID+".log")})
 }
 
-// start starts one of the two programs. One that works under a lease ends when it loses the lease and is then started again.
+// start starts one of the two programs. One that works under a lease ends when it loses the lease and is then started
+// again.
 func (f *Fleet) start(c Command) (*Process, error) {
 	c.Env, c.Restart = f.environment(), f.options.LeaderElect
 	return c.Start()
@@ -135,7 +137,8 @@ func (f *Fleet) environment() []string {
 	return cluster.CollectSeldom()
 }
 
-// through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the registry's own address.
+// through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the
+// registry's own address.
 func (l *local) through(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {

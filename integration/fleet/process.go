@@ -179,8 +179,8 @@ func memory(pid int, name string) (int64, error) {
 	return kib << 10, nil
 }
 
-// PeakMemory runs a program to its end and gives the most resident memory it ever had. What rusage says of a child would include its
-// parent's.
+// PeakMemory runs a program to its end and gives the most resident memory it ever had. What rusage says of a child
+// would include its parent's.
 func PeakMemory(ctx context.Context, binary string, args ...string) (int64, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, args...)
@@ -211,7 +211,8 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 // Binaries are the project's two programs, built from this checkout.
 type Binaries struct{ Publisher, Agent string }
 
-// EnvPrograms names the environment variable of a folder with the two programs, for a run of many tests to build them once.
+// EnvPrograms names the environment variable of a folder with the two programs, for a run of many tests to build them
+// once.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
 // Build builds the two programs once per process, unless the environment says where they are.
@@ -219,7 +220,8 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 		for _, program := range []string{built.Publisher, built.Agent} {
-			// This also makes the file an input of the test, so that `go test` does not repeat what it said of another program.
+			// This also makes the file an input of the test, so that `go test` does not repeat what it said of
+			// another program.
 			if _, err := os.Stat(program); err != nil {
 				return Binaries{}, fmt.Errorf("$%s: %w", EnvPrograms, err)
 			}

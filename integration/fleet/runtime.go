@@ -37,12 +37,14 @@ type Runtime struct {
 	agent    Program
 }
 
-// AddRuntime starts a cluster, enrolls it, makes its Kyma in the control plane, unless it is there, and starts its agent.
+// AddRuntime starts a cluster, enrolls it, makes its Kyma in the control plane, unless it is there, and starts its
+// agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
 
-// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way back, is carried.
+// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way
+// back, is carried.
 func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, agentFlags []string, modules ...string) (*Runtime, error) {
 	kyma := NewKyma(id, channel, modules...)
 	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}

@@ -96,7 +96,8 @@ func TestAgentAndModuleThatAreEvictedComeBackAndGoOn(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain drains a cluster's only node of pods with a label. Its end comes with the answer; the node is uncordoned whatever happens.
+// drain drains a cluster's only node of pods with a label. Its end comes with the answer; the node is uncordoned
+// whatever happens.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)

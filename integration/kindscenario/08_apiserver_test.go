@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestAgentLivesThroughTheLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its lease is started again and
-// finds no API server.
+// TestAgentLivesThroughTheLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its
+// lease is started again and finds no API server.
 func TestAgentLivesThroughTheLossOfItsAPIServer(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin

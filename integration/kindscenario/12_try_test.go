@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// What docs/tutorials/try-a-module.md runs with KIND=1 goes through the same steps on clusters of its own, which would take minutes here.
+// What docs/tutorials/try-a-module.md runs with KIND=1 goes through the same steps on clusters of its own, which
+// would take minutes here.
 func TestTheSampleModulePassesEveryStepOfATryWithPods(t *testing.T) {
 	scene(t)
 	ctx := t.Context()

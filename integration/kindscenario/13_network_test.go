@@ -16,7 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose programs live behind them.
+// That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose
+// programs live behind them.
 func TestChartsCutTheProgramsOffFromWhatTheyDoNotNeed(t *testing.T) {
 	scene(t)
 	for _, p := range []policed{
@@ -34,7 +35,8 @@ type policed struct {
 	namespace, name string
 }
 
-// isCutOff lets a pod of no Deployment have the program's labels, and then not any more: what changes then is the policy's doing.
+// isCutOff lets a pod of no Deployment have the program's labels, and then not any more: what changes then is the
+// policy's doing.
 func (p policed) isCutOff(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// That the charts' rights suffice is proven by all the other scenarios, whose programs have nothing else: the agent in berlin all
-// that there is, which is the chart's default, and the one in tokyo those of its own work.
+// That the charts' rights suffice is proven by all the other scenarios, whose programs have nothing else: the agent
+// in berlin all that there is, which is the chart's default, and the one in tokyo those of its own work.
 func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -102,7 +102,8 @@ func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBindin
 	}
 }
 
-// employModules returns a runtime the ServiceAccount that its modules are installed as, with what module beacon is made of.
+// employModules returns a runtime the ServiceAccount that its modules are installed as, with what module beacon is
+// made of.
 func employModules(ctx context.Context, r *fleet.Runtime) error {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}

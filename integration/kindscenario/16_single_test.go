@@ -46,7 +46,8 @@ func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
 }
 
-// publisherIsLetThroughToItsKinds: with its webhooks the publisher writes definitions that the protection of the agent beside it keeps.
+// publisherIsLetThroughToItsKinds: with its webhooks the publisher writes definitions that the protection of the
+// agent beside it keeps.
 func publisherIsLetThroughToItsKinds(t *testing.T) {
 	t.Helper()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")

@@ -1,6 +1,7 @@
-// Package kindscenario holds the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind clusters. Each file is one
-// scenario. They run in the order of their names on one fleet, a control plane and runtimes berlin and tokyo, and each leaves both
-// runtimes ready. Behavior that an API server alone can show is tested in integration/scenario.
+// Package kindscenario holds the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
+// clusters. Each file is one scenario. They run in the order of their names on one fleet, a control plane and
+// runtimes berlin and tokyo, and each leaves both runtimes ready. Behavior that an API server alone can show is
+// tested in integration/scenario.
 package kindscenario
 
 import (
@@ -176,7 +177,8 @@ func abandon() error {
 	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
 }
 
-// scene begins a scenario. At its end it gathers what explains a failure, and only then undoes what the scenario did to the stage.
+// scene begins a scenario. At its end it gathers what explains a failure, and only then undoes what the scenario did
+// to the stage.
 func scene(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -28,7 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a way to an API server on which every request fails with a status, while there is one; below 0 the connection ends.
+// faulty is a way to an API server on which every request fails with a status, while there is one; below 0 the
+// connection ends.
 type faulty struct {
 	*httptest.Server
 	status atomic.Int64

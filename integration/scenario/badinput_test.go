@@ -90,7 +90,7 @@ func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		for _, name := range names {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed(name))
 		}
 	}))
 	for _, b := range brokenModules {

@@ -89,7 +89,7 @@ func TestAFleetOnABucket(t *testing.T) {
 	must(t, bucket.Resume(ctx))
 	must(t, f.StartPublisher())
 	must(t, berlin.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	must(t, berlin.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 }

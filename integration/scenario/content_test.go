@@ -138,7 +138,7 @@ func TestHostileContentHurtsItsOwnModuleOnly(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		for module := range hostile {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: f.Own(module), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed(f.Own(module)))
 		}
 	}))
 	for module, c := range hostile {

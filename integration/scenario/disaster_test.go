@@ -119,8 +119,8 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// TestTheGuideOnDisasterRecoveryIsRight loses one thing after the other in the middle of a rollout, whose second wave nobody has approved, and follows
-// docs/guides/disaster-recovery.md.
+// TestTheGuideOnDisasterRecoveryIsRight loses one thing after the other in the middle of a rollout, whose second wave
+// nobody has approved, and follows docs/guides/disaster-recovery.md.
 func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -211,8 +211,8 @@ func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
 	}
 }
 
-// afterTheBackup does all that a restored control plane knows nothing of: other keys of publisher and agent, a promotion, a module that an admin asks for,
-// and a runtime.
+// afterTheBackup does all that a restored control plane knows nothing of: other keys of publisher and agent, a
+// promotion, a module that an admin asks for, and a runtime.
 func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
@@ -230,7 +230,7 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 		return key != before, key
 	})
 	must(t, d.r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	files["fleet/kymas/oslo.yaml"] = kymaOfStage("oslo", "production", "mailer")
@@ -260,8 +260,8 @@ func (d *disaster) untilWaiting() (name string) {
 	return name
 }
 
-// asBefore fails the test unless all is as it was in the middle of the rollout: berlin has the new version and what its admin asked for, and munich,
-// whose wave nobody approved, never had it.
+// asBefore fails the test unless all is as it was in the middle of the rollout: berlin has the new version and what
+// its admin asked for, and munich, whose wave nobody approved, never had it.
 func (d *disaster) asBefore(munich *fleet.Simulated) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()

@@ -112,7 +112,7 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 	mine.SetAnnotations(nil)
 	must(t, r.API.Create(ctx, mine))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = []v1beta2.Module{{Name: f.Own("resizer"), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+		spec.Modules = []v1beta2.Module{managed(f.Own("resizer"))}
 	}))
 	must(t, r.UntilState(ctx, f.Own("resizer"), "1.9.0", v1beta2.StateReady))
 	must(t, r.UntilGone(ctx, f.Own("scaler")))

@@ -67,7 +67,8 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// TestAPublisherThatLostItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and another one takes over.
+// TestAPublisherThatLostItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and
+// another one takes over.
 func TestAPublisherThatLostItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
@@ -104,7 +105,8 @@ func TestAPublisherThatLostItsLeasePushesNothing(t *testing.T) {
 	until(t, time.Minute, "the next leader publishes", func() (bool, string) { return pushed.Load() >= 8, fmt.Sprint(pushed.Load()) })
 }
 
-// TestABundleOfAnotherPublisherIsNoticedByTheReport: somebody with the publisher's key pushes beside the publisher that runs.
+// TestABundleOfAnotherPublisherIsNoticedByTheReport: somebody with the publisher's key pushes beside the publisher
+// that runs.
 func TestABundleOfAnotherPublisherIsNoticedByTheReport(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -143,7 +145,8 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	})
 }
 
-// TestALeaseThatIsDeletedOrTakenIsRegained: who has rights to Leases deletes the publisher's, or takes it and goes away.
+// TestALeaseThatIsDeletedOrTakenIsRegained: who has rights to Leases deletes the publisher's, or takes it and goes
+// away.
 func TestALeaseThatIsDeletedOrTakenIsRegained(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

@@ -70,8 +70,8 @@ func untilDropped(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// TestRuntimeSurvivesBadLinksAndRestarts cuts and impairs the link of one runtime, and then stops the API servers of the control plane and
-// of the runtime. integration/kindscenario does the same to pods, nodes and networks.
+// TestRuntimeSurvivesBadLinksAndRestarts cuts and impairs the link of one runtime, and then stops the API servers of
+// the control plane and of the runtime. integration/kindscenario does the same to pods, nodes and networks.
 func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Links: true})

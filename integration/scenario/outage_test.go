@@ -154,7 +154,8 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	}
 }
 
-// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made twice.
+// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made
+// twice.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime says "+reason, func() (bool, string) {
@@ -239,7 +240,8 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	})
 }
 
-// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its digest.
+// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its
+// digest.
 func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}

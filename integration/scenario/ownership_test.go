@@ -50,7 +50,7 @@ func TestAModuleNeitherLocksTheAgentOutNorTakesWhatItDidNotMake(t *testing.T) {
 			must(t, f.Release(ctx, v.Module, v.Component(), sample.Channel("regular", v.Version)))
 			must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 				if !slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == v.Module }) {
-					spec.Modules = append(spec.Modules, v1beta2.Module{Name: v.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+					spec.Modules = append(spec.Modules, managed(v.Module))
 				}
 			}))
 		}

@@ -75,8 +75,8 @@ func TestWhatAnAgentStoresComesBackWithoutARestart(t *testing.T) {
 		})
 	}
 
-	// All that is stored is deleted, and one piece comes back with other bytes. An agent that sees a part gone drops the others of that content, at
-	// times before they are deleted here.
+	// All that is stored is deleted, and one piece comes back with other bytes. An agent that sees a part gone drops
+	// the others of that content, at times before they are deleted here.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -265,13 +265,13 @@ func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
 	}
 	loseDefinitions(t, r, "manifests")()
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = []v1beta2.Module{{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+		spec.Modules = []v1beta2.Module{managed("mailer")}
 	}))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 }
 
-// empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is there any more to
-// take finalizers off: docs/guides/install.md says how.
+// empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is
+// there any more to take finalizers off: docs/guides/install.md says how.
 func empties(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)

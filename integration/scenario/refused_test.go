@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// refuse lets a tenant's policy refuse what a CEL expression is false for, and returns what ends it. tried is written without effect until the
-// policy is in force.
+// refuse lets a tenant's policy refuse what a CEL expression is false for, and returns what ends it. tried is written
+// without effect until the policy is in force.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -158,7 +158,8 @@ func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
 	})
 }
 
-// untilBothShow waits until both sides say of a module that it is of a version, in a state, with these texts in its message.
+// untilBothShow waits until both sides say of a module that it is of a version, in a state, with these texts in its
+// message.
 func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){

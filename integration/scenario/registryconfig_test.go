@@ -120,7 +120,8 @@ func (e *registryExample) shell() shell {
 	e.t.Helper()
 	binaries, err := fleet.Build()
 	must(e.t, err)
-	// The page's registry and its token service have one name, and a certificate of a public authority; here each has what the configuration says.
+	// The page's registry and its token service have one name, and a certificate of a public authority; here each has
+	// what the configuration says.
 	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ", "token-service --service registry.example --bind-address 127.0.0.1:0 ",
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
 }
@@ -150,8 +151,9 @@ func (e *registryExample) serves(line string) (address string) {
 	return address
 }
 
-// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/guides/registry.md does, makes passwords and checks
-// them, and then follows docs/guides/registry-configurations.md, which says the same in short.
+// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as
+// docs/guides/registry.md does, makes passwords and checks them, and then follows
+// docs/guides/registry-configurations.md, which says the same in short.
 func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)

@@ -19,7 +19,8 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is when those who wait for it call a runtime offline: soon, but not where a busy machine lets its report wait.
+// soonOffline is when those who wait for it call a runtime offline: soon, but not where a busy machine lets its
+// report wait.
 const soonOffline = 15 * time.Second
 
 // stages is a course of canaries first, then all others. Nobody is offline in it.
@@ -73,7 +74,8 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	})
 }
 
-// untilHeld waits until `why` says that a runtime which is ready in version 1.7.0 is held, in words that begin with why.
+// untilHeld waits until `why` says that a runtime which is ready in version 1.7.0 is held, in words that begin with
+// why.
 func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {

@@ -1,6 +1,6 @@
-// Package scenario tests what users see: each test runs the project's two programs, as users run them, over real API servers and a
-// real registry. A test that fits beside others uses a share of a fleet (shareFleet); a test that stops or breaks a part of the fleet
-// starts its own (newFleet).
+// Package scenario tests what users see: each test runs the project's two programs, as users run them, over real API
+// servers and a real registry. A test that fits beside others uses a share of a fleet (shareFleet); a test that stops
+// or breaks a part of the fleet starts its own (newFleet).
 package scenario
 
 import (
@@ -110,7 +110,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// runtimeWith adds a runtime of channel regular and waits until the modules are ready. In a share, it gives all of them their own names.
+// runtimeWith adds a runtime of channel regular and waits until the modules are ready. In a share, it gives all of
+// them their own names.
 func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]string) *fleet.Runtime {
 	t.Helper()
 	var names []string
@@ -123,6 +124,11 @@ func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]str
 		must(t, r.UntilState(t.Context(), f.Own(name), version, v1beta2.StateReady))
 	}
 	return r
+}
+
+// managed returns a module as an admin asks for it.
+func managed(name string) v1beta2.Module {
+	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 }
 
 // promote puts a version of scaler into both channels.

@@ -70,7 +70,8 @@ func (p *pushes) observe(request *http.Request, status int) {
 	}
 }
 
-// wantInWaves fails unless the canaries were first, and no more others than may be were published to and had not reported.
+// wantInWaves fails unless the canaries were first, and no more others than may be were published to and had not
+// reported.
 func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	t.Helper()
 	p.mu.Lock()
@@ -166,7 +167,8 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 	return of
 }
 
-// startReplica starts a replica as the container of a Pod. A replica that loses its leases, as on a busy machine, starts again in its Pod.
+// startReplica starts a replica as the container of a Pod. A replica that loses its leases, as on a busy machine,
+// starts again in its Pod.
 func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	t.Helper()
 	return runCandidate(t, f, name, fleet.Command{
@@ -175,7 +177,8 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	})
 }
 
-// TestReplicasShareAFleetByShards: a fleet of one publisher is divided among three, of which some are killed and one is added.
+// TestReplicasShareAFleetByShards: a fleet of one publisher is divided among three, of which some are killed and one
+// is added.
 func TestReplicasShareAFleetByShards(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})

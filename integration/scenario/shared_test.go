@@ -13,11 +13,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// sharesPerFleet limits how many scenarios use one fleet. Each leaves its catalog entries behind, and a fleet that breaks fails no
-// scenarios but these.
+// sharesPerFleet limits how many scenarios use one fleet. Each leaves its catalog entries behind, and a fleet that
+// breaks fails no scenarios but these.
 const sharesPerFleet = 8
 
-// sharedFleets lends shares of fleets with default options. It starts a fleet when it needs one and closes it after its last share.
+// sharedFleets lends shares of fleets with default options. It starts a fleet when it needs one and closes it after
+// its last share.
 type sharedFleets struct {
 	mu     sync.Mutex // guards the fields below
 	fleets []*sharedFleet
@@ -77,9 +78,10 @@ func (s *sharedFleets) close() error {
 	return errors.Join(problems...)
 }
 
-// shareFleet returns a share of a fleet with default options. The share offers what newFleet offers, under names of its own (Own).
-// A scenario that stops, restarts or intercepts a publisher, a registry or a control plane needs newFleet instead, and so does one
-// that depends on all objects of the control plane or on the length of the publisher's log.
+// shareFleet returns a share of a fleet with default options. The share offers what newFleet offers, under names of
+// its own (Own). A scenario that stops, restarts or intercepts a publisher, a registry or a control plane needs
+// newFleet instead, and so does one that depends on all objects of the control plane or on the length of the
+// publisher's log.
 func shareFleet(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	besideOthers(t)

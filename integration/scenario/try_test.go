@@ -27,8 +27,8 @@ func TestTheSampleModulePassesEveryStepOfATry(t *testing.T) {
 	}
 }
 
-// TestARealModulePassesEveryStepOfATry has the section of the tutorial on a module that is released already, with Kyma's keda: its newer version
-// drops an object, needs downtime, and has a default CR.
+// TestARealModulePassesEveryStepOfATry has the section of the tutorial on a module that is released already, with
+// Kyma's keda: its newer version drops an object, needs downtime, and has a default CR.
 func TestARealModulePassesEveryStepOfATry(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
@@ -118,7 +118,8 @@ func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
 	}
 }
 
-// offerLamp makes the archive and the templates of the tutorial by its own command. What simulate says of a version happens to its Deployment.
+// offerLamp makes the archive and the templates of the tutorial by its own command. What simulate says of a version
+// happens to its Deployment.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
@@ -133,7 +134,8 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// TestAModuleTeamTriesItsModuleInATestOfItsOwn has the tutorial's test in another Go module, which is all that such a team has.
+// TestAModuleTeamTriesItsModuleInATestOfItsOwn has the tutorial's test in another Go module, which is all that such a
+// team has.
 func TestAModuleTeamTriesItsModuleInATestOfItsOwn(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)

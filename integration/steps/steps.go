@@ -1,5 +1,5 @@
-// Package steps prints the steps of a command as they run: on a terminal a spinner with the elapsed time, elsewhere plain lines. The
-// command's files are in a folder that each run empties first.
+// Package steps prints the steps of a command as they run: on a terminal a spinner with the elapsed time, elsewhere
+// plain lines. The command's files are in a folder that each run empties first.
 package steps
 
 import (
@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Main runs a command until it ends or is interrupted. It passes the absolute path of an empty folder. If the command fails, Main
-// prints the error and exits with code 1.
+// Main runs a command until it ends or is interrupted. It passes the absolute path of an empty folder. If the command
+// fails, Main prints the error and exits with code 1.
 func Main(name, dir string, command func(ctx context.Context, dir string) error) {
 	log.SetLogger(logr.Discard()) // the steps are the output
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
