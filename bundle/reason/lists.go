@@ -77,6 +77,7 @@ var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden,
 // of its Kyma.
 const (
 	DuplicateRuntimeID   Reason = "DuplicateRuntimeID"   // another Kyma owns the runtime id
+	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has a form that is not allowed
 	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label names another runtime than the Kyma began with
 	PinsInvalid          Reason = "PinsInvalid"          // the annotation that pins versions cannot be parsed
 	AnnotationInvalid    Reason = "AnnotationInvalid"    // another annotation cannot be parsed
@@ -89,8 +90,8 @@ const (
 // Publishing are the reasons for not publishing, Sealing those for not sealing.
 var (
 	Publishing = []Reason{
-		AgentOutdated, DuplicateRuntimeID, RuntimeIDChanged, PinsInvalid, AnnotationInvalid, RegistryNotAnswering,
-		RootExpired, KeysNotAccepted, Other,
+		AgentOutdated, DuplicateRuntimeID, RuntimeIDInvalid, RuntimeIDChanged, PinsInvalid, AnnotationInvalid,
+		RegistryNotAnswering, RootExpired, KeysNotAccepted, Other,
 	}
 	Sealing = []Reason{SecretMissing, Other}
 )

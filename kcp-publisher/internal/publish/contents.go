@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
@@ -185,7 +186,7 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	}
 	signed := p.Requires != nil && p.Requires(need.Component)
 	if p.Requires != nil && !signed && need.NamesItself {
-		return resolve.Content{}, fmt.Errorf("component %s:%s: only its own descriptor says which component it is, and the signature policy lets that one be unsigned: name it in ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
+		return resolve.Content{}, reason.Errorf(reason.ComponentUnsigned, "component %s:%s: only its own descriptor says which component it is, and the signature policy lets that one be unsigned: name it in ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
 	}
 	root := p.Root()
 	content := resolve.Content{Images: component.Images(all, signed || root.Locked())}

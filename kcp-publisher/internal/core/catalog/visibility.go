@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // Hidden reports whether a lookup found nothing because a module is kept from the Kyma, by labels or a selector. Unlike what is missing or
@@ -16,14 +17,18 @@ import (
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously deployed should be removed".
 func Hidden(err error) bool {
-	var r *Reason
-	return errors.As(err, &r) && r.hidden
+	var h hiddenError
+	return errors.As(err, &h)
 }
 
-func hidden(format string, args ...any) *Reason {
-	r := reason(format, args...)
-	r.hidden = true
-	return r
+// hiddenError is the error of a lookup that finds a module which is kept from the Kyma.
+type hiddenError struct{ error }
+
+// Unwrap returns the error with its reason.
+func (h hiddenError) Unwrap() error { return h.error }
+
+func hidden(format string, args ...any) error {
+	return hiddenError{reason.Errorf(reason.ModuleNotOffered, format, args...)}
 }
 
 func (o *offer) hiddenFrom(kyma labels.Set) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
@@ -49,14 +50,22 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 // check returns why no manifest can be made of a component: it could not be read, or no agent would fetch what is in it.
 func (w *wish) check(content Content) error {
 	if content.Err != nil {
-		return content.Err
+		return ofComponent(content.Err)
 	}
 	for _, part := range content.Parts() {
 		if part.SizeBytes > bundle.MaxLayerBytes {
-			return fmt.Errorf("component %s:%s: resource %q has %d bytes, at most %d", w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
+			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q has %d bytes, at most %d", w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
 		}
 	}
 	return nil
+}
+
+// ofComponent adds ComponentBroken to an error of reading a component that has no reason of its own.
+func ofComponent(err error) error {
+	if reason.Of(err) != reason.Other {
+		return err
+	}
+	return reason.With(reason.ComponentBroken, err)
 }
 
 // manifestName returns the name of a module's Manifest in the runtime.
@@ -105,7 +114,7 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 		all[v1beta2.AnnotationRequiresFeatures] = features
 		for _, f := range (bundle.Manifest{Annotations: all}).Features() {
 			if !bundle.IsFeature(f) {
-				return nil, fmt.Errorf("ModuleTemplate %s: annotation %s: %s is no feature that this publisher knows: upgrade it, or correct the name",
+				return nil, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %s is no feature that this publisher knows: upgrade it, or correct the name",
 					w.choice.Template.Name, v1beta2.AnnotationRequiresFeatures, bundle.Quote(string(f), bundle.MaxVersionBytes))
 			}
 		}
@@ -128,7 +137,7 @@ func (w *wish) former(name string) (string, error) {
 		err = errors.New("is the module's own name")
 	}
 	if err != nil {
-		return "", fmt.Errorf("ModuleTemplate %s: annotation %s: %q: %w: name the module as it was called before", w.choice.Template.Name, v1beta2.AnnotationRenamedFrom, module, err)
+		return "", reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %q: %w: name the module as it was called before", w.choice.Template.Name, v1beta2.AnnotationRenamedFrom, module, err)
 	}
 	return former, nil
 }
@@ -179,7 +188,7 @@ func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {
 		spec.Resource = template.Spec.Data
 	}
 	if r := spec.Resource; r != nil && (r.GetKind() == "" || r.GetName() == "") {
-		return spec, errors.New("ModuleTemplate " + template.Name + " spec.data: kind and metadata.name are required")
+		return spec, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.data: kind and metadata.name are required", template.Name)
 	}
 	return spec, nil
 }
