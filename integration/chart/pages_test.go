@@ -83,10 +83,8 @@ func (o *operator) otherPages() {
 	o.follow("helm upgrade kcp-publisher charts/kcp-publisher --namespace kcp-system --reset-then-reuse-values --values oidc.yaml")
 
 	gone := o.held("Kyma", "kcp-system", "ada", "", false)
-	for _, block := range guideBlocks(o.T, "guides/install.md") {
-		if block.Name != "" {
-			o.follow(renamed.Replace(block.Script))
-		}
+	for _, block := range guideBlocks(o.T, "guides/repair.md") {
+		o.follow(renamed.Replace(block.Script))
 	}
 	require.NoError(o, o.api.Get(ctx, client.ObjectKeyFromObject(gone), gone))
 	require.Equal(o, "true", gone.GetLabels()["kyma-pull.dev/runtime-gone"])

@@ -93,7 +93,10 @@ func (w *walk) until(script string, wants ...string) (first string) {
 	return first
 }
 
-func lines(script string) []string { return strings.Split(strings.TrimSpace(script), "\n") }
+// lines returns the commands of a script; a backslash continues a command in the next line.
+func lines(script string) []string {
+	return strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
+}
 
 // TestTheGuidesForOperatorsAreRight follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and
 // then what other pages tell people to run on theirs.

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
@@ -40,8 +41,8 @@ type Catalog struct {
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
-	// due are the Kymas that were asked to be looked at because something is to be published.
-	due due
+	// fleet records the Kymas that have something to publish.
+	fleet *fleetstate.Fleet
 	// marked counts how often all Kymas were asked to be looked at.
 	marked atomic.Int64
 }
@@ -136,7 +137,7 @@ func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 
 // publish asks for a look at a Kyma that has something to publish.
 func (c *Catalog) publish(ctx context.Context, kyma *v1beta2.Kyma) error {
-	c.due.add(client.ObjectKeyFromObject(kyma))
+	c.fleet.Edit(client.ObjectKeyFromObject(kyma), func(r *fleetstate.Runtime) { r.Pending.Add(time.Now()) })
 	return send(ctx, c.Changed, kyma)
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -59,12 +60,22 @@ type Kymas struct {
 	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
 	KymaEvents KymaEvents
 
+	// fleet has a record of each runtime.
+	fleet   *fleetstate.Fleet
 	backoff registryBackoff
 	counted part
 	reports *reports
-	settled settled
 	// checkReport says what in a report the API server would refuse.
 	checkReport func(bundle.Report) error
+}
+
+// remember makes a fleet the one that all parts record runtimes in.
+func (k *Kymas) remember(fleet *fleetstate.Fleet) {
+	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
+	k.reports = newReports(k.Place, k.Now, fleet)
+	if k.Shard != nil {
+		k.Shard.fleet = fleet
+	}
 }
 
 const (
@@ -93,9 +104,9 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	}
 	// Before what they count the changes of is read.
-	marked, own := k.Catalog.marked.Load(), k.settled.changed(req.NamespacedName)
+	all, own := k.Catalog.marked.Load(), k.fleet.Of(kyma).Changed
 	rules, view := k.resolvedBy(kyma)
-	this := look{kyma.UID, kyma.ResourceVersion, view, rules.Source, marked, own, ""}
+	this := fleetstate.Basis{Version: kyma.ResourceVersion, View: view, Source: rules.Source, All: all, Own: own}
 	result, answer, quiet := k.poll(ctx, req.NamespacedName, kyma, this)
 	if quiet {
 		return result, nil
@@ -115,7 +126,7 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return k.refuse(ctx, before, kyma, facts, err)
 	}
-	this.version = kyma.ResourceVersion // the finalizer may be new
+	this.Version = kyma.ResourceVersion // the finalizer may be new
 	if result, rests := k.resume(ctx, req.NamespacedName, before, kyma, rules, facts, this); rests {
 		return result, nil
 	}
@@ -124,26 +135,20 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 
 // look asks for the newest report of a Kyma's runtime and publishes what follows, unless an equal look found nothing to do. This is what it depends on,
 // but for the report; answer is what the registry was asked of it already, nil for nothing.
-func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta2.Kyma, rules plan.Rules, facts ingest.Facts, this look, answer *answer) (ctrl.Result, error) {
-	due, published := k.Catalog.due.take(req.NamespacedName), false
-	defer func() {
-		if due && !published {
-			k.Catalog.due.add(req.NamespacedName)
-		} else {
-			k.Catalog.due.done(req.NamespacedName)
-		}
-	}()
+func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta2.Kyma, rules plan.Rules, facts ingest.Facts, this fleetstate.Basis, answer *answer) (ctrl.Result, error) {
+	due, published := k.take(req.NamespacedName), false
+	defer func() { k.pendingAfter(req.NamespacedName, published || !due) }()
 	started, requested := k.Now(), plan.Requested(kyma)
 	if requested != "" {
-		k.Publisher.Forget(plan.RuntimeID(kyma)) // so that the registry is asked for it
+		k.published(kyma).Recheck()
 	}
 	newest, err := k.fetchReport(ctx, kyma, rules, k.freshEnough(kyma, due), answer)
-	reported := !newest.asked.Before(started)
-	this.report = newest.content()
-	if until, still := k.settled.still(req.NamespacedName, this, k.Now()); err == nil && still && requested == "" {
+	reported := !newest.Asked.Before(started)
+	this.Report = newest.Content()
+	if settled := k.fleet.Of(kyma).Settled; err == nil && settled.Stands(this, k.Now()) && requested == "" {
 		published = true
 		k.backoff.answered(ctx, req.NamespacedName, started, reported, reported)
-		return k.lookAgain(kyma, newest.asked, until), nil
+		return k.lookAgain(kyma, newest.Asked, settled.Until), nil
 	}
 	if err == nil {
 		k.noteReport(kyma, newest)
@@ -151,7 +156,7 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	var alone time.Duration // how long this runtime waits by itself
 	if err != nil {
 		var all bool
-		if alone, all, newest.unread = k.failed(ctx, req.NamespacedName, err); all {
+		if alone, all, newest.Unread = k.failed(ctx, req.NamespacedName, err); all {
 			return k.registryUnavailable(ctx, before, kyma, alone)
 		}
 	}
@@ -159,7 +164,7 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	outcome, err := k.publish(ctx, kyma, rules, runtime, this.view, &facts)
+	outcome, err := k.publish(ctx, kyma, rules, runtime, this.View, &facts)
 	if errors.Is(err, publish.ErrMayNotPush) {
 		return ctrl.Result{}, err // another process speaks for the runtime now
 	}
@@ -180,8 +185,8 @@ func (k *Kymas) look(ctx context.Context, req ctrl.Request, before, kyma *v1beta
 		handled(kyma, requested)
 		until = settles(before, kyma, facts, outcome, k.Now(), k.PollInterval)
 	}
-	k.settled.remember(req.NamespacedName, this, until)
-	result, err := k.record(ctx, before, kyma, outcome, newest.asked, until)
+	k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { r.Settled = fleetstate.Settled{Basis: this, Until: until} })
+	result, err := k.record(ctx, before, kyma, outcome, newest.Asked, until)
 	if alone > 0 {
 		result.RequeueAfter = alone
 	} else {
@@ -195,7 +200,7 @@ func (k *Kymas) refuse(ctx context.Context, before, kyma *v1beta2.Kyma, facts in
 	if done, err := k.finalizeRefused(ctx, kyma); done || err != nil {
 		return ctrl.Result{}, err
 	}
-	k.Catalog.due.drop(client.ObjectKeyFromObject(kyma)) // it waits for a person, and for no publisher
+	k.dropPending(client.ObjectKeyFromObject(kyma)) // it waits for an operator
 	facts.PublishError = why
 	requested := plan.Requested(kyma)
 	kyma.Status = ingest.Status(kyma.Status, facts, k.Now())
@@ -225,7 +230,7 @@ func (k *Kymas) putOff(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules
 		return k.registryUnavailable(ctx, before, kyma, wait)
 	}
 	k.noteReport(kyma, newest)
-	k.backoff.answered(ctx, request, started, false, !newest.asked.Before(started))
+	k.backoff.answered(ctx, request, started, false, !newest.Asked.Before(started))
 	kyma.Status, _ = ingest.Unheard(kyma.Status, kyma.Generation, facts.Silence, facts.Carried, k.reports.unnoted(kyma), k.Now())
 	return k.written(ctx, before, kyma, result)
 }
@@ -261,23 +266,18 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 		return nil, nil
 	}
 	if plan.Skipped(kyma) {
-		k.Catalog.due.drop(req.NamespacedName)
+		k.dropPending(req.NamespacedName)
 		k.count(kyma)
 		return nil, nil
 	}
 	return kyma, nil
 }
 
-// forget drops all that is remembered of a Kyma that is gone, or another shard's.
+// forget drops the record of a Kyma that is gone, or that belongs to another shard.
 func (k *Kymas) forget(kyma types.NamespacedName) {
-	runtimeStates.forget(&k.counted, kyma)
-	if runtime := k.reports.forget(kyma); runtime != "" {
-		k.Publisher.Drop(runtime)
+	if runtimeStates.drop(&k.counted, kyma).Backoff != nil {
+		registryFailing.Add(-1)
 	}
-	k.backoff.forget(kyma)
-	k.settled.forget(kyma)
-	k.Shard.forget(kyma)
-	k.Catalog.due.drop(kyma)
 }
 
 // resolvedBy returns the rules and the view that a Kyma is resolved by; the view is nil while it has to wait.
@@ -327,10 +327,10 @@ func (k *Kymas) admit(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules)
 }
 
 // runtime returns what is known of the Kyma's runtime, and writes what has to be known before a bundle is made of it.
-func (k *Kymas) runtime(ctx context.Context, before, kyma *v1beta2.Kyma, rules plan.Rules, newest report, facts *ingest.Facts) (plan.Runtime, error) {
-	runtime := rules.Runtime(kyma, newest.accepted)
+func (k *Kymas) runtime(ctx context.Context, before, kyma *v1beta2.Kyma, rules plan.Rules, newest fleetstate.Report, facts *ingest.Facts) (plan.Runtime, error) {
+	runtime := rules.Runtime(kyma, newest.Accepted)
 	facts.Unnoted = k.reports.unnoted(kyma)
-	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.Deleting = newest.accepted, newest.refused, newest.unread, runtime.Deleting
+	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.Deleting = newest.Accepted, newest.Refused, newest.Unread, runtime.Deleting
 	var err error
 	if facts.SecretsError, err = k.addSecrets(ctx, kyma, &runtime, newest); err != nil {
 		return runtime, err
@@ -345,7 +345,7 @@ func (k *Kymas) publish(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rule
 	request, err := rules.Request(kyma, facts.Report)
 	if err == nil {
 		view.Decide(runtime.ID, &request, kyma.Status.Runtime)
-		outcome, err = k.Publisher.Publish(ctx, runtime, request, view.Catalog)
+		outcome, err = k.Publisher.Publish(ctx, k.published(kyma), runtime, request, view.Catalog)
 	}
 	if outcome.Pushed && k.Notify != nil {
 		k.Notify(runtime.ID)

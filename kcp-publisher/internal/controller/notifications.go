@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 // Has reports whether a Kyma is of this runtime.
@@ -56,15 +57,7 @@ func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName,
 	return names, nil
 }
 
-// notify notes that a registry says that there is a report: an answer from before counts no more.
+// notify records that a registry has a report: an earlier answer does not count anymore.
 func (r *reports) notify(kyma types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notified[kyma]++
-}
-
-func (r *reports) notifiedOf(kyma types.NamespacedName) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.notified[kyma]
+	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
@@ -16,24 +17,24 @@ import (
 // the known one: the result is when to ask again. Else a whole look follows, which is told the answer, nil where none was asked for.
 //
 // Nearly all looks of a fleet at rest end here. The Kyma is the cache's and not changed, and nothing is made of it but this comparison.
-func (k *Kymas) poll(ctx context.Context, name types.NamespacedName, kyma *v1beta2.Kyma, this look) (_ ctrl.Result, said *answer, quiet bool) {
+func (k *Kymas) poll(ctx context.Context, name types.NamespacedName, kyma *v1beta2.Kyma, this fleetstate.Basis) (_ ctrl.Result, said *answer, quiet bool) {
 	started := k.Now()
-	if this.view == nil || plan.Requested(kyma) != "" || k.Catalog.due.has(name) {
+	if this.View == nil || plan.Requested(kyma) != "" || k.fleet.Get(name).Pending.Next {
 		return ctrl.Result{}, nil, false
 	}
 	known := k.reports.remembered(kyma)
-	this.report = known.content()
-	until, still := k.settled.still(name, this, started)
-	if !still || known.digest == "" || k.backoff.wait(name, started) > 0 || k.checkOwner(ctx, kyma) != nil {
+	this.Report = known.Content()
+	settled := k.fleet.Of(kyma).Settled
+	if !settled.Stands(this, started) || known.Digest == "" || k.backoff.wait(name, started) > 0 || k.checkOwner(ctx, kyma) != nil {
 		return ctrl.Result{}, nil, false
 	}
 	answer := k.reports.ask(ctx, kyma, known, k.freshEnough(kyma, false))
-	if answer.err != nil || answer.digest != known.digest {
+	if answer.err != nil || answer.digest != known.Digest {
 		return ctrl.Result{}, &answer, false
 	}
 	reported := !answer.at.Before(started)
 	k.backoff.answered(ctx, name, started, reported, reported)
-	return k.lookAgain(kyma, answer.at, until), nil, true
+	return k.lookAgain(kyma, answer.at, settled.Until), nil, true
 }
 
 // checkOwner returns why a Kyma's runtime is another Kyma's.

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
@@ -20,23 +21,20 @@ import (
 // needed now: something is to be published or told, or was noticed.
 //
 // Nothing follows from this look but that no bundle is due. The status stays as it is, which follows from the report that it names.
-func (k *Kymas) resume(ctx context.Context, name types.NamespacedName, before, kyma *v1beta2.Kyma, rules plan.Rules, facts ingest.Facts, this look) (_ ctrl.Result, rests bool) {
+func (k *Kymas) resume(ctx context.Context, name types.NamespacedName, before, kyma *v1beta2.Kyma, rules plan.Rules, facts ingest.Facts, this fleetstate.Basis) (_ ctrl.Result, rests bool) {
 	started := k.Now()
 	if !k.mayResume(before, kyma, facts, this) {
 		return ctrl.Result{}, false
 	}
-	first := k.reports.remembered(kyma).waits.IsZero() // then the registry is asked for the bundle
+	first := k.reports.remembered(kyma).Postponed.IsZero() // then the registry is asked for the bundle
 	until := k.reports.postpone(kyma, k.firstPoll(kyma))
 	if !started.Before(until) {
 		return ctrl.Result{}, false
 	}
-	due := k.Catalog.due.take(name)
+	pending := k.take(name)
 	defer func() {
-		switch {
-		case rests:
-			k.Catalog.due.done(name)
-		case due:
-			k.Catalog.due.add(name)
+		if rests || pending {
+			k.pendingAfter(name, rests)
 		}
 	}()
 	runtime := rules.Runtime(kyma, nil)
@@ -44,8 +42,8 @@ func (k *Kymas) resume(ctx context.Context, name types.NamespacedName, before, k
 	if err != nil {
 		return ctrl.Result{}, false
 	}
-	this.view.Decide(runtime.ID, &request, kyma.Status.Runtime)
-	if rests, err = k.Publisher.Rests(ctx, runtime, request, this.view.Catalog); err != nil || !rests {
+	this.View.Decide(runtime.ID, &request, kyma.Status.Runtime)
+	if rests, err = k.Publisher.Rests(ctx, k.published(kyma), runtime, request, this.View.Catalog); err != nil || !rests {
 		return ctrl.Result{}, false
 	}
 	k.backoff.answered(ctx, name, started, first, false)
@@ -55,11 +53,11 @@ func (k *Kymas) resume(ctx context.Context, name types.NamespacedName, before, k
 
 // mayResume reports whether a Kyma's status says that nothing is awaited from its runtime and nothing is wrong, of all that it follows from, and nobody
 // noticed anything since this process began.
-func (k *Kymas) mayResume(before, kyma *v1beta2.Kyma, facts ingest.Facts, this look) bool {
+func (k *Kymas) mayResume(before, kyma *v1beta2.Kyma, facts ingest.Facts, this fleetstate.Basis) bool {
 	switch {
-	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.view.Awaits(plan.RuntimeID(kyma)), facts.Carried:
+	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
 		return false
-	case kyma.Status.ObservedGeneration != kyma.Generation, this.own != 0, !equality.Semantic.DeepEqual(before.Status, kyma.Status):
+	case kyma.Status.ObservedGeneration != kyma.Generation, this.Own != 0, !equality.Semantic.DeepEqual(before.Status, kyma.Status):
 		return false
 	}
 	if k.Now().Sub(plan.Heard(kyma)) > plan.MaxUnnoted {
@@ -82,12 +80,12 @@ func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 // it was asked for, or somebody said that there is one.
 func (r *reports) postpone(kyma *v1beta2.Kyma, until time.Time) time.Time {
 	known := r.remembered(kyma)
-	if !known.asked.IsZero() || r.notifiedOf(types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}) != 0 {
+	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {
 		return time.Time{}
 	}
-	if known.waits.IsZero() {
-		known.waits = until
+	if known.Postponed.IsZero() {
+		known.Postponed = until
 		r.remember(kyma, known)
 	}
-	return known.waits
+	return known.Postponed
 }
