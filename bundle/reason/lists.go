@@ -14,6 +14,7 @@ const (
 	ComponentNotFound Reason = "ComponentNotFound" // no repository contains the component version
 	ComponentUnsigned Reason = "ComponentUnsigned" // the signature policy does not accept the component
 	ComponentBroken   Reason = "ComponentBroken"   // the component or its content cannot be used
+	BundleLimit       Reason = "BundleLimit"       // with the module, the bundle would exceed a limit of agents
 	OlderVersionAsked Reason = "OlderVersionAsked" // the asked version is older than the one in the runtime
 	// ModuleNotInherited: lifecycle-manager installed a version that cannot be taken over.
 	ModuleNotInherited Reason = "ModuleNotInherited"
@@ -24,7 +25,7 @@ const (
 // Problems are the reasons of a Problem.
 var Problems = []Reason{
 	ModuleUnknown, ChannelMissing, TemplateMissing, TemplateDoubled, CatalogInvalid, PinUnavailable, ModuleNotOffered,
-	ComponentNotFound, ComponentUnsigned, ComponentBroken, OlderVersionAsked, ModuleNotInherited, AgentOutdated, Other,
+	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited, AgentOutdated, Other,
 }
 
 // Reasons of a module in a report: why it is not Ready, or what its upgrade waits for. The agent takes all but the last

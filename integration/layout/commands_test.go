@@ -63,7 +63,8 @@ var runBy = map[string][]string{
 	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which want a machine of their own
 	"docs/reference/performance.md":                 {taken}, // the same
 	"docs/guides/registry.md":                       {tokens, operators, tokens},
-	"docs/guides/rights.md":                         {charts, charts, rights, charts, charts, charts},
+	"docs/guides/ownership.md":                      {charts},
+	"docs/guides/rights.md":                         {charts, charts, rights, charts},
 	"docs/guides/rollouts.md":                       {operators},
 	"docs/runbooks/stolen-keys.md":                  {"TestTheRunbookForStolenKeysIsRight"},
 	"docs/runbooks/wrong-clocks.md":                 {operators},

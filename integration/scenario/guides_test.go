@@ -93,9 +93,10 @@ func (w *walk) until(script string, wants ...string) (first string) {
 	return first
 }
 
-// lines returns the commands of a script; a backslash continues a command in the next line.
+// lines returns the commands of a script, without lines of comments. A backslash continues a command in the next line.
 func lines(script string) []string {
-	return strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
+	all := strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
+	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
 // TestTheGuidesForOperatorsAreRight follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and

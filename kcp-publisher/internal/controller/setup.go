@@ -46,6 +46,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
 	kymas.export()
 
+	if kymas.Shard.first() {
+		kymas.Catalog.Events = kymas.Events
+	}
 	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
 		return err
 	}

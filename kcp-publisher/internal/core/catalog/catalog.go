@@ -43,9 +43,10 @@ type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
 	// broken is why it is not known who may have the module: nobody gets it, and it is taken from nobody.
-	broken     error
-	entry      bundle.CatalogEntry
-	disclosing error // why no runtime may see it
+	broken   error
+	entry    bundle.CatalogEntry
+	size     int   // of the encoded entry, in bytes
+	withheld error // why no bundle carries it
 }
 
 // template is a ModuleTemplate with what is derived from it once.
@@ -58,7 +59,8 @@ type template struct {
 	component  string // from the inline descriptor, empty without one
 	version    string
 	entry      bundle.CatalogEntry
-	disclosing error // why no runtime may see it
+	size       int   // of the encoded entry, in bytes
+	withheld   error // why no bundle carries it
 }
 
 // Choice is the answer to "this module in this channel".
@@ -160,7 +162,10 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	if o.entry, err = entry(&meta.ObjectMeta, meta.Spec); err != nil {
 		return nil, err
 	}
-	o.disclosing, err = disclosing("ModuleReleaseMeta "+key(&meta), o.entry)
+	o.size, o.withheld, err = inspect("ModuleReleaseMeta "+key(&meta), o.entry)
+	if n := len(meta.Spec.Channels); n > bundle.MaxChannels && o.withheld == nil {
+		o.withheld = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, at most %d", key(&meta), n, bundle.MaxChannels)
+	}
 	return o, err
 }
 
@@ -181,7 +186,7 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	if t.entry, err = entry(&object.ObjectMeta, object.Spec); err != nil {
 		return nil, err
 	}
-	t.disclosing, err = disclosing("ModuleTemplate "+key(&object), t.entry)
+	t.size, t.withheld, err = inspect("ModuleTemplate "+key(&object), t.entry)
 	return t, err
 }
 

@@ -99,8 +99,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 // error has one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
-		if o.disclosing != nil {
-			return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.disclosing)
+		if o.withheld != nil {
+			return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.withheld)
 		}
 		choice, err := s.version(o, channel, version)
 		choice.Mandatory = o.meta.Spec.Mandatory != nil
@@ -129,8 +129,8 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 // mayAsk reports whether a Kyma may name the module in its spec.
 func (o *offer) mayAsk(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName
-	if o.disclosing != nil {
-		return reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.disclosing)
+	if o.withheld != nil {
+		return reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.withheld)
 	}
 	if o.broken != nil {
 		return o.broken
@@ -219,8 +219,8 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 // choice completes a choice of this template, or says what is wrong with the template itself.
 func (t *template) choice(c Choice) (Choice, error) {
 	switch d := t.descriptor; {
-	case t.disclosing != nil:
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", c.Module, t.disclosing)
+	case t.withheld != nil:
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", c.Module, t.withheld)
 	case t.broken != nil:
 		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", c.Module, t.broken)
 	case d != nil && d.Name != c.Component:
