@@ -72,6 +72,8 @@ export default {
   cacheDir: '../../bin/site-cache',
   rewrites: (id) => id.replace(/README\.md$/, 'index.md'),
   cleanUrls: false,
+  // Names of tests are long, and tables have several columns.
+  head: [['style', {}, '.vp-doc td { vertical-align: top } .vp-doc td:last-child code { overflow-wrap: anywhere }']],
   lastUpdated: false,
   markdown: {
     anchor: { slugify: slug },
