@@ -38,8 +38,8 @@ const (
 	restingPoll  = time.Minute
 )
 
-// take begins a pass for a Kyma and reports whether it has something to publish.
-func (k *Kymas) take(kyma types.NamespacedName) (pending bool) {
+// takePending begins a pass for a Kyma and reports whether it has something to publish.
+func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { pending = r.Pending.Take() })
 	return pending
 }
@@ -130,9 +130,9 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// lookAgain is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the
+// nextPoll is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the
 // look does not stand any more, whichever is first; zero for one that stands for no other.
-func (k *Kymas) lookAgain(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
+func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {
 		wait = max(left, min(statusSettles, wait))

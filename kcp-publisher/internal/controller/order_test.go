@@ -104,16 +104,16 @@ func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 	within := func(result ctrl.Result, want time.Duration) bool {
 		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
 	}
-	if result := k.lookAgain(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
+	if result := k.nextPoll(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
 		t.Errorf("asked now, and again after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
+	if result := k.nextPoll(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
 		t.Errorf("asked 20 seconds ago, and again after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
+	if result := k.nextPoll(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
 		t.Errorf("it may fall silent in 7 seconds, and is looked at after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
+	if result := k.nextPoll(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
 		t.Errorf("asked an hour ago, and again after %s", result.RequeueAfter)
 	}
 }
@@ -158,16 +158,16 @@ func TestAKymaStaysDueUntilItWasPublishedOrIsGone(t *testing.T) {
 	w.kymas.backoff.ping = func(context.Context) error { return errors.New("away") }
 	look(away)
 	w.kymas.backoff.ping = nil
-	if !w.kymas.take(request.NamespacedName) {
+	if !w.kymas.takePending(request.NamespacedName) {
 		t.Error("the registry was away, and the Kyma is not due any more")
 	}
 	w.now = w.now.Add(time.Hour)
 	look(working)
-	if w.kymas.take(request.NamespacedName) {
+	if w.kymas.takePending(request.NamespacedName) {
 		t.Error("it was looked at, and is due")
 	}
 	request.Name = "gone"
-	if look(working); w.kymas.take(request.NamespacedName) {
+	if look(working); w.kymas.takePending(request.NamespacedName) {
 		t.Error("a Kyma that is gone is due")
 	}
 }

@@ -184,13 +184,13 @@ func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
 	} {
 		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, fleetstate.Basis{}
 		c.change(kyma, &facts, &this)
-		if got := w.kymas.mayResume(kyma.DeepCopy(), kyma, facts, this); got != c.want {
+		if got := w.kymas.mayPostpone(kyma.DeepCopy(), kyma, facts, this); got != c.want {
 			t.Errorf("%s: got %v", what, got)
 		}
 	}
 	changed := resting.DeepCopy()
 	changed.Status.ActiveChannel = "another"
-	if w.kymas.mayResume(resting, changed, ingest.Facts{}, fleetstate.Basis{}) {
+	if w.kymas.mayPostpone(resting, changed, ingest.Facts{}, fleetstate.Basis{}) {
 		t.Error("its status is to be written")
 	}
 }
