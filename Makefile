@@ -18,7 +18,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,6 +146,11 @@ lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	$(LINT) config verify
 	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...
+
+lint-docs: ## the prose of the pages, by Vale; it is compiled once, for minutes, and needs a C compiler
+	@if command -v $$(go env CC) >/dev/null; then \
+	  CGO_ENABLED=1 go tool -modfile=hack/vale/go.mod vale --config hack/vale/vale.ini docs README.md CONTRIBUTING.md SECURITY.md; \
+	else echo "lint-docs: no C compiler here, so nothing was checked"; fi
 
 # npm's folder stays out of bin/, because the configuration imports from it.
 docs: ## the documentation as a searchable site in bin/site, and a check of its links and anchors; needs Node 20
