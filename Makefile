@@ -18,7 +18,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,17 +47,17 @@ soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, g
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 # Random tests repeat the same cases here, as $$RAPID_SEED and hack/suite say.
 # Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
-test: build assets ## all tests, over real API servers and a real registry; RERUNS=1 runs up to three that failed once more, and lists them
+test: build assets bin/lend ## all tests, over real API servers and a real registry; RERUNS=1 runs up to three that failed once more, and lists them
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
-	  $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(or $(RERUNS),0) --rerun-fails-max-failures 3 \
+	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(or $(RERUNS),0) --rerun-fails-max-failures 3 \
 	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
 
 # Every part of it can run alone. The bucket and the release come with the programs that they need.
-test-long: build assets ## the long suite: expensive tests of code that seldom changes, for one to two hours; CONTRIBUTING.md lists the folders
+test-long: build assets bin/lend ## the long suite: expensive tests of code that seldom changes, for one to two hours; CONTRIBUTING.md lists the folders
 	set -a; eval "$$(go run ./hack/browser)"; TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" KYMA_PULL_LONG=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
-	  go test -count=1 -vet=off -ldflags='-s -w' -timeout $(LONG_TIMEOUT) $$(hack/suite/list)
+	  bin/lend go test -count=1 -vet=off -ldflags='-s -w' -timeout $(LONG_TIMEOUT) $$(hack/suite/list)
 	$(MAKE) histories
 	$(MAKE) test-s3
 	$(MAKE) test-cosign
@@ -112,6 +112,12 @@ test-s3: ## a fleet over distribution with a bucket of versitygw; both are built
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
 	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestAFleetOnABucket ./integration/scenario
 
+# One process lends API servers to all test binaries, so each is started once and used many times.
+.PHONY: bin/lend
+bin/lend:
+	@mkdir -p bin
+	@go build -ldflags='-s -w' -o bin/lend ./integration/cluster/lend
+
 build: ## both programs into bin/
 	@mkdir -p bin
 	$(GO_BUILD) -o bin/ ./kcp-publisher ./skr-agent
@@ -140,6 +146,11 @@ lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	$(LINT) config verify
 	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...
+
+lint-docs: ## the prose of the pages, by Vale; it is compiled once, for minutes, and needs a C compiler
+	@if command -v $$(go env CC) >/dev/null; then \
+	  CGO_ENABLED=1 go tool -modfile=hack/vale/go.mod vale --config hack/vale/vale.ini docs README.md CONTRIBUTING.md SECURITY.md; \
+	else echo "lint-docs: no C compiler here, so nothing was checked"; fi
 
 # npm's folder stays out of bin/, because the configuration imports from it.
 docs: ## the documentation as a searchable site in bin/site, and a check of its links and anchors; needs Node 20

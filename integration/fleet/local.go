@@ -85,8 +85,8 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 // clusterOptions are those of the control plane or of a runtime.
 func (f *Fleet) clusterOptions(control bool) cluster.Options {
 	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
-	if !f.options.Measured { // notes are work that the programs are not the cause of
-		options.Audit = accounts
+	if !f.options.Measured { // an audit log is work that the programs do not cause
+		options.Audit = cluster.Audited()
 	}
 	switch {
 	case control: // what the publisher's chart would bring

@@ -30,9 +30,6 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// accounts are the users whose requests every cluster notes, so that one cluster is as good as another.
-var accounts = []string{publisherAccount.user(), agentAccount.user()}
-
 // confine writes a kubeconfig for a program: as its ServiceAccount with the rights that the files give, or as the admin when there are none.
 func confine(ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string) error {
 	if len(files) == 0 {
