@@ -61,7 +61,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		sh.run(promote + " --branch scaler-1.8")
 		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
 		// The whole sample of the page, but for its first line, which has the commit.
-		_, sample, _ := strings.Cut(blockAfter(t, "docs/guides/git.md", "What would it do?", "text"), "\n")
+		_, sample, _ := strings.Cut(blockAfter(t, "docs/guides/git.md", "Preview a commit", "text"), "\n")
 		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, sample) {
 			t.Errorf("docs/guides/git.md shows\n%s\nand this is printed:\n%s", sample, output)
 		}
