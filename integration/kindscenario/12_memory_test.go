@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -25,7 +25,6 @@ func bulk() sample.Version {
 
 func TestModulesOfAThousandObjectsFitIntoTheMemoryLimits(t *testing.T) {
 	scene(t)
-	onKind(t, "memory limits of pods")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	memory(t, "at rest")
