@@ -147,9 +147,9 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays has the programs of three versions read and write the same
+// TestDefinitionsGuideUpgradesAndRollsBack has the programs of three versions read and write the same
 // stored objects.
-func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
+func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	suite.Long(t)
 	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()

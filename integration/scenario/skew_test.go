@@ -113,7 +113,7 @@ func untilLabeled(t *testing.T, r *fleet.Runtime, want string) {
 	})
 }
 
-func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
+func TestEarlierProgramsWorkWithCurrentOnes(t *testing.T) {
 	suite.Long(t)
 	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
@@ -212,10 +212,10 @@ func untilNamed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, module, feature 
 	}
 }
 
-// TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade offers an agent from before features a version that it must
+// TestEarlierAgentGetsCriticalFeaturesAfterUpgrade offers an agent from before features a version that it must
 // not install, and a module in the place of one that it has. It would install the first as it can, and uninstall what
 // the second takes over.
-func TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade(t *testing.T) {
+func TestEarlierAgentGetsCriticalFeaturesAfterUpgrade(t *testing.T) {
 	suite.Long(t)
 	before := programsAt(t, earlier)
 	today, err := fleet.Build()
