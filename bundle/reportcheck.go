@@ -113,6 +113,9 @@ func (r Report) checkLists() error {
 			return fmt.Errorf("refused[%d]: detail of %d bytes, at most %d", i, len(refused.Detail), MaxMessageBytes)
 		}
 	}
+	if err := checkFeatures(r.Features); err != nil {
+		return fmt.Errorf("features%w", err)
+	}
 	if n := len(r.Decided); n > 2*MaxManifests {
 		return fmt.Errorf("decided: %d modules, at most %d", n, 2*MaxManifests)
 	}

@@ -359,8 +359,7 @@ type ObservedBundle struct {
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// Features are what the agent understands of bundles, after "baseline", which every agent does. It is empty for a report that was noted by a
-	// publisher from before there were features.
+	// Features are the features of bundles that the agent understands.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty"`
