@@ -20,15 +20,13 @@ const (
 	FeatureImagePullSecret Feature = "image-pull-secret"
 	// FeatureNamespaceLabels is Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRenamedModules is the annotation renamed-from of a Manifest.
-	FeatureRenamedModules Feature = "renamed-modules"
 	// FeatureRecreate is the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it recreates nothing, and says so.
 	FeatureRecreate Feature = "recreate"
 )
 
 // features lists all features of this version, sorted. Every supported version understands the rest of the wire format.
 var features = []Feature{
-	FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureRenamedModules, FeatureTakeover,
+	FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover,
 }
 
 // Limits of lists of features.
@@ -78,9 +76,6 @@ func (m Manifest) Features() []Feature {
 	var all []Feature
 	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures], func(r rune) bool { return r == ',' || r == ' ' }) {
 		all = append(all, Feature(name))
-	}
-	if m.Annotations[v1beta2.AnnotationRenamedFrom] != "" {
-		all = append(all, FeatureRenamedModules)
 	}
 	if len(m.Inherited) > 0 {
 		all = append(all, FeatureTakeover)

@@ -106,7 +106,9 @@ func TestReportsOfOtherVersionsAreRead(t *testing.T) {
 	}
 	text := attested(t, composed)
 	all := encode(t, AllFeatures())
-	listing := func(features string) func(string) string { return replace(t, `"features":`+all, `"features":`+features) }
+	listing := func(features string) func(string) string {
+		return replace(t, `"features":`+all, `"features":`+features)
+	}
 	newer, err := verify(replace(t, `"runtime"`, `"later":{"x":1},"runtime"`)(listing(`["teleport"]`)(text)))
 	if err != nil || !slices.Equal(newer.Features, []Feature{"teleport"}) {
 		t.Errorf("an agent of a later version: %v, %v", newer.Features, err)
@@ -180,12 +182,12 @@ func TestFeaturesOfAState(t *testing.T) {
 		t.Errorf("features %v: want valid names, sorted", AllFeatures())
 	}
 	state := DesiredState{Takeover: TakeoverAdopt, Settings: Settings{ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"}},
-		Offers: []Manifest{{Annotations: map[string]string{v1beta2.AnnotationRenamedFrom: "old"}}}}
-	want := []Feature{FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRenamedModules, FeatureTakeover}
+		Offers: []Manifest{{Annotations: map[string]string{v1beta2.AnnotationRequiresFeatures: "recreate"}}}}
+	want := []Feature{FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover}
 	if got := state.Features(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := state.Critical(); !slices.Equal(got, []Feature{FeatureRenamedModules, FeatureTakeover}) {
+	if got := state.Critical(); !slices.Equal(got, []Feature{FeatureRecreate, FeatureTakeover}) {
 		t.Errorf("critical: got %v", got)
 	}
 	settings, left := state.Settings.Without(func(f Feature) bool { return f == FeatureNamespaceLabels })

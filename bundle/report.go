@@ -61,7 +61,7 @@ type Report struct {
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
 	// Truncated is what was left out so that the report fits, nil when it is whole.
 	Truncated *Truncated `json:"truncated,omitempty"`
-	// Features are the features that the agent understands, sorted. ComposeReport sets them to those of its own version.
+	// Features are the features that the agent understands, sorted. ComposeReport sets them to those of its own version if they are nil.
 	Features []Feature `json:"features,omitempty"`
 }
 
@@ -188,7 +188,9 @@ func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
 	if report.Observed != nil {
 		subject = subjectOf("bundle", report.Observed.Digest)
 	}
-	report.Features = AllFeatures()
+	if report.Features == nil {
+		report.Features = AllFeatures()
+	}
 	signed, err := attestWithin(reportStatement{
 		Type: StatementType, Subject: []Subject{subject}, PredicateType: PredicateReport, Predicate: report,
 	}, signer, MaxReportBytes)

@@ -15,7 +15,7 @@ var longest = []string{
 	"TestAnAgentWaitsForItsAPIServerAndForItsToken",
 	"TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp",
 	"TestReplicasShareAFleetByShards",
-	"TestProgramsOfAnEarlierVersionWorkWithThoseOfToday",
+	"TestEachReleaseWorksWithTheCurrentVersion",
 	"TestAModuleTeamTriesItsModuleInATestOfItsOwn",
 	"TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady",
 	"TestARegistryThatLosesItsDataIsFilledAgain",

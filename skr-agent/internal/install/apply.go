@@ -122,9 +122,6 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 	if err != nil || wait != "" {
 		return applied, wait, err
 	}
-	if err := i.inheritDefaultCR(ctx, m, p); err != nil {
-		return applied, "", err
-	}
 	created, wait, err := i.createDefaultCR(ctx, i.actor(m), p)
 	if created && wasInstalled {
 		applied = append(applied, keyOfObject(p.defaultCR))
@@ -244,7 +241,7 @@ func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 func (i *Installer) owner(m *v1beta2.Manifest) owner {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
 	return owner{
-		former: i.formerMark(m), mark: m.Namespace + "/" + m.Name, module: m.ModuleLabel(), component: component[strings.LastIndex(component, "/")+1:], namespace: i.Namespace,
+		mark: m.Namespace + "/" + m.Name, module: m.ModuleLabel(), component: component[strings.LastIndex(component, "/")+1:], namespace: i.Namespace,
 	}
 }
 

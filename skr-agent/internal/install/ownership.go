@@ -15,10 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// made reports whether an object bears the Manifest's mark, or that of the one whose module was renamed.
+// made reports whether the object has the Manifest's mark.
 func (by owner) made(o *metav1.PartialObjectMetadata) bool {
-	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
-	return mark == by.mark || mark != "" && mark == by.former
+	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.mark
 }
 
 // owns reports whether an object is the Manifest's to write and to delete. It is when it bears the Manifest's mark, or when taking it over

@@ -68,7 +68,6 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 // owner is the Manifest as objects bear its mark.
 type owner struct {
 	mark      string // namespace/name
-	former    string // the mark of the module by the name that it had before, once nothing has that name any more; empty for none
 	module    string
 	component string // the last part of its name; empty when the Manifest does not say
 	namespace string // for objects that name none
@@ -209,8 +208,7 @@ func claimedByOther(m *v1beta2.Manifest, p plan, all []v1beta2.Manifest, default
 		}
 		taken := func(k key) error {
 			if other.IsRemoved() {
-				return fmt.Errorf("%s belongs to module %s, which is being removed: wait for that, or, if module %s is the same under a new name, set the annotation %s: %s on its ModuleTemplate",
-					k, other.Module(), m.Module(), v1beta2.AnnotationRenamedFrom, other.Module())
+				return fmt.Errorf("%s belongs to module %s, which is being removed: wait until it is gone", k, other.Module())
 			}
 			return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, other.Module())
 		}
