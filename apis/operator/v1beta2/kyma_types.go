@@ -74,8 +74,8 @@ type Module struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel,omitempty"`
-	// Version has no effect in a runtime's Kyma, nor beside Channel, as in Kyma: pin a module with the annotation kyma-pull.dev/pinned-versions.
-	// Deprecated: in a Kyma of the control plane it still pins a module that names no channel.
+	// Version is the pinned version in status.runtime.requested.spec. It has no effect in spec: pin a module with the annotation
+	// kyma-pull.dev/pinned-versions.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32
