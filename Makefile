@@ -4,6 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
 TIMEOUT ?= 45m
+LONG_TIMEOUT ?= 120m
 HISTORIES ?= 10000
 KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
@@ -17,7 +18,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release release-push test-release test histories test-kind test-ui picture vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,12 +45,23 @@ soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, g
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
+# Random tests repeat the same cases here, as $$RAPID_SEED and hack/suite say.
 # Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
 test: build assets ## all tests, over real API servers and a real registry; RERUNS=1 runs up to three that failed once more, and lists them
-	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" \
+	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
 	  $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(or $(RERUNS),0) --rerun-fails-max-failures 3 \
-	  --packages './integration/scenario ./...' -- -vet=off -timeout $(TIMEOUT)
+	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
+
+# Every part of it can run alone. The bucket and the release come with the programs that they need.
+test-long: build assets ## the long suite: expensive tests of code that seldom changes, for one to two hours; CONTRIBUTING.md lists the folders
+	set -a; eval "$$(go run ./hack/browser)"; TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" KYMA_PULL_LONG=1 \
+	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
+	  go test -count=1 -vet=off -ldflags='-s -w' -timeout $(LONG_TIMEOUT) $$(hack/suite/list)
+	$(MAKE) histories
+	$(MAKE) test-s3
+	$(MAKE) test-cosign
+	$(MAKE) chaos DURATION=10m
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
 # the rest would tell little.
@@ -98,7 +110,7 @@ S3_PROGRAMS := $(HOME)/.cache/kyma-pull/s3-$(VERSITYGW_VERSION)-$(DISTRIBUTION_V
 test-s3: ## a fleet over distribution with a bucket of versitygw; both are built from their modules (six minutes on two cores, once)
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
-	VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestAFleetOnABucket ./integration/scenario
+	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestAFleetOnABucket ./integration/scenario
 
 build: ## both programs into bin/
 	@mkdir -p bin
@@ -117,13 +129,14 @@ release-push: ## images and charts of the release VERSION=0.2.0 in dist/ to IMAG
 	@go run ./hack/release -push -version "$(VERSION)" -images $(IMAGES) $(FLAGS)
 
 test-release: ## two releases of the newest commit are the same, and stock tools verify them
-	TEST_RELEASE=1 go test -count=1 -timeout $(TIMEOUT) ./hack/release
+	KYMA_PULL_LONG=1 go test -count=1 -timeout $(TIMEOUT) ./hack/release
 
 # golangci-lint has a module of its own: its dependencies would hold those of the other tools back. A quarter of its work would be to
 # collect garbage.
 lint: LINT := go tool -modfile=hack/golangci/go.mod golangci-lint
 lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 	@unformatted=$$(gofmt -l $(FOLDERS)); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	go run ./hack/voice
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	$(LINT) config verify
 	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...

@@ -9,6 +9,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
@@ -104,6 +105,8 @@ type Problem struct {
 	Module  string        `json:"module"`
 	Channel string        `json:"channel,omitempty"`
 	State   v1beta2.State `json:"state"`
+	// Reason is one of reason.Problems, empty for a remark and from a publisher without reasons.
+	Reason  reason.Reason `json:"reason,omitempty"`
 	Message string        `json:"message"`
 }
 
@@ -229,6 +232,11 @@ func (s DesiredState) check() error {
 	for _, check := range []func() error{s.checkOffers, s.checkTakeover} {
 		if err := check(); err != nil {
 			return fmt.Errorf("desired state: %w", err)
+		}
+	}
+	for i, p := range s.Problems {
+		if err := p.Reason.Check(); err != nil {
+			return fmt.Errorf("desired state: problems[%d].reason: %w", i, err)
 		}
 	}
 	total := int64(0)

@@ -47,6 +47,7 @@ func TestDecodeDesiredStateChecksWhatTypesCannotSay(t *testing.T) {
 		{"what was encoded is read", func(*DesiredState) {}, ""},
 		{"no modules at all are read", func(s *DesiredState) { s.Manifests = nil }, ""},
 		{"a module without content is read", func(s *DesiredState) { s.Manifests[0].Content = nil }, ""},
+		{"a problem whose reason is a sentence is refused", func(s *DesiredState) { s.Problems = []Problem{{Module: "x", Reason: "is forbidden"}} }, "problems[0].reason"},
 		{"a module without a name is refused", func(s *DesiredState) { s.Manifests[0].Name = "" }, "manifests[0]: name and module are required"},
 		{"a module without a module name is refused", func(s *DesiredState) { s.Manifests[0].Module = "" }, "manifests[0]: name and module are required"},
 		{"a module that is there twice is refused", func(s *DesiredState) {

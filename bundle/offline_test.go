@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAfterNinetyDaysWithoutContact follows a runtime by its clock: what docs/security.md says of a long silence.
+// TestAfterNinetyDaysWithoutContact follows a silent runtime through 90 days, as docs/security/keys.md describes.
 func TestAfterNinetyDaysWithoutContact(t *testing.T) {
 	const days = 24 * time.Hour
 	signer := trusttest.NewSigner(t)

@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
@@ -113,7 +114,9 @@ type ReportedModule struct {
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Message says why the state is not Ready, at most MaxMessageBytes.
+	// Reason is why the state is not Ready, or what an upgrade waits for: one of reason.Modules, empty from an agent without reasons.
+	Reason reason.Reason `json:"reason,omitempty"`
+	// Message explains the reason to people, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
 	// Maintenance says that an upgrade waits for a maintenance window; Message says for which. State and Version are those of
 	// what is installed meanwhile.
@@ -137,6 +140,8 @@ type ReportedTrouble struct {
 type ReportedSecrets struct {
 	// Revision is that of the Sealed in question.
 	Revision string `json:"revision"`
+	// Reason is that of the trouble, one of reason.Secrets, empty without trouble and from an agent without reasons.
+	Reason reason.Reason `json:"reason,omitempty"`
 	// Trouble says what is not as the bundle says and why, by names, at most MaxMessageBytes; empty when all is.
 	Trouble string `json:"trouble,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
@@ -21,7 +22,7 @@ func sampleReport() Report {
 	return Report{
 		Runtime: trusttest.Runtime, Sequence: 50, Time: trusttest.Now, AgentVersion: "v1.0.0", ClusterUID: testCluster,
 		Observed: &Observed{Epoch: 1, Sequence: 100, Digest: EmptyBlob().Descriptor.Digest},
-		Modules:  []ReportedModule{{Name: "keda", Version: "1.8.0", State: v1beta2.StateReady, Maintenance: true, Message: "waits"}},
+		Modules:  []ReportedModule{{Name: "keda", Version: "1.8.0", State: v1beta2.StateReady, Maintenance: true, Reason: reason.WindowAwaited, Message: "waits"}},
 	}
 }
 

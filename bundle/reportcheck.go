@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
@@ -112,6 +113,9 @@ func (r Report) checkLists() error {
 		if len(refused.Detail) > MaxMessageBytes || len(refused.Reason) > MaxVersionBytes || len(refused.Digest) > MaxVersionBytes {
 			return fmt.Errorf("refused[%d]: detail of %d bytes, at most %d", i, len(refused.Detail), MaxMessageBytes)
 		}
+		if err := reason.Reason(refused.Reason).Check(); err != nil {
+			return fmt.Errorf("refused[%d].reason: %w", i, err)
+		}
 	}
 	if err := checkFeatures(r.Features); err != nil {
 		return fmt.Errorf("features%w", err)
@@ -140,8 +144,18 @@ func (r Report) checkTrouble() error {
 	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
 		return fmt.Errorf("secrets: trouble of %d bytes, at most %d", len(s.Trouble), MaxMessageBytes)
 	}
+	if s := r.Secrets; s != nil {
+		if err := s.Reason.Check(); err != nil {
+			return fmt.Errorf("secrets.reason: %w", err)
+		}
+	}
 	if t := r.Trouble; t != nil && (len(t.Message) > MaxMessageBytes || len(t.Reason) > MaxVersionBytes) {
 		return fmt.Errorf("trouble: message of %d bytes, at most %d", len(t.Message), MaxMessageBytes)
+	}
+	if t := r.Trouble; t != nil {
+		if err := reason.Reason(t.Reason).Check(); err != nil {
+			return fmt.Errorf("trouble.reason: %w", err)
+		}
 	}
 	if t := r.Truncated; t != nil && (t.Modules < 0 || t.Asked < 0) {
 		return errors.New("truncated: counts what is left out, which is no less than 0")
@@ -162,6 +176,8 @@ func (r Report) checkModules() error {
 			return fmt.Errorf("modules[%d].name: %s is there twice", i, Quote(m.Name, maxQuotedBytes))
 		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
 			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
+		case m.Reason.Check() != nil:
+			return fmt.Errorf("modules[%d].reason: %w", i, m.Reason.Check())
 		case len(m.Message) > MaxMessageBytes:
 			return fmt.Errorf("modules[%d].message: %d bytes, at most %d", i, len(m.Message), MaxMessageBytes)
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):

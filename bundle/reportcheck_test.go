@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
@@ -94,13 +95,16 @@ func TestWhatIsMoreThanAReportHoldsIsRefusedByItsField(t *testing.T) {
 		"observed.digest":    func(r *Report) { r.Observed.Digest = "sha256:me" },
 		"refused":            func(r *Report) { r.Refused = make([]RefusedBundle, 9) },
 		"refused[0]":         func(r *Report) { r.Refused = []RefusedBundle{{Detail: long(513)}} },
+		"refused[0].reason":  func(r *Report) { r.Refused = []RefusedBundle{{Reason: "is forbidden"}} },
 		"decided":            func(r *Report) { r.Decided = make([]string, 1001) },
 		"decided[0]":         func(r *Report) { r.Decided = []string{long(318)} },
 		"secrets":            func(r *Report) { r.Secrets = &ReportedSecrets{Trouble: long(513)} },
+		"secrets.reason":     func(r *Report) { r.Secrets = &ReportedSecrets{Reason: "no, thanks"} },
 		"watched":            func(r *Report) { r.Watched = make([]ReportedWatch, 33) },
 		"watched[0]":         func(r *Report) { r.Watched = []ReportedWatch{{Objects: make([]WatchedObject, 65)}} },
 		"truncated":          func(r *Report) { r.Truncated = &Truncated{Modules: -1} },
 		"trouble":            func(r *Report) { r.Trouble = &ReportedTrouble{Message: long(513)} },
+		"trouble.reason":     func(r *Report) { r.Trouble = &ReportedTrouble{Reason: "\x1b[2J"} },
 		"takeover.phase":     func(r *Report) { r.Takeover = &ReportedTakeover{Phase: "finish"} },
 		"takeover.message":   func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Message: long(513)} },
 		"takeover.adopted":   func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverAdopt, Adopted: make([]string, 501)} },
@@ -115,6 +119,7 @@ func TestWhatIsMoreThanAReportHoldsIsRefusedByItsField(t *testing.T) {
 		"modules[0].name":    func(r *Report) { r.Modules[0].Name = long(318) },
 		"modules[1].name":    func(r *Report) { r.Modules = append(r.Modules, r.Modules[0]) },
 		"modules[0]":         func(r *Report) { r.Modules[0].Version = long(129) },
+		"modules[0].reason":  func(r *Report) { r.Modules[0].Reason = reason.Reason(long(65)) },
 		"modules[0].message": func(r *Report) { r.Modules[0].Message = long(513) },
 		"modules[0]: manifest": func(r *Report) {
 			r.Modules[0].Manifest = &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: long(318)}}
@@ -133,6 +138,16 @@ func TestWhatIsMoreThanAReportHoldsIsRefusedByItsField(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+func TestReasonsOfALaterVersionAreAccepted(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	report := sampleReport()
+	report.Modules[0].Reason, report.Secrets = "Later", &ReportedSecrets{Revision: "1", Reason: "Later2", Trouble: "x"}
+	got, err := VerifyReport(response(t, report, signer), Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)})
+	if err != nil || got.Modules[0].Reason != "Later" || got.Secrets.Reason != "Later2" {
+		t.Errorf("got %+v, %v", got.Modules, err)
 	}
 }
 

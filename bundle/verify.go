@@ -61,10 +61,10 @@ type Verified struct {
 	Accepted Accepted
 }
 
-// Verify decides whether a runtime may follow the bundle. It reads nothing but its arguments.
+// Verify decides whether a runtime may apply the bundle. It reads nothing but its arguments.
 //
-// The checks run in the order of the design's section 2 and stop at the first that fails, so that nothing is interpreted
-// before it is authenticated and nothing is fetched before it is judged. The error is always a *Refusal.
+// The checks run in the order of docs/concepts/verification.md and stop at the first that fails, so no data is parsed
+// before it is authenticated and no content is fetched before the bundle is accepted. The error is always a *Refusal.
 //
 // Source: in-toto Attestation Framework, Statement v1; DSSE v1.0.2; TUF 1.0.33 section 5 (rollback, freeze).
 func Verify(fetched Fetched, trust Trust, now time.Time) (Verified, error) {

@@ -4,6 +4,7 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Reason names the check that refused a bundle or a report. It is the reason of a condition and the label of a metric,
@@ -44,6 +45,17 @@ var Reasons = []Reason{
 	TooLarge, MediaType, Malformed, Unsigned, UnknownKey, BadSignature, PredicateType, WrongRuntime, WrongCluster, WrongEpoch, Expired, NotYetIssued, Rollback,
 	Equivocation, Downgrade, WrongDigest, ForeignKey, BadRoot, RootExpired, Revoked, NotReleased, Incomplete,
 	UnsupportedFeature, NotEnrolled,
+}
+
+// Other stands for a reason that a reader does not know: a runtime can report any text, or one from a later version.
+const Other Reason = "Other"
+
+// Known returns the reason if this version knows it, and Other for any other value.
+func Known(r Reason) Reason {
+	if slices.Contains(Reasons, r) {
+		return r
+	}
+	return Other
 }
 
 // AboutRoot tells refusals of a root of trust from those of a bundle.

@@ -5,15 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 const modulePath = "github.com/kyma-pull/kyma-pull"
 
 // TestTheProgramsCanBeInstalledByGo plays the module proxy: the newest commit is packed as a module, and go install takes it from there.
 func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
-	if os.Getenv("TEST_RELEASE") == "" {
-		t.Skip("builds both programs: run make test-release")
-	}
+	suite.Long(t)
 	t.Setenv("TZ", "UTC")
 	// The name of a commit, so that what Go's cache has under it is never something else.
 	at := "v0.0.0-" + strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S", "--format=%cd-%h"))

@@ -21,6 +21,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"oras.land/oras-go/v2/content/oci"
+
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 const version = "0.9.1-rc.1"
@@ -46,9 +48,7 @@ func ran(t *testing.T, dir, program string, args ...string) string {
 }
 
 func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
-	if os.Getenv("TEST_RELEASE") == "" {
-		t.Skip("builds two releases: run make test-release")
-	}
+	suite.Long(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

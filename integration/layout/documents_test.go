@@ -11,13 +11,28 @@ import (
 	"testing"
 )
 
-// TestTablesNameTestsThatExist keeps the tables of the documentation true: a row whose test is gone promises nothing.
-func TestTablesNameTestsThatExist(t *testing.T) {
+// leastTests are the pages whose rows name the tests that prove them, with a lower bound of their number.
+var leastTests = map[string]int{
+	"docs/kyma-compatibility.md": 100, "docs/reference/attacks.md": 300, "docs/security/guarantees.md": 25,
+}
+
+// TestPagesNameTestsThatExist keeps the documentation true: a row whose test is gone proves nothing.
+func TestPagesNameTestsThatExist(t *testing.T) {
+	tests := testSources(t)
+	for _, page := range pages(t) {
+		if page != "CHANGELOG.md" { // it describes earlier versions
+			checkNames(t, page, readFile(t, page), tests, leastTests[page])
+		}
+	}
+}
+
+func testSources(t *testing.T) string {
+	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*_test.go")
 	list.Dir = root(t)
 	files, err := list.Output()
 	if err != nil {
-		t.Skipf("this is no git checkout: %v", err)
+		t.Skipf("not a git checkout: %v", err)
 	}
 	var tests strings.Builder
 	for file := range strings.Lines(string(files)) {
@@ -27,27 +42,35 @@ func TestTablesNameTestsThatExist(t *testing.T) {
 		}
 		tests.Write(data)
 	}
-	for document, least := range map[string]int{"kyma-compatibility.md": 30, "security.md": 25} {
-		table, err := os.ReadFile(filepath.Join(root(t), "docs", document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkNames(t, document, string(table), tests.String(), least)
-	}
+	return tests.String()
 }
 
-func checkNames(t *testing.T, document, table, tests string, least int) {
+func checkNames(t *testing.T, page, text, tests string, least int) {
 	t.Helper()
-	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)(?:: ([^`]+))?`").FindAllStringSubmatch(table, -1)
+	named := regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]+)(?:: ([^`]+))?`").FindAllStringSubmatch(text, -1)
 	if len(named) < least {
-		t.Fatalf("%s names %d tests, which is too few to be true", document, len(named))
+		t.Errorf("%s names %d tests, want at least %d", page, len(named), least)
 	}
 	for _, n := range named {
 		if !strings.Contains(tests, "func "+n[1]+"(t *testing.T)") {
-			t.Errorf("%s: %s: there is no such test", document, n[1])
+			t.Errorf("%s: test %s does not exist", page, n[1])
 		}
 		if n[2] != "" && !strings.Contains(tests, `"`+n[2]+`"`) {
-			t.Errorf("%s: %s: has no case %q", document, n[1], n[2])
+			t.Errorf("%s: test %s does not have the case %q", page, n[1], n[2])
+		}
+	}
+}
+
+// TestContributingNamesFoldersThatExist keeps the table of places for a change true.
+func TestContributingNamesFoldersThatExist(t *testing.T) {
+	folders := regexp.MustCompile("`((?:apis|bundle|charts|hack|integration|internal|kcp-publisher|skr-agent)/[a-z/]*)`").
+		FindAllStringSubmatch(readFile(t, "CONTRIBUTING.md"), -1)
+	if len(folders) < 15 {
+		t.Errorf("CONTRIBUTING.md names %d folders, want at least 15", len(folders))
+	}
+	for _, f := range folders {
+		if _, err := os.Stat(filepath.Join(root(t), f[1])); err != nil {
+			t.Errorf("CONTRIBUTING.md: folder %s does not exist", f[1])
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
 		"Those [of Rollouts](#conditions-of-rollouts) follow, as `apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
-		"Reasons of refused bundles are in the [tables of attacks](../security.md#attacks-on-bundles), and reasons why bundles are published in\n" +
+		"Reasons of refused bundles are in [attacks](attacks.md#attacks-on-bundles), reasons for publishing a bundle in\n" +
 		"[metrics](metrics.md#why-bundles-are-published).\n")
 	writeTable(&page, "Conditions", "condition", withPrefix(constants, "Condition"))
 	writeTable(&page, "Reasons", "reason", withPrefix(constants, "Reason"))

@@ -42,6 +42,8 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonImagesBroken says that the rules on where images come from could not be followed.
 	ReasonImagesBroken = "ImagesBroken"
+	// ReasonImagePull: the kubelet cannot pull an image of a module.
+	ReasonImagePull = "ImagePull"
 	// ReasonImagesListed says that the component lists all images of its objects.
 	ReasonImagesListed = "Listed"
 	// ReasonImagesNotListed says that the component does not list all images of its objects.

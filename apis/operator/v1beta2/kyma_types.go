@@ -205,6 +205,9 @@ type RuntimeStatus struct {
 	// Observed is the bundle that the last report was about.
 	// +optional
 	Observed *ObservedBundle `json:"observed,omitempty"`
+	// Reasons are the reasons behind conditions and module states as values from fixed lists. Programs read these; the messages are for people.
+	// +optional
+	Reasons *RuntimeReasons `json:"reasons,omitempty"`
 	// HealthyUntil is until when nothing is in the runtime's way, if this object does not change before; none where something is. Whoever lists many
 	// Kymas has to read only the others in full. It is written together with what changes besides.
 	// +optional
@@ -226,6 +229,44 @@ type RuntimeStatus struct {
 	// +optional
 	Takeover *TakeoverStatus `json:"takeover,omitempty"`
 }
+
+// RuntimeReasons are the reasons behind the conditions and module states of a Kyma. A field is unset while its condition is True. The value Other stands for
+// a problem without a reason of its own.
+type RuntimeReasons struct {
+	// Publish is why no newer bundle could be published, behind the reason PublishFailed of condition Ready.
+	// +optional
+	Publish Reason `json:"publish,omitempty"`
+	// Secrets is why not all Secrets for the runtime are sealed or written, behind condition Secrets.
+	// +optional
+	Secrets Reason `json:"secrets,omitempty"`
+	// Report is why the newest report was refused, could not be read, or leaves out the modules that the runtime asks for, behind condition Reporting.
+	// +optional
+	Report Reason `json:"report,omitempty"`
+	// Bundle is why the runtime refused a bundle, behind the reason BundleRefused of condition Accepted.
+	// +optional
+	Bundle Reason `json:"bundle,omitempty"`
+	// Modules are the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window, sorted by name.
+	// +optional
+	// +listType=atomic
+	Modules []ModuleReasons `json:"modules,omitempty"`
+}
+
+// ModuleReasons are the reasons of one module.
+type ModuleReasons struct {
+	// Name is the module's name in status.modules.
+	Name string `json:"name"`
+	// Problem is why the control plane cannot resolve the module as asked.
+	// +optional
+	Problem Reason `json:"problem,omitempty"`
+	// Runtime is the reason that the runtime reports for the module's state.
+	// +optional
+	Runtime Reason `json:"runtime,omitempty"`
+}
+
+// Reason is a value from one of the lists in docs/reference/situations.md.
+// +kubebuilder:validation:MaxLength:=64
+// +kubebuilder:validation:Pattern:=`^[A-Za-z][A-Za-z0-9]*$`
+type Reason string
 
 // PublishedBundle is a bundle in the registry.
 type PublishedBundle struct {

@@ -117,7 +117,7 @@ type made struct {
 	documents *bundle.Documents
 }
 
-// model is what happened, and what follows from docs/design.md, section 2.
+// model records the history and applies the rules of docs/concepts/verification.md to it.
 type model struct {
 	// roots are the versions, the first at 0. offered are those that lie in the registry; forged is the one that lies there and is not
 	// the fleet's, 0 for none.

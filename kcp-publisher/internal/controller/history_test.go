@@ -179,7 +179,7 @@ func (h *history) run() {
 	}
 }
 
-// heal lets the attacker leave and people do what docs/security.md says; then the agent has to live by what is published.
+// heal removes the attacker and applies the operators' steps of docs/security/keys.md; the agent must then accept the published bundle.
 func (h *history) heal() {
 	h.told = append(h.told, "the attacker leaves")
 	h.skew = 0

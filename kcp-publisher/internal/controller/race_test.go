@@ -176,9 +176,9 @@ func withRaceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// TestKeysRotateWhileBundlesArePublished changes the publisher's key again and again while workers publish and agents look. Where the old
-// key stays until everything is signed anew, as docs/security.md tells people, no agent ever sees a bundle that it has to refuse. Where it
-// goes at once, as after a theft, agents may refuse what was on its way. In the end all live by the newest root and key.
+// TestKeysRotateWhileBundlesArePublished rotates the publisher's key repeatedly while workers publish and agents poll. If the old key stays
+// listed until all bundles are signed again, as docs/security/keys.md recommends, no agent refuses a bundle. If it is dropped immediately,
+// as after a theft, agents can refuse bundles in flight. In the end all agents have applied a bundle of the newest root and key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 	for name, dropOld := range map[string]bool{"the old key stays for one rotation": false, "the old key goes at once": true} {
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -312,7 +313,7 @@ func (w *waves) wantNoneHeldIsTold() {
 
 func TestARuntimeIsShownWhatItMayHaveWhateverPeopleDoToRollouts(t *testing.T) {
 	s := newSurroundings(t)
-	seed := rand.Uint64()
+	seed := suite.Seed(t, 1)
 	for history := range uint64(6) {
 		random := rand.New(rand.NewPCG(seed, history))
 		w := newWaves(t, s, 8)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
@@ -50,7 +51,7 @@ func TestWhatATenantDeniesSaysNothingAgainstTheAgentsImage(t *testing.T) {
 	} {
 		require.Equal(t, want, isOurs(objects.Failure{Err: errors.New(text)}), text)
 	}
-	require.False(t, isOurs(objects.Failure{Err: fmt.Errorf("%w: a label", objects.ErrExposed)}))
+	require.False(t, isOurs(objects.Failure{Err: fmt.Errorf("%w: a label", guard.ErrExposed)}))
 }
 
 func TestAModuleWhoseManifestIsRefusedIsToldLikeOneWithoutContent(t *testing.T) {

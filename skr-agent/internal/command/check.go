@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // rightsDir is where the chart has what the agent may do.
@@ -47,7 +47,7 @@ func adviceFor(err error, advice string) string {
 type checkFlags struct {
 	run         runFlags
 	cluster     cli.Cluster
-	accounts    install.Accounts
+	accounts    guard.Accounts
 	mirrors     map[string]string
 	self, write bool
 	format      string
@@ -85,7 +85,7 @@ func (f *checkFlags) check(cmd *cobra.Command) error {
 		return cli.Usage(fmt.Errorf("--clock-skew %s: want more than 0", f.run.skew))
 	}
 	var err error
-	if f.accounts, err = install.ParseAccounts(f.run.accounts, v1beta2.RuntimeNamespace); err != nil {
+	if f.accounts, err = guard.ParseAccounts(f.run.accounts, v1beta2.RuntimeNamespace); err != nil {
 		return cli.Usage(fmt.Errorf("--module-service-account: %w", err))
 	}
 	if f.mirrors, err = bundle.ParseMirrors(f.run.mirrors); err != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
@@ -165,13 +166,13 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // checked are flags that mean something.
 type checked struct {
-	accounts install.Accounts
+	accounts guard.Accounts
 	mirrors  map[string]string
 }
 
 // check finds what is wrong with the flags before anything is waited for.
 func (f *runFlags) check() (checked, error) {
-	accounts, err := install.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
+	accounts, err := guard.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
 	if err != nil {
 		return checked{}, cli.Usage(fmt.Errorf("--module-service-account: %w", err))
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // actor reads and writes a module's objects with the rights that the runtime's operator gave to it. Everything that a module can
@@ -54,7 +55,7 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 
 // actor returns the one that may work on a Manifest's objects.
 func (i *Installer) actor(m *v1beta2.Manifest) *actor {
-	return i.actors[i.Accounts.of(m.Module(), m.ModuleLabel())]
+	return i.actors[i.Accounts.Of(m.Module(), m.ModuleLabel())]
 }
 
 // get returns an object as it is now, or nil when there is none, or no such kind.
@@ -81,15 +82,15 @@ func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialO
 // unestablished names a definition whose kind the API server does not serve yet.
 func (a *actor) unestablished(ctx context.Context, stage []*unstructured.Unstructured) (string, error) {
 	for _, o := range stage {
-		if !isCRD(o.GroupVersionKind().GroupKind()) {
+		if !guard.IsCRD(o.GroupVersionKind().GroupKind()) {
 			continue
 		}
 		live, err := a.get(ctx, resourceOf(o))
 		if err != nil {
 			return "", err
 		}
-		if state, message := judgeOne(observation{key: keyOfObject(o), object: live}); state != v1beta2.StateReady {
-			return fmt.Sprintf("waiting for %s: %s", keyOfObject(o), message), nil
+		if state, message := judgeOne(observation{key: guard.KeyOf(o), object: live}); state != v1beta2.StateReady {
+			return fmt.Sprintf("waiting for %s: %s", guard.KeyOf(o), message), nil
 		}
 	}
 	return "", nil

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // apply applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
@@ -124,7 +125,7 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 	}
 	created, wait, err := i.createDefaultCR(ctx, i.actor(m), p)
 	if created && wasInstalled {
-		applied = append(applied, keyOfObject(p.defaultCR))
+		applied = append(applied, guard.KeyOf(p.defaultCR))
 	}
 	return applied, wait, err
 }
@@ -203,7 +204,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		}
 		return plan{}, &finding{reason: reason, message: err.Error()}, nil
 	}
-	if err := protect(p.all(), i.Namespace); err != nil {
+	if err := guard.Check(p.all(), i.Namespace); err != nil {
 		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
 	}
 	p.resources, p.images = finding{true, v1beta2.ReasonRendered, fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
@@ -238,10 +239,11 @@ func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 	return nil, nil
 }
 
-func (i *Installer) owner(m *v1beta2.Manifest) owner {
+func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
-	return owner{
-		mark: m.Namespace + "/" + m.Name, module: m.ModuleLabel(), component: component[strings.LastIndex(component, "/")+1:], namespace: i.Namespace,
+	return guard.Owner{
+		Mark: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(),
+		Component: component[strings.LastIndex(component, "/")+1:], Namespace: i.Namespace,
 	}
 }
 
@@ -313,7 +315,7 @@ func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructur
 	for _, o := range stage {
 		entry, err := a.apply.Apply(ctx, o, applyOptions())
 		if err != nil {
-			refused = append(refused, objectError{keyOfObject(o), err})
+			refused = append(refused, objectError{guard.KeyOf(o), err})
 			continue
 		}
 		one := ssa.NewChangeSet()
@@ -327,7 +329,7 @@ func notAsWanted(changes *ssa.ChangeSet) []key {
 	var found []key
 	for _, e := range changes.Entries {
 		if e.Action == ssa.CreatedAction || e.Action == ssa.ConfiguredAction {
-			found = append(found, key{e.ObjMetadata.GroupKind.Group, e.ObjMetadata.GroupKind.Kind, e.ObjMetadata.Namespace, e.ObjMetadata.Name})
+			found = append(found, keyIn(e.ObjMetadata.GroupKind, e.ObjMetadata.Namespace, e.ObjMetadata.Name))
 		}
 	}
 	return found
@@ -338,7 +340,7 @@ func (i *Installer) recordDrift(ctx context.Context, m *v1beta2.Manifest, correc
 	names := make([]string, len(corrected))
 	for n, k := range corrected {
 		names[n] = k.String()
-		driftCorrected.WithLabelValues(m.Module(), k.kind).Inc()
+		driftCorrected.WithLabelValues(m.Module(), k.Kind).Inc()
 	}
 	text := firstFew(names)
 	log.FromContext(ctx).Info("reverted drift", "module", m.Module(), "objects", text)

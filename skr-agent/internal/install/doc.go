@@ -13,7 +13,7 @@
 //   - Objects are applied when the Manifest changed, when the agent started, and when a watch saw a field of ours change. They
 //     are not applied on a timer, but for a slow resync that mends what a watch may have missed.
 //
-// Decisions are pure: next, makePlan, protect, opens, rightsFor, claimedByOther, owner.owns, judge, removalStages. Reading and writing are in
-// apply.go, exposure.go, ownership.go, observe.go and remove.go, what was compared last in planned.go, watching in watches.go; whose rights are used
-// is in actor.go; what people get to read is made in record.go.
+// Decisions are pure: next, makePlan, claimedByOther, judge, removalStages, and the rules of package guard for the content of modules. Reading
+// and writing is in apply.go, exposure.go, ownership.go, observe.go and remove.go. planned.go keeps the last compared objects, watches.go
+// watches them, actor.go selects the account, and record.go writes conditions and Events.
 package install

@@ -2,26 +2,17 @@ package install
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
-
-// interceptorKinds are what may come between a request and the API server.
-var interceptorKinds = []string{
-	"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-	"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
-}
 
 // exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or policy that is
 // installed, by whomever, would come to see the agent's requests. The cluster is asked only when labels change.
@@ -36,7 +27,7 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 		}
 		before, after := labels.Set{}, labels.Set{}
 		if live != nil {
-			before, after = live.Labels, stay(live, i.FieldManager+"/"+m.ModuleLabel())
+			before, after = live.Labels, guard.LabelsWithout(live, i.FieldManager+"/"+m.ModuleLabel())
 		}
 		after = labels.Merge(after, o.GetLabels())
 		if labels.Equals(before, after) {
@@ -46,40 +37,18 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 		if err != nil {
 			return nil, err
 		}
-		if rule := opens(before, after, i.Namespace, found); rule != "" {
-			return &finding{reason: v1beta2.ReasonProtected, message: fmt.Sprintf("%s: %s", keyOfObject(o), rule)}, nil
+		if rule := guard.Exposes(before, after, i.Namespace, found); rule != "" {
+			return &finding{reason: v1beta2.ReasonProtected, message: fmt.Sprintf("%s: %s", guard.KeyOf(o), rule)}, nil
 		}
 	}
 	return nil, nil
 }
 
-// stay returns the labels of an object that are left when a field manager applies none.
-func stay(live *metav1.PartialObjectMetadata, manager string) labels.Set {
-	left := maps.Clone(live.Labels)
-	for _, e := range live.ManagedFields {
-		var fields struct {
-			Metadata struct {
-				Labels map[string]any `json:"f:labels"`
-			} `json:"f:metadata"`
-		}
-		if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
-			continue
-		}
-		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue // of a format that is still to come
-		}
-		for field := range fields.Metadata.Labels {
-			delete(left, strings.TrimPrefix(field, "f:"))
-		}
-	}
-	return left
-}
-
 // installedInterceptors lists all that there are, with the agent's own rights: this is about the agent, whatever the module may see.
 func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
-	for _, kind := range interceptorKinds {
-		mapping, err := cluster.RESTMapper().RESTMapping(schema.GroupKind{Group: admissionGroup, Kind: kind})
+	for _, kind := range guard.InterceptorKinds() {
+		mapping, err := cluster.RESTMapper().RESTMapping(schema.GroupKind{Group: guard.AdmissionGroup, Kind: kind})
 		if meta.IsNoMatchError(err) {
 			continue // of a later Kubernetes
 		}

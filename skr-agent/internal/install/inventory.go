@@ -10,25 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// key tells objects apart. It has no version: an object stays the same when it is applied in another one.
-type key struct {
-	group, kind, namespace, name string
-}
+// key identifies an object.
+type key = guard.Key
 
-func keyOf(r v1beta2.Resource) key { return key{r.Group, r.Kind, r.Namespace, r.Name} }
+func keyOf(r v1beta2.Resource) key { return keyIn(gvkOf(r).GroupKind(), r.Namespace, r.Name) }
 
-func keyOfObject(o *unstructured.Unstructured) key {
-	gvk := o.GroupVersionKind()
-	return key{gvk.Group, gvk.Kind, o.GetNamespace(), o.GetName()}
-}
-
-func (k key) String() string {
-	if k.namespace == "" {
-		return k.kind + " " + k.name
-	}
-	return k.kind + " " + k.namespace + "/" + k.name
+func keyIn(gk schema.GroupKind, namespace, name string) key {
+	return key{Group: gk.Group, Kind: gk.Kind, Namespace: namespace, Name: name}
 }
 
 func resourceOf(o *unstructured.Unstructured) v1beta2.Resource {
@@ -83,9 +74,3 @@ func union(a, b []v1beta2.Resource) []v1beta2.Resource {
 func without(resources []v1beta2.Resource, gone keys) []v1beta2.Resource {
 	return slices.DeleteFunc(slices.Clone(resources), func(r v1beta2.Resource) bool { return gone.has(keyOf(r)) })
 }
-
-func isCRD(gk schema.GroupKind) bool {
-	return gk == schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-}
-
-func isNamespace(gk schema.GroupKind) bool { return gk == schema.GroupKind{Kind: "Namespace"} }

@@ -2,10 +2,7 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,15 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // namespaceOwner is under which name the labels of the agent's namespace are applied. It is not the name of the objects of the agent's start, which
 // applies the namespace without labels.
 const namespaceOwner = "kyma-pull-namespace"
-
-// labelSidecar keeps Istio from putting a proxy between a pod and the API server.
-const labelSidecar = "sidecar.istio.io/inject"
 
 // LabelNamespace gives the agent's namespace labels, and takes back those that it gave before and that are not wanted any more. A label by which
 // a webhook or policy that is installed would come to see the agent's requests is left as it is; the error names it and what it would let in,
@@ -32,7 +26,7 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	if err != nil || live == nil {
 		return err
 	}
-	left := stay(live, namespaceOwner)
+	left := guard.LabelsWithout(live, namespaceOwner)
 	if labels.Equals(live.Labels, labels.Merge(left, want)) {
 		return nil
 	}
@@ -44,66 +38,13 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	if err != nil {
 		return err
 	}
-	safe, refused := safeLabels(live.Labels, left, want, home, installed, pods)
+	safe, refused := guard.SafeLabels(live.Labels, left, want, home, installed, pods)
 	if !labels.Equals(live.Labels, labels.Merge(left, safe)) {
 		if err := applyLabels(ctx, cluster, home, safe); err != nil {
 			return err
 		}
 	}
 	return refused
-}
-
-// safeLabels returns the labels to apply: those wanted that let nobody see the agent's requests, and of the others what is there. left are the labels
-// that are there whatever is applied. The error says what is wanted and not done.
-func safeLabels(live, left, want labels.Set, home string, installed []unstructured.Unstructured, pods []metav1.PartialObjectMetadata) (labels.Set, error) {
-	safe := labels.Set{}
-	for label, value := range live {
-		if left[label] != value {
-			safe[label] = value
-		}
-	}
-	// One after the other, so that a label that cannot be costs no other.
-	var problems []error
-	try := func(label string, change func(labels.Set)) {
-		next := maps.Clone(safe)
-		change(next)
-		rule := exposedPod(label, next[label], pods)
-		if rule == "" {
-			rule = opens(labels.Merge(left, safe), labels.Merge(left, next), home, installed)
-		}
-		if rule == "" {
-			safe = next
-			return
-		}
-		problems = append(problems, fmt.Errorf("%w: Namespace %s: %s", agentobjects.ErrExposed, home, rule))
-	}
-	for _, label := range slices.Sorted(maps.Keys(safe)) {
-		if _, stays := want[label]; !stays {
-			try(label, func(next labels.Set) { delete(next, label) })
-		}
-	}
-	for _, label := range slices.Sorted(maps.Keys(want)) {
-		if live[label] != want[label] {
-			try(label, func(next labels.Set) { next[label] = want[label] })
-		} else {
-			safe[label] = want[label]
-		}
-	}
-	return safe, errors.Join(problems...)
-}
-
-// exposedPod returns why a label of Istio would give a proxy to a pod of the agent; empty when it gives none.
-func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string {
-	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
-		return ""
-	}
-	for _, pod := range pods {
-		if pod.Labels[labelSidecar] != "false" {
-			return fmt.Sprintf("metadata.labels: %s=%s would let Istio put a proxy into Pod %s of the agent: give the pods of its Deployment the label %s: \"false\", as the chart does",
-				label, value, pod.Name, labelSidecar)
-		}
-	}
-	return ""
 }
 
 // liveNamespace returns the agent's namespace as it is, nil for none. It is listed by its name: the agent's rights are to list, not to get.
@@ -122,7 +63,7 @@ func liveNamespace(ctx context.Context, cluster client.Client, home string) (*me
 func agentPods(ctx context.Context, cluster client.Client, home string) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := cluster.List(ctx, list, client.InNamespace(home), client.MatchingLabels{labelApp: agentName}); err != nil {
+	if err := cluster.List(ctx, list, client.InNamespace(home), client.MatchingLabels{guard.LabelApp: guard.AgentName}); err != nil {
 		return nil, fmt.Errorf("list the agent's Pods: %w", err)
 	}
 	return list.Items, nil

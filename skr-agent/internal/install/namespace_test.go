@@ -5,11 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 
-	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // podsWebhook sees pods of namespaces with a label, as Istio and Warden have them.
@@ -21,50 +18,6 @@ func podsWebhook(name, label, objectSelector string) string {
 }
 
 const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
-
-func TestLabelsThatWouldExposeTheAgentAreLeftOut(t *testing.T) {
-	injector := podsWebhook("istio", istio+": enabled", "  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n")
-	validator := podsWebhook("warden", warden+": enabled", "")
-	unlabeled := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: rest}\n" +
-		"webhooks:\n- name: rest.example.org\n  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n" +
-		"  namespaceSelector: {matchExpressions: [{key: " + istio + ", operator: DoesNotExist}]}\n"
-	pod := func(inject string) []metav1.PartialObjectMetadata {
-		return []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent-1", Labels: map[string]string{labelSidecar: inject}}}}
-	}
-	both := labels.Set{istio: "enabled", warden: "enabled"}
-	for name, c := range map[string]struct {
-		live, left, want labels.Set
-		installed        string
-		pods             []metav1.PartialObjectMetadata
-		safe             labels.Set
-		says             string
-	}{
-		"nobody looks":                     {nil, nil, both, "", pod("false"), both, ""},
-		"Istio leaves the agent out":       {nil, nil, both, injector, pod("false"), both, ""},
-		"a pod that Istio does not":        {nil, nil, both, "", pod("true"), labels.Set{warden: "enabled"}, "istio-injection=enabled would let Istio put a proxy into Pod skr-agent-1 of the agent"},
-		"no proxies":                       {nil, nil, labels.Set{istio: "disabled"}, "", pod("true"), labels.Set{istio: "disabled"}, ""},
-		"Warden would see it":              {nil, nil, both, injector + "---\n" + validator, pod("false"), labels.Set{istio: "enabled"}, warden + "=enabled would let ValidatingWebhookConfiguration warden, webhooks[0], intercept pods"},
-		"a label that is there":            {both, both, both, validator, pod("false"), both, ""},
-		"one that is not wanted any more":  {both, labels.Set{warden: "enabled"}, labels.Set{warden: "enabled"}, "", pod("false"), labels.Set{warden: "enabled"}, ""},
-		"one that leaves somebody out":     {labels.Set{istio: "enabled"}, nil, nil, unlabeled, pod("false"), labels.Set{istio: "enabled"}, "no istio-injection would let ValidatingWebhookConfiguration rest"},
-		"another value, which nobody sees": {labels.Set{istio: "disabled"}, nil, labels.Set{istio: "enabled"}, unlabeled, pod("false"), labels.Set{istio: "enabled"}, ""},
-	} {
-		var installed []unstructured.Unstructured
-		if c.installed != "" {
-			for _, o := range objects(t, c.installed) {
-				installed = append(installed, *o)
-			}
-		}
-		safe, err := safeLabels(c.live, c.left, c.want, home, installed, c.pods)
-		require.Equal(t, c.safe, safe, name)
-		if c.says == "" {
-			require.NoError(t, err, name)
-			continue
-		}
-		require.ErrorContains(t, err, c.says, name)
-		require.ErrorIs(t, err, agentobjects.ErrExposed, name)
-	}
-}
 
 func TestTheAgentsNamespaceIsLabeledAndLabelsComeBack(t *testing.T) {
 	w := newWorld(t)
@@ -95,6 +48,6 @@ func TestTheAgentsNamespaceIsLabeledAndLabelsComeBack(t *testing.T) {
 	validator := objects(t, podsWebhook("warden", warden+": enabled", ""))[0]
 	require.NoError(t, w.client.Create(ctx, validator))
 	err := LabelNamespace(ctx, w.client, home, map[string]string{warden: "enabled"})
-	require.ErrorIs(t, err, agentobjects.ErrExposed)
+	require.ErrorIs(t, err, guard.ErrExposed)
 	has(map[string]string{istio: "", warden: "", "team": "a"})
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
@@ -33,7 +34,7 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *me
 		switch {
 		case isDefaultCR(o.key):
 			o.checks = stateChecks(m)
-			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).mark {
+			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
 				watched = false // somebody made it before us, without our marks
 			}
 		case o.knownReady:
@@ -65,7 +66,7 @@ func (i *Installer) telling(m *v1beta2.Manifest, inventory []v1beta2.Resource) (
 		if namespaced, err := i.scope(gvkOf(r)); err == nil && !namespaced {
 			r.Namespace = ""
 		}
-		if !known.has(keyOf(r)) && protected(keyOf(r), i.Namespace) == "" {
+		if !known.has(keyOf(r)) && guard.Protected(keyOf(r), i.Namespace) == "" {
 			wanted, watched = append(wanted, r), false
 		}
 	}
@@ -116,7 +117,7 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	namespaced, err := i.scope(o.GroupVersionKind())
 	place(o, namespaced || err != nil, i.Namespace)
 	r := resourceOf(o)
-	return r, protected(keyOf(r), i.Namespace) == ""
+	return r, guard.Protected(keyOf(r), i.Namespace) == ""
 }
 
 // createDefaultCR makes the default CR when there is none. One that is there belongs to its user, whatever is in it.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // errUnknownKind is what a scopes function gives for a kind that the API server does not serve.
@@ -40,11 +41,20 @@ type plan struct {
 	resources, images finding
 }
 
+// work returns the objects that an account needs rights for.
+func (p *plan) work() guard.Work {
+	work := guard.Work{Shared: p.shared, Applied: slices.Concat(p.stages[:]...), DefaultCR: p.defaultCR}
+	for _, r := range p.prune {
+		work.Pruned = append(work.Pruned, guard.PrunedObject{GroupVersionKind: gvkOf(r), Namespace: r.Namespace, Name: r.Name})
+	}
+	return work
+}
+
 // keepOnly narrows the plan to objects that changed. The default CR stays: it is only ever created.
 func (p *plan) keepOnly(changed keys) {
 	p.shared, p.prune = nil, nil
 	for i, stage := range p.stages {
-		p.stages[i] = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool { return !changed.has(keyOfObject(o)) })
+		p.stages[i] = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool { return !changed.has(guard.KeyOf(o)) })
 	}
 }
 
@@ -65,17 +75,9 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 	return resources
 }
 
-// owner is the Manifest as objects bear its mark.
-type owner struct {
-	mark      string // namespace/name
-	module    string
-	component string // the last part of its name; empty when the Manifest does not say
-	namespace string // for objects that name none
-}
-
 // makePlan decides what is applied, in which order, and what is pruned. It changes the objects given: they get their
 // namespace and the marks of their owner, and lose what server-side apply cannot take.
-func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource, by owner, served scopes) (plan, error) {
+func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource, by guard.Owner, served scopes) (plan, error) {
 	scope := withDefinitions(served, rendered)
 	if err := normalize.UnstructuredList(rendered); err != nil {
 		return plan{}, err
@@ -85,15 +87,15 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 	for _, o := range rendered {
 		namespaced, err := scope(o.GroupVersionKind())
 		if err != nil {
-			return plan{}, fmt.Errorf("%s (%s): %w", keyOfObject(o), o.GetAPIVersion(), err)
+			return plan{}, fmt.Errorf("%s (%s): %w", guard.KeyOf(o), o.GetAPIVersion(), err)
 		}
-		place(o, namespaced, by.namespace)
-		k := keyOfObject(o)
+		place(o, namespaced, by.Namespace)
+		k := guard.KeyOf(o)
 		if seen.has(k) {
 			return plan{}, fmt.Errorf("%s: is in the content twice, with its namespace and without: remove one", k)
 		}
 		seen[k] = struct{}{}
-		if isShared(k, by.namespace) {
+		if guard.IsShared(k, by.Namespace) {
 			p.shared = append(p.shared, o)
 			continue
 		}
@@ -106,10 +108,10 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 		p.defaultCR = defaultCR.DeepCopy()
 		namespaced, err := scope(p.defaultCR.GroupVersionKind())
 		if err != nil {
-			return plan{}, fmt.Errorf("default CR %s (%s): %w", keyOfObject(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
+			return plan{}, fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
 		}
-		place(p.defaultCR, namespaced, by.namespace)
-		if seen.has(keyOfObject(p.defaultCR)) {
+		place(p.defaultCR, namespaced, by.Namespace)
+		if seen.has(guard.KeyOf(p.defaultCR)) {
 			p.defaultCR = nil // the content has it too, and then it is an object like any other
 		} else {
 			mark(p.defaultCR, by)
@@ -121,7 +123,7 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 	p.inventory = union(p.inventory, nil)
 	stay := keysOf(p.inventory)
 	if p.defaultCR != nil {
-		stay[keyOfObject(p.defaultCR)] = struct{}{}
+		stay[guard.KeyOf(p.defaultCR)] = struct{}{}
 	}
 	p.prune = slices.Concat(removalStages(without(before, stay))...)
 	return p, nil
@@ -164,21 +166,13 @@ func place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 }
 
 // mark writes who owns the object beside whatever else it carries.
-func mark(o *unstructured.Unstructured, by owner) {
+func mark(o *unstructured.Unstructured, by guard.Owner) {
 	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, map[string]string{
 		v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
-		v1beta2.LabelModuleName: by.module,
+		v1beta2.LabelModuleName: by.Module,
 	}, map[string]string{
-		v1beta2.AnnotationOwnedBy: by.mark,
+		v1beta2.AnnotationOwnedBy: by.Mark,
 	})
-}
-
-// isShared reports whether the object is a namespace that must outlive every module, such as the one this agent lives in.
-func isShared(k key, home string) bool {
-	if !isNamespace(schema.GroupKind{Group: k.group, Kind: k.kind}) {
-		return false
-	}
-	return slices.Contains([]string{home, "default", "kube-system", "kube-public", "kube-node-lease"}, k.name)
 }
 
 func stageOf(o *unstructured.Unstructured) int {
@@ -187,7 +181,7 @@ func stageOf(o *unstructured.Unstructured) int {
 		return 0
 	case utils.IsClassDefinition(o):
 		return 1
-	case isCustom(o.GroupVersionKind().Group):
+	case guard.IsCustom(o.GroupVersionKind().Group):
 		return 3
 	}
 	return 2
@@ -199,7 +193,7 @@ func stageOf(o *unstructured.Unstructured) int {
 func claimedByOther(m *v1beta2.Manifest, p plan, all []v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool)) error {
 	mine, want, own := keysOf(m.Status.Synced), keysOf(p.inventory), keys{}
 	if p.defaultCR != nil {
-		own[keyOfObject(p.defaultCR)] = struct{}{}
+		own[guard.KeyOf(p.defaultCR)] = struct{}{}
 	}
 	for i := range all {
 		other := &all[i]
@@ -247,15 +241,15 @@ func removalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {
 func removalStage(r v1beta2.Resource) int {
 	gk := schema.GroupKind{Group: r.Group, Kind: r.Kind}
 	switch {
-	case isCRD(gk):
+	case guard.IsCRD(gk):
 		return 3
-	case isNamespace(gk):
+	case guard.IsNamespace(gk):
 		return 5
 	case r.Group == "admissionregistration.k8s.io":
 		return 0
 	case r.Group == "rbac.authorization.k8s.io", gk == schema.GroupKind{Kind: "ServiceAccount"}:
 		return 4
-	case isCustom(r.Group):
+	case guard.IsCustom(r.Group):
 		return 1
 	}
 	return 2

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
@@ -45,7 +46,7 @@ func resource(kind, group, name string) v1beta2.Resource {
 	return v1beta2.Resource{Name: name, GroupVersionKind: metav1.GroupVersionKind{Group: group, Version: "v1", Kind: kind}}
 }
 
-var sampleOwner = owner{mark: "kyma-system/sample", module: "sample", namespace: "kyma-system"}
+var sampleOwner = guard.Owner{Mark: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
 
 func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
 	before := []v1beta2.Resource{
@@ -61,7 +62,7 @@ func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
 		"Deployment kyma-system/sample-manager", named(resourcesOf(p.stages[2])))
 	require.Equal(t, "Sample kyma-system/bundled", named(resourcesOf(p.stages[3])))
 	require.Equal(t, "Namespace kyma-system", named(resourcesOf(p.shared)))
-	require.Equal(t, "Sample kyma-system/default", keyOfObject(p.defaultCR).String())
+	require.Equal(t, "Sample kyma-system/default", guard.KeyOf(p.defaultCR).String())
 	require.Len(t, p.inventory, 6)
 	require.Equal(t, "ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role", named(p.prune))
 	require.Nil(t, p.shared[0].GetAnnotations())
@@ -156,7 +157,7 @@ func TestRemovalEndsWithDefinitionsRightsAndNamespaces(t *testing.T) {
 func TestNextStep(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	done := memo{checked: 2, checkedAt: now}
-	change := keys{key{kind: "ConfigMap", name: "a"}: {}}
+	change := keys{key{Kind: "ConfigMap", Name: "a"}: {}}
 	for name, c := range map[string]struct {
 		applied int64
 		known   memo

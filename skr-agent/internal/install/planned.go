@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // maxPlannedBytes bounds what is remembered of all plans together. 2,000 objects of a usual module take about 100 KiB.
@@ -37,7 +38,7 @@ type packedPlan struct {
 }
 
 // planInput names all that the objects of a Manifest's plan depend on but what the API server serves, which counts when everything is compared.
-func planInput(m *v1beta2.Manifest, by owner) string {
+func planInput(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(), m.Annotations[v1beta2.AnnotationImages], by)
 }
 
@@ -105,7 +106,7 @@ func packObjects(p plan) ([]byte, error) {
 	for _, stage := range p.stages {
 		for _, o := range stage {
 			if err == nil {
-				err = write(keyOfObject(o).line(), o)
+				err = write(line(guard.KeyOf(o)), o)
 			}
 		}
 	}
@@ -115,13 +116,13 @@ func packObjects(p plan) ([]byte, error) {
 	return bytes.Clone(packed.Bytes()), err
 }
 
-// line names an object on a line of its own: quoted, so that no name begins another line.
-func (k key) line() string { return fmt.Sprintf("%q", []string{k.group, k.kind, k.namespace, k.name}) }
+// line returns the key of an object as one line. Names are quoted, so that no name begins another line.
+func line(k key) string { return fmt.Sprintf("%q", []string{k.Group, k.Kind, k.Namespace, k.Name}) }
 
 func unpackObjects(data []byte, changed keys) (plan, error) {
 	wanted := make(map[string]bool, len(changed))
 	for k := range changed {
-		wanted[k.line()] = true
+		wanted[line(k)] = true
 	}
 	decoder, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))
 	if err != nil {

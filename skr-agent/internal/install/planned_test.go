@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
@@ -127,7 +128,7 @@ func TestARememberedPlanGivesBackWhatChanged(t *testing.T) {
 	objects, err := render.Render(render.Input{Content: []byte(crowd(300, 1, "example.org/one")), Release: "crowd"})
 	require.NoError(t, err)
 	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")
-	by := owner{mark: home + "/crowd", module: "crowd", namespace: home}
+	by := guard.Owner{Mark: home + "/crowd", Module: "crowd", Namespace: home}
 	whole, err := makePlan(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
 	require.NoError(t, err)
 	whole.resources = finding{true, "Rendered", "all"}
@@ -139,7 +140,7 @@ func TestARememberedPlanGivesBackWhatChanged(t *testing.T) {
 
 	_, known := s.changed(name, "two", keys{})
 	require.False(t, known, "a plan of something else is none")
-	changed := keys{keyOfObject(hostile): {}, key{"", "ConfigMap", home, "crowd-7"}: {}, key{"apps", "Deployment", home, "crowd-0"}: {}, key{"", "Secret", home, "x"}: {}}
+	changed := keys{guard.KeyOf(hostile): {}, key{Group: "", Kind: "ConfigMap", Namespace: home, Name: "crowd-7"}: {}, key{Group: "apps", Kind: "Deployment", Namespace: home, Name: "crowd-0"}: {}, key{Group: "", Kind: "Secret", Namespace: home, Name: "x"}: {}}
 	part, known := s.changed(name, "one", changed)
 	require.True(t, known)
 	want := whole

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // observation is one object whose status counts, as it was seen.
@@ -106,7 +107,7 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 
 // kymaState reads status.state as Kyma's module CRs have it. An object without it has no say of this kind.
 func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
-	if !isCustom(o.GroupVersionKind().Group) {
+	if !guard.IsCustom(o.GroupVersionKind().Group) {
 		return "", "", false
 	}
 	text, _, _ := unstructured.NestedString(o.Object, "status", "state")
@@ -153,12 +154,7 @@ func hasStatus(r v1beta2.Resource) bool {
 		schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return true
 	}
-	return isCustom(r.Group)
-}
-
-// isCustom tells kinds that CRDs define from those of Kubernetes: only the latter have no dot in their group, or end in k8s.io.
-func isCustom(group string) bool {
-	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+	return guard.IsCustom(r.Group)
 }
 
 const few = 3

@@ -8,12 +8,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 func TestJudge(t *testing.T) {
 	see := func(yaml string) observation {
 		o := liveObject(t, yaml)
-		return observation{key: keyOfObject(o), object: o}
+		return observation{key: guard.KeyOf(o), object: o}
 	}
 	cr := func(name, status string) observation {
 		return see("apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: " + name + ", generation: 2}\n" + status)
@@ -27,7 +28,7 @@ func TestJudge(t *testing.T) {
 		message string
 	}{
 		"nothing to look at":              {nil, v1beta2.StateReady, "all objects are ready"},
-		"an object that is not there":     {[]observation{{key: key{kind: "A", name: "a"}}}, v1beta2.StateProcessing, "A a: does not exist yet"},
+		"an object that is not there":     {[]observation{{key: key{Kind: "A", Name: "a"}}}, v1beta2.StateProcessing, "A a: does not exist yet"},
 		"a deployment without a status":   {[]observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
 		"a deployment that gave up":       {[]observation{deployment(`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`)}, v1beta2.StateError, "Deployment d: Progress deadline exceeded"},
 		"a CR that nobody has looked at":  {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
@@ -38,7 +39,7 @@ func TestJudge(t *testing.T) {
 		"one on its way beats a warning":  {[]observation{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")}, v1beta2.StateProcessing, "A b: state is Processing"},
 		"one that failed beats them all":  {[]observation{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")}, v1beta2.StateError, "A b: state is Error"},
 		"a CR with a state of its own":    {[]observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
-		"more than a person wants to see": {[]observation{{key: key{kind: "A", name: "a"}}, {key: key{kind: "A", name: "b"}}, {key: key{kind: "A", name: "c"}}, {key: key{kind: "A", name: "d"}}}, v1beta2.StateProcessing, "; and 1 more"},
+		"more than a person wants to see": {[]observation{{key: key{Kind: "A", Name: "a"}}, {key: key{Kind: "A", Name: "b"}}, {key: key{Kind: "A", Name: "c"}}, {key: key{Kind: "A", Name: "d"}}}, v1beta2.StateProcessing, "; and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judge(c.seen)
@@ -69,7 +70,7 @@ func TestAModuleMaySayWhatItsFieldsMean(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
-			got := judge([]observation{{key: keyOfObject(o), object: o, checks: checks}})
+			got := judge([]observation{{key: guard.KeyOf(o), object: o, checks: checks}})
 			require.Equal(t, c.state, got.state, got.message)
 			if c.state != v1beta2.StateReady { // a module that is ready explains nothing
 				require.Contains(t, got.message, c.message)

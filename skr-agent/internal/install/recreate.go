@@ -13,22 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
-// mayNotDelete returns why an object is not deleted to be recreated, and what to do about it; empty when it may be deleted. It is asked before
-// anything is deleted: a version must not end half applied.
-func (by owner) mayNotDelete(m *v1beta2.Manifest, live *metav1.PartialObjectMetadata, k key) string {
+// mayNotDelete returns why an object is not deleted to be recreated, and the fix; empty if it may be deleted. It runs before anything is
+// deleted, so that no version ends half applied.
+func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k key) string {
 	switch {
 	case live == nil:
 		return ""
-	case isShared(k, by.namespace) || protected(k, by.namespace) != "":
+	case guard.IsShared(k, by.Namespace) || guard.Protected(k, by.Namespace) != "":
 		return "is not recreated, for the runtime needs it: keep the fields as they are"
 	case render.Keeps(live):
 		return "is not recreated, for it has the annotation helm.sh/resource-policy: keep: keep the fields as they are, or remove that annotation from it in the runtime"
-	case !by.owns(live):
+	case !by.Owns(live):
 		return fmt.Sprintf("is not recreated, for this module did not make it%s: rename it in the module, delete it, or hand it over with the annotation %s=%s",
-			whose(live), v1beta2.AnnotationAdopt, by.mark)
+			guard.Whose(live), v1beta2.AnnotationAdopt, by.Mark)
 	case wasRecreated(m, live.UID):
 		return fmt.Sprintf("is not recreated again, for it was recreated for this version before: publish another version, or remove the annotation %s from the Manifest",
 			v1beta2.AnnotationRecreated)

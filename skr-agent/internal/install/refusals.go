@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
@@ -35,7 +36,7 @@ func (e objectError) Unwrap() error { return e.err }
 func ofObject(err error) error {
 	var dry *ssaerrors.DryRunErr
 	if len(failedKeys(err)) == 0 && errors.As(err, &dry) && dry.InvolvedObject() != nil {
-		return objectError{keyOfObject(dry.InvolvedObject()), dry}
+		return objectError{guard.KeyOf(dry.InvolvedObject()), dry}
 	}
 	return err
 }
@@ -125,7 +126,7 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, p plan) ([]
 			if err != nil {
 				return nil, nil, err
 			}
-			r.stays = i.owner(m).mayNotDelete(m, live, keyOfObject(r.object))
+			r.stays = mayNotDelete(m, i.owner(m), live, guard.KeyOf(r.object))
 		}
 	}
 	recreate, problem := judgeRefusals(m, refused)
@@ -156,7 +157,7 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	if err := i.noteRecreation(ctx, m, uids); err != nil {
 		return "", err
 	}
-	remaining, stuck, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).owns)
+	remaining, stuck, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).Owns)
 	if err != nil || len(remaining) == 0 {
 		return "", err
 	}
@@ -202,7 +203,7 @@ func (a *actor) refusals(ctx context.Context, p plan) ([]refusal, error) {
 		if probeErr != nil {
 			return nil, probeErr
 		}
-		refused = append(refused, refusal{object: o, err: objectError{keyOfObject(o), err}, immutable: immutable})
+		refused = append(refused, refusal{object: o, err: objectError{guard.KeyOf(o), err}, immutable: immutable})
 	}
 	return refused, nil
 }
@@ -211,7 +212,7 @@ func (a *actor) refusals(ctx context.Context, p plan) ([]refusal, error) {
 func definedGroups(p plan) map[string]bool {
 	defined := map[string]bool{}
 	for _, o := range p.stages[0] {
-		if isCRD(o.GroupVersionKind().GroupKind()) {
+		if guard.IsCRD(o.GroupVersionKind().GroupKind()) {
 			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 			defined[group] = true
 		}
@@ -223,7 +224,7 @@ func definedGroups(p plan) map[string]bool {
 // the answer that it is there already. Definitions take all their objects with them, and count only when the API server names immutable fields
 // and nothing else.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
-	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) || isCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
+	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) || guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
 		return false, nil
 	}
 	err := a.cluster.Create(ctx, o.DeepCopy(), &client.CreateOptions{
@@ -244,27 +245,6 @@ func namesImmutableFields(err error) bool {
 	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return !strings.HasSuffix(c.Message, "field is immutable") })
 }
 
-// holdsData reports whether data that no module has goes with objects of a kind.
-func holdsData(o *unstructured.Unstructured) bool {
-	k := keyOfObject(o)
-	switch k.kind {
-	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "Secret":
-		return k.group == ""
-	case "StatefulSet":
-		return k.group == "apps"
-	}
-	return isCRD(o.GroupVersionKind().GroupKind()) || isCustom(k.group)
-}
-
-// mayRecreate reports whether an object may be deleted and created again: the object itself says so, or its whole version and it holds no data.
-func mayRecreate(o *unstructured.Unstructured, version string) bool {
-	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
-	if holdsData(o) {
-		return own == v1beta2.RecreateWithData
-	}
-	return own == v1beta2.True || own == v1beta2.RecreateWithData || own == "" && version == v1beta2.True
-}
-
 // judgeRefusals decides what becomes of a new version: a finding when it is not applied, else the objects that are recreated for it.
 func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
@@ -275,12 +255,12 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 		case !r.immutable:
 			wrong = append(wrong, r.err.Error())
 			forbidden = forbidden || apierrors.IsForbidden(r.err)
-		case mayRecreate(r.object, version) && r.stays != "":
+		case guard.MayRecreate(r.object, version) && r.stays != "":
 			wrong = append(wrong, r.err.Error()+": "+r.stays)
-		case mayRecreate(r.object, version):
-			allowed = append(allowed, keyOfObject(r.object).String())
+		case guard.MayRecreate(r.object, version):
+			allowed = append(allowed, guard.KeyOf(r.object).String())
 			recreate = append(recreate, resourceOf(r.object))
-		case holdsData(r.object):
+		case guard.HoldsData(r.object):
 			kept = append(kept, r.err.Error())
 		default:
 			fixed = append(fixed, r.err.Error())

@@ -29,35 +29,6 @@ func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
 	return o
 }
 
-func TestWhatHoldsDataIsRecreatedOnlyWhenItIsNamed(t *testing.T) {
-	for name, c := range map[string]struct {
-		object  *unstructured.Unstructured
-		version string
-		want    bool
-	}{
-		"nobody says so":                        {ofKind("apps/v1", "Deployment", ""), "", false},
-		"the object says so":                    {ofKind("apps/v1", "Deployment", "true"), "", true},
-		"its version says so":                   {ofKind("apps/v1", "Deployment", ""), "true", true},
-		"the object does not want it":           {ofKind("apps/v1", "Deployment", "false"), "true", false},
-		"a Job of such a version":               {ofKind("batch/v1", "Job", ""), "true", true},
-		"a claim of such a version":             {ofKind("v1", "PersistentVolumeClaim", ""), "true", false},
-		"a claim that does not name its data":   {ofKind("v1", "PersistentVolumeClaim", "true"), "true", false},
-		"a claim that names its data":           {ofKind("v1", "PersistentVolumeClaim", "with-data"), "", true},
-		"a volume":                              {ofKind("v1", "PersistentVolume", "true"), "true", false},
-		"a namespace":                           {ofKind("v1", "Namespace", "true"), "true", false},
-		"a Secret":                              {ofKind("v1", "Secret", "true"), "true", false},
-		"a Secret that names its data":          {ofKind("v1", "Secret", "with-data"), "", true},
-		"a StatefulSet":                         {ofKind("apps/v1", "StatefulSet", "true"), "true", false},
-		"a definition":                          {ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "true"), "true", false},
-		"a custom resource":                     {ofKind("db.example.org/v1", "Database", "true"), "true", false},
-		"a custom resource that names its data": {ofKind("db.example.org/v1", "Database", "with-data"), "", true},
-	} {
-		if got := mayRecreate(c.object, c.version); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
-
 func TestARefusedVersionSaysWhatToDo(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	fixed := refusal{ofKind("apps/v1", "Deployment", ""), errors.New("Deployment x: spec.selector: field is immutable"), true, ""}
@@ -95,7 +66,7 @@ func TestWhatTheAPIServerSaysIsShownWithoutGo(t *testing.T) {
 	job := schema.GroupKind{Group: "batch", Kind: "Job"}
 	type podTemplate struct{ A, B map[string]string }
 	err := apierrors.NewInvalid(job, "x", field.ErrorList{field.Invalid(field.NewPath("spec", "template"), podTemplate{A: map[string]string{"a": "b"}}, "field is immutable")})
-	require.Equal(t, "Job kyma-system/x: spec.template: field is immutable", objectError{key{"batch", "Job", home, "x"}, err}.Error())
+	require.Equal(t, "Job kyma-system/x: spec.template: field is immutable", objectError{key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error())
 	short := apierrors.NewInvalid(job, "x", field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable")})
 	require.Equal(t, `spec.clusterIP: Invalid value: "1.2.3.4": field is immutable`, plain(short))
 	require.Equal(t, "no", plain(errors.New("no")))

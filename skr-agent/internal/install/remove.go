@@ -9,13 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
@@ -50,7 +49,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	}
 	stages := removalStages(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {
-		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).ownsDefaultCR)
+		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).OwnsDefaultCR)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -60,7 +59,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		}
 	}
 	for n, stage := range stages {
-		remaining, stuck, err := i.deleteObjects(ctx, m, stage, i.owner(m).mayDelete(m))
+		remaining, stuck, err := i.deleteObjects(ctx, m, stage, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 		if err != nil {
 			return outcome{}, err
 		}
@@ -127,7 +126,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	for _, r := range p.prune {
 		var inUse []string
 		var err error
-		if isCRD(gvkOf(r).GroupKind()) {
+		if guard.IsCRD(gvkOf(r).GroupKind()) {
 			if inUse, err = i.actor(m).instances(ctx, r, func(key, *metav1.PartialObjectMetadata) bool { return false }); err != nil {
 				return out, err
 			}
@@ -136,7 +135,7 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			known.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
 			continue
 		}
-		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).mayDelete(m))
+		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 		if err != nil {
 			return out, err
 		}
@@ -188,7 +187,7 @@ func (i *Installer) deleteObjects(
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || isShared(keyOf(r), i.Namespace) || protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !ours(o) {
+		if o == nil || guard.IsShared(keyOf(r), i.Namespace) || guard.Protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !ours(o) {
 			continue
 		}
 		if o.DeletionTimestamp.IsZero() {
@@ -209,7 +208,7 @@ func (i *Installer) deleteObjects(
 			}
 		}
 		// A namespace that is being deleted takes no new objects; emptying it is Kubernetes' own affair and can take long.
-		if o == nil || isNamespace(gvkOf(r).GroupKind()) {
+		if o == nil || guard.IsNamespace(gvkOf(r).GroupKind()) {
 			continue
 		}
 		remaining = append(remaining, r)
@@ -232,14 +231,14 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 // default CR. They would go with their definition.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
-	deletes := by.mayDelete(m)
+	deletes := by.MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")
 	defaultCR, _ := i.defaultCR(m)
 	ours := func(k key, o *metav1.PartialObjectMetadata) bool {
-		return synced.has(k) && deletes(o) || k == keyOf(defaultCR) && by.ownsDefaultCR(o)
+		return synced.has(k) && deletes(o) || k == keyOf(defaultCR) && by.OwnsDefaultCR(o)
 	}
 	var found []string
 	for _, r := range m.Status.Synced {
-		if !isCRD(gvkOf(r).GroupKind()) {
+		if !guard.IsCRD(gvkOf(r).GroupKind()) {
 			continue
 		}
 		names, err := i.actor(m).instances(ctx, r, ours)
@@ -258,7 +257,7 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 		return nil, err
 	}
 	list := &metav1.PartialObjectMetadataList{}
-	gvk := servedKind(definition)
+	gvk := guard.ServedKind(definition)
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	var found []string
 	for {
@@ -271,7 +270,7 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 		}
 		for n := range list.Items {
 			o := &list.Items[n]
-			k := key{gvk.Group, gvk.Kind, o.Namespace, o.Name}
+			k := keyIn(gvk.GroupKind(), o.Namespace, o.Name)
 			if !ignore(k, o) {
 				found = append(found, k.String())
 			}
@@ -280,19 +279,6 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 			return found, nil
 		}
 	}
-}
-
-func servedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
-	var gvk schema.GroupVersionKind
-	gvk.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")
-	gvk.Kind, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, v := range versions {
-		if version, ok := v.(map[string]any); ok && version["served"] == true {
-			gvk.Version, _ = version["name"].(string)
-		}
-	}
-	return gvk
 }
 
 // unmanage takes our marks off the module's objects and leaves them as they are. The label says which module they came from and stays.
@@ -307,7 +293,7 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || !i.owner(m).made(o) {
+		if o == nil || !i.owner(m).Made(o) {
 			continue
 		}
 		if m.Annotations[v1beta2.AnnotationReleased] == v1beta2.True {

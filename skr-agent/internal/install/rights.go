@@ -9,78 +9,12 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
-
-// right is one thing that an account must be allowed to do. Without a name it is about all objects of the kind.
-type right struct {
-	verb, group, resource, namespace, name string
-}
-
-func (r right) String() string {
-	text := r.verb + " " + strings.TrimSuffix(r.resource+"."+r.group, ".")
-	if r.name != "" {
-		text += fmt.Sprintf(" %q", r.name)
-	}
-	if r.namespace != "" {
-		text += " in namespace " + r.namespace
-	}
-	return text
-}
-
-// plurals tells how a kind is called in rules; false when neither the cluster nor the content defines it.
-type plurals func(schema.GroupVersionKind) (resource string, known bool)
-
-// rightsFor returns what installing, keeping and removing the plan takes, so that a module which cannot be removed with its account's
-// rights is not installed with them either.
-func rightsFor(p plan, plural plurals) []right {
-	plural = withDefinedPlurals(plural, p.stages[0])
-	var needed []right
-	add := func(gvk schema.GroupVersionKind, namespace, name string, verbs ...string) {
-		resource, known := plural(gvk)
-		for _, verb := range verbs {
-			if known {
-				needed = append(needed, right{verb, gvk.Group, resource, namespace, name})
-			}
-		}
-	}
-	for _, o := range p.shared {
-		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "patch")
-	}
-	for _, o := range slices.Concat(p.stages[:]...) {
-		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "patch", "delete")
-		if isCRD(o.GroupVersionKind().GroupKind()) {
-			// The module may not go while users have objects of its kinds.
-			add(servedKind(o), "", "", "list")
-		}
-	}
-	if o := p.defaultCR; o != nil {
-		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "delete")
-	}
-	for _, r := range p.prune {
-		add(gvkOf(r), r.Namespace, r.Name, "get", "delete")
-	}
-	return needed
-}
-
-func withDefinedPlurals(served plurals, definitions []*unstructured.Unstructured) plurals {
-	defined := map[schema.GroupKind]string{}
-	for _, o := range definitions {
-		if isCRD(o.GroupVersionKind().GroupKind()) {
-			defined[servedKind(o).GroupKind()], _, _ = unstructured.NestedString(o.Object, "spec", "names", "plural")
-		}
-	}
-	return func(gvk schema.GroupVersionKind) (string, bool) {
-		if plural := defined[gvk.GroupKind()]; plural != "" {
-			return plural, true
-		}
-		return served(gvk)
-	}
-}
 
 // mayApply tells what keeps an account from installing a plan, before anything is written; nil when nothing does. The agent itself
 // is not asked: its rights are the operator's to give, and what is missing is told when it is met.
@@ -89,7 +23,7 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	if a.user == "" {
 		return nil, nil
 	}
-	missing, err := a.lacks(ctx, rightsFor(p, i.plural))
+	missing, err := a.lacks(ctx, guard.RightsFor(p.work(), i.plural))
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +46,12 @@ func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 }
 
 // lacks returns those of the rights that the account does not have. It asks for a whole kind first, which answers most of it at once.
-func (a *actor) lacks(ctx context.Context, needed []right) ([]string, error) {
-	wide := map[right]bool{}
+func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
+	wide := map[guard.Right]bool{}
 	var missing []string
 	for _, r := range needed {
 		all := r
-		all.name = ""
+		all.Name = ""
 		allowed, asked := wide[all]
 		var err error
 		if !asked {
@@ -126,7 +60,7 @@ func (a *actor) lacks(ctx context.Context, needed []right) ([]string, error) {
 			}
 			wide[all] = allowed
 		}
-		if !allowed && r.name != "" {
+		if !allowed && r.Name != "" {
 			if allowed, err = a.may(ctx, r); err != nil {
 				return nil, err
 			}
@@ -140,9 +74,9 @@ func (a *actor) lacks(ctx context.Context, needed []right) ([]string, error) {
 }
 
 // may asks the API server, as the account itself.
-func (a *actor) may(ctx context.Context, r right) (bool, error) {
+func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.verb, Group: r.group, Resource: r.resource, Namespace: r.namespace, Name: r.name},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name},
 	}}
 	if err := a.cluster.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("ask what %s may do: %w", a.user, err)
@@ -157,7 +91,7 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll, client.ForceOwnership)
 		switch {
 		case apierrors.IsForbidden(err):
-			return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, keyOfObject(o), err)}, nil
+			return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err)}, nil
 		case err != nil && (passing(err) || ctx.Err() != nil):
 			return nil, err
 		}

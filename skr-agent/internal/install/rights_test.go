@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
@@ -20,8 +21,8 @@ func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
 	p, err := makePlan(objects(t, sampleCRD+sampleRest), sample("default", ""), before, sampleOwner, builtIn)
 	require.NoError(t, err)
 	var texts []string
-	for _, r := range rightsFor(p, func(gvk schema.GroupVersionKind) (string, bool) {
-		return strings.ToLower(gvk.Kind) + "s", !isCustom(gvk.Group)
+	for _, r := range guard.RightsFor(p.work(), func(gvk schema.GroupVersionKind) (string, bool) {
+		return strings.ToLower(gvk.Kind) + "s", !guard.IsCustom(gvk.Group)
 	}) {
 		texts = append(texts, r.String())
 	}
@@ -55,7 +56,7 @@ func aConfigMap(name string) string {
 }
 
 func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
-	accounts, err := ParseAccounts([]string{"modules", "trusted="}, home)
+	accounts, err := guard.ParseAccounts([]string{"modules", "trusted="}, home)
 	require.NoError(t, err)
 	w := newWorldWith(t, Options{Accounts: accounts})
 	ctx := t.Context()

@@ -24,6 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	// Render makes objects of content, within bounds of time and memory.
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts say with whose rights modules are installed: the agent's own.
-	Accounts Accounts
+	Accounts guard.Accounts
 	// Signer is the agent's own, nil for none: a note of the version in force that it did not sign is not followed.
 	Signer trust.Signer
 	// TryAgain are Manifests to look at, nil for none: what they need is there again.
@@ -86,7 +87,7 @@ type Installer struct {
 func Setup(mgr ctrl.Manager, options Options) error {
 	options = options.orDefaults()
 	actors := map[string]*actor{}
-	for _, user := range options.Accounts.users() {
+	for _, user := range options.Accounts.All() {
 		a, err := newActor(mgr, user, options.FieldManager)
 		if err != nil {
 			return fmt.Errorf("set up the installer: %w", err)
@@ -163,7 +164,7 @@ type memo struct {
 // forgetReady has objects looked at again that are about to be written: a watch may show their new version later than they have it.
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
-		delete(k.ready, keyOfObject(o))
+		delete(k.ready, guard.KeyOf(o))
 	}
 }
 

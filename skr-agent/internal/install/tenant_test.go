@@ -18,9 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-const agentUser = "system:serviceaccount:" + home + ":" + agentName
+const agentUser = "system:serviceaccount:" + home + ":" + guard.AgentName
 
 // holder is how somebody with their own token and this ClusterRole in kyma-system reaches the API server.
 func (w *world) holder(name, clusterRole string) *rest.Config {
@@ -77,7 +78,7 @@ func TestTheRoleForTenantsDoesNotLeadToTheAgent(t *testing.T) {
 			return w.connect(config, "").List(ctx, &corev1.SecretList{}, client.InNamespace(home))
 		},
 		"asking for a token of it": func(config *rest.Config) error {
-			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: agentName}}
+			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: guard.AgentName}}
 			return w.connect(config, "").SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
 		},
 	}

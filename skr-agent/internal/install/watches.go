@@ -271,7 +271,7 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 // changed asks for an object to be put right, by the owner it had before.
 func (w *watches) changed(gk schema.GroupKind, was *metav1.PartialObjectMetadata) {
 	if manifest, ok := ownerOf(was); ok {
-		w.markDirty(manifest, key{gk.Group, gk.Kind, was.Namespace, was.Name})
+		w.markDirty(manifest, keyIn(gk, was.Namespace, was.Name))
 		w.queue.Add(ctrl.Request{NamespacedName: manifest})
 	}
 }

@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"time"
 
@@ -10,9 +9,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
-
-// ErrExposed says that a label was not written, because with it a webhook or policy would come to see the agent's requests.
-var ErrExposed = errors.New("would expose the agent")
 
 // labelInterval is how often it is looked whether the namespace has its labels. Nothing watches it.
 const labelInterval = time.Minute

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
@@ -268,8 +269,8 @@ func TestTheAgentsNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(time.Hour)).Err(), narrow)
 	b.State.Settings.NamespaceLabels = nil
 	require.NoError(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(2*time.Hour)).Err(), "rights are not missed that nobody asked to use")
-	w.Label = func(context.Context, map[string]string) error { return fmt.Errorf("%w: no", ErrExposed) }
-	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(3*time.Hour)).Err(), ErrExposed)
+	w.Label = func(context.Context, map[string]string) error { return fmt.Errorf("%w: no", guard.ErrExposed) }
+	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(3*time.Hour)).Err(), guard.ErrExposed)
 }
 
 func TestAModuleThatIsAskedForAgainWhileItIsBeingDeletedIsRenewed(t *testing.T) {

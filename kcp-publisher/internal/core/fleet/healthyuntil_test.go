@@ -10,6 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
@@ -102,9 +103,7 @@ func wantListed(t *testing.T, got, want Runtime, free bool) {
 
 // TestWhatIsVouchedForIsHealthyUntilThen looks at Kymas of all kinds at any time, which people label and delete after the publisher wrote their status.
 func TestWhatIsVouchedForIsHealthyUntilThen(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
 	healthy, lists := 0, 0
 	for range 50_000 {

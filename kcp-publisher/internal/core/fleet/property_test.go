@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 // randomKyma returns a Kyma with any conditions, modules and memory, be it that the publisher never writes them together.
@@ -62,9 +63,7 @@ func randomKyma(r *rand.Rand) v1beta2.Kyma {
 }
 
 func TestWhateverAKymaSaysHasOneHealthAndADescribedCause(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
 	for range 20_000 {
 		kyma := randomKyma(r)

@@ -1,11 +1,12 @@
 package plan
 
 import (
-	"fmt"
+	"crypto/sha256"
+	"encoding/binary"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
+	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,23 +14,42 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// MemberCache counts the members of a fleet again and again, and remembers of each Kyma what it follows for as long as neither it nor the catalog changes.
-// It is for one goroutine.
+// MemberCache lists the members of a fleet repeatedly. It remembers which modules each Kyma follows until the Kyma or the catalog changes. The
+// zero value is empty. One goroutine may use it.
 type MemberCache struct {
 	catalog *catalog.Snapshot
-	// follows are by the Kymas' UIDs, alike by what requests follow: a fleet has some hundred distinct ones.
-	follows map[types.UID]counted
-	alike   map[string][]resolve.Follow
+	// versions are the resource versions for which follows holds a value, by the UID of the Kyma.
+	versions map[types.UID]string
+	follows  *followsByKyma
 }
 
-// counted is what a Kyma followed in a version of it.
-type counted struct {
-	version string
-	follows []resolve.Follow
+// followsByKyma are owned by Kymas. A fleet has some hundred distinct requests; each is resolved once.
+type followsByKyma = memo.Owned[types.UID, requestKey, []resolve.Follow]
+
+// requestKey is equal for requests that follow the same modules.
+type requestKey [sha256.Size]byte
+
+// maxFollowsBytes limits the remembered follows, because runtimes choose the size of what they request. Follows that are not remembered are computed in
+// every round.
+const maxFollowsBytes = 32 << 20
+
+// reset drops everything that was computed with another catalog.
+func (c *MemberCache) reset(snapshot *catalog.Snapshot) {
+	c.catalog, c.versions = snapshot, map[types.UID]string{}
+	c.follows = memo.NewOwned[types.UID](memo.Limit{Bytes: maxFollowsBytes}, followBytes)
+}
+
+func followBytes(_ requestKey, all []resolve.Follow) int {
+	bytes := memo.EntryBytes + cap(all)*int(unsafe.Sizeof(resolve.Follow{}))
+	for _, f := range all {
+		bytes += len(f.Module) + len(f.Channel) + len(f.Version)
+	}
+	return bytes
 }
 
 // Member is a Kyma that is published to, with what it follows.
@@ -58,56 +78,62 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	}
 	slices.SortFunc(all, func(a, b Member) int { return byAge(a.Kyma, b.Kyma) })
 	if c.catalog != snapshot {
-		c.catalog, c.follows, c.alike = snapshot, nil, map[string][]resolve.Follow{}
+		c.reset(snapshot)
 	}
-	next := make(map[types.UID]counted, len(all)) // without those that are gone
+	versions := make(map[types.UID]string, len(all))
 	for i := range all {
 		kyma := all[i].Kyma
-		known := c.follows[kyma.UID]
-		if known.version == "" || known.version != kyma.ResourceVersion {
-			known = counted{kyma.ResourceVersion, c.followed(kyma, snapshot)}
-		}
-		next[kyma.UID], all[i].Follows = known, known.follows
+		all[i].Follows = c.followed(kyma, snapshot)
+		versions[kyma.UID] = kyma.ResourceVersion
 	}
-	c.follows = next
+	for uid := range c.versions {
+		if _, exists := versions[uid]; !exists {
+			c.follows.Release(uid)
+		}
+	}
+	c.versions = versions
 	return all
 }
 
-// followed returns what a Kyma follows; nothing where its annotations are wrong, because then nothing is published to it.
+// followed returns the modules that a Kyma follows. A Kyma with invalid annotations follows none, because nothing is published to it.
 func (c *MemberCache) followed(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
+	if version := c.versions[kyma.UID]; version != "" && version == kyma.ResourceVersion {
+		if known, found := c.follows.Of(kyma.UID); found {
+			return known
+		}
+	}
 	request, err := asked(kyma)
 	if err != nil {
+		c.follows.Release(kyma.UID)
 		return nil
 	}
-	key := followed(request, snapshot)
-	follows, done := c.alike[key]
-	if !done {
-		if len(c.alike) >= maxAlike {
-			clear(c.alike)
-		}
-		follows = resolve.Follows(request, snapshot)
-		c.alike[key] = follows
+	key := keyOf(request, snapshot)
+	if known, found := c.follows.Find(kyma.UID, key); found {
+		return known
 	}
-	return follows
+	fresh := resolve.Follows(request, snapshot)
+	c.follows.Put(kyma.UID, key, fresh)
+	return fresh
 }
 
-// maxAlike bounds the requests that are remembered: what runtimes ask for is their own word.
-const maxAlike = 10_000
-
-// followed returns the same text for requests that follow the same.
-func followed(request resolve.Request, snapshot *catalog.Snapshot) string {
-	var text strings.Builder
-	relevant := snapshot.Relevant(request.Labels)
-	for _, key := range slices.Sorted(maps.Keys(relevant)) {
-		fmt.Fprintf(&text, "%s=%s ", key, relevant[key])
-	}
-	fmt.Fprintf(&text, "%t %s", request.ControlPlane, request.Asked.Channel)
-	for _, m := range request.Asked.Modules {
-		for _, part := range []string{"\n", m.Name, " ", m.Channel, " ", m.Version, " ", m.ControllerName, " ", strconv.FormatBool(m.Managed)} {
-			text.WriteString(part)
+// keyOf returns the key of a request. Every part has its length in front, so that no two requests have the same text.
+func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
+	text := make([]byte, 0, 1024)
+	add := func(parts ...string) {
+		for _, part := range parts {
+			text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 		}
 	}
-	return text.String()
+	relevant := snapshot.Relevant(request.Labels)
+	text = binary.AppendUvarint(text, uint64(len(relevant)))
+	for _, label := range slices.Sorted(maps.Keys(relevant)) {
+		add(label, relevant[label])
+	}
+	add(strconv.FormatBool(request.ControlPlane), request.Asked.Channel)
+	for _, m := range request.Asked.Modules {
+		add(m.Name, m.Channel, m.Version, m.ControllerName, strconv.FormatBool(m.Managed))
+	}
+	return sha256.Sum256(text)
 }
 
 // Tracks returns the runtimes of each track, with what their Kymas say of the track's module; none of a track that is at rest. A nil atRest says that

@@ -5,7 +5,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
-	"time"
+
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 // shares returns how many shards each member has.
@@ -25,9 +26,7 @@ func named(n int) (members []string) {
 }
 
 func TestMembersHaveFairSharesAndKeepThem(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 5000 {
 		n, members := 1+random.IntN(20), named(1+random.IntN(9))
 		held := map[int]string{}

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -298,6 +299,7 @@ func (b *browser) judge(name, axe string) {
 }
 
 func TestTenThousandRuntimesStayFluent(t *testing.T) {
+	suite.Long(t)
 	b := newBrowser(t)
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -1,0 +1,70 @@
+package reason
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestReasonsHaveAnAllowedForm(t *testing.T) {
+	for name, list := range map[string][]Reason{
+		"Problems": Problems, "Modules": Modules, "Secrets": Secrets, "Publishing": Publishing, "Sealing": Sealing,
+	} {
+		for i, r := range list {
+			if r == "" || r.Check() != nil || slices.Index(list, r) != i {
+				t.Errorf("%s[%d] is %q: %v", name, i, r, r.Check())
+			}
+		}
+		if list[len(list)-1] != Other {
+			t.Errorf("%s does not end with %s", name, Other)
+		}
+	}
+}
+
+func TestCheckRefusesOtherForms(t *testing.T) {
+	for _, good := range []Reason{"", "A", "Later2", Reason(strings.Repeat("x", maxBytes))} {
+		if err := good.Check(); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	long := Reason(strings.Repeat("x", maxBytes+1))
+	for _, bad := range []Reason{"2Later", "is forbidden", "a-b", "Grün", "\x1b[2J", long} {
+		if bad.Check() == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+func TestUnknownReasonsBecomeOther(t *testing.T) {
+	for given, want := range map[Reason]Reason{"": "", Forbidden: Forbidden, "Later": Other, ModuleUnknown: Other} {
+		if got := Known(given, Modules); got != want {
+			t.Errorf("%q became %q, want %q", given, got, want)
+		}
+	}
+}
+
+func TestTheOutermostReasonOfAnErrorCounts(t *testing.T) {
+	inner := Errorf(TemplateMissing, "there is no ModuleTemplate keda-1.0.0")
+	for name, c := range map[string]struct {
+		err  error
+		want Reason
+	}{
+		"no error":             {nil, ""},
+		"an error without one": {errors.New(string(Forbidden)), Other},
+		"a wrapped one":        {fmt.Errorf("module keda: %w", inner), TemplateMissing},
+		"two":                  {Errorf(PinUnavailable, "the pin: %w", inner), PinUnavailable},
+		"joined errors":        {errors.Join(errors.New("x"), inner), TemplateMissing},
+	} {
+		if got := Of(c.err); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	if With(Forbidden, nil) != nil {
+		t.Error("nil became an error")
+	}
+	if text := Errorf(Forbidden, "x %d", 1).Error(); text != "x 1" {
+		t.Errorf("the text is %q", text)
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ceilings are the highest allowed rates. A unit without a recorded ceiling must meet the target.
+type ceilings struct {
+	header   string
+	targets  rates
+	recorded map[string]rates // by the key of a unit
+}
+
+// excess is a measure of a unit over its ceiling.
+type excess struct {
+	unit          *unit
+	measure       string
+	rate, ceiling float64
+}
+
+// parseCeilings reads lines such as "comments bundle/trust what=3.5 long=2". The line of "target" is required.
+func parseCeilings(text string) (ceilings, error) {
+	c := ceilings{recorded: map[string]rates{}}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			c.header += line
+			continue
+		}
+		key, values := fields[0], fields[1:]
+		if key != "target" {
+			if len(fields) < 3 {
+				return c, fmt.Errorf("line %d: want a kind, a folder and rates", number)
+			}
+			key, values = fields[0]+" "+fields[1], fields[2:]
+		}
+		parsed, err := parseRates(values)
+		if err != nil {
+			return c, fmt.Errorf("line %d: %w", number, err)
+		}
+		switch {
+		case key == "target":
+			c.targets = parsed
+		case c.recorded[key] != nil:
+			return c, fmt.Errorf("line %d: duplicate %s", number, key)
+		default:
+			c.recorded[key] = parsed
+		}
+	}
+	for _, m := range measures {
+		if _, ok := c.targets[m.name]; !ok {
+			return c, fmt.Errorf("the target has no rate for %s", m.name)
+		}
+	}
+	return c, nil
+}
+
+func parseRates(values []string) (rates, error) {
+	parsed := rates{}
+	for _, value := range values {
+		name, text, _ := strings.Cut(value, "=")
+		if !slices.ContainsFunc(measures, func(m measure) bool { return m.name == name }) {
+			return nil, fmt.Errorf("unknown measure %q", name)
+		}
+		rate, err := strconv.ParseFloat(text, 64)
+		if err != nil || rate < 0 || math.IsInf(rate, 0) || math.IsNaN(rate) {
+			return nil, fmt.Errorf("%s: want a rate", value)
+		}
+		parsed[name] = rate
+	}
+	return parsed, nil
+}
+
+// of returns the ceiling of one measure of a unit.
+func (c ceilings) of(key, name string) float64 {
+	if recorded, ok := c.recorded[key][name]; ok {
+		return max(recorded, c.targets[name])
+	}
+	return c.targets[name]
+}
+
+// check returns the measures over their ceilings, furthest first. A rate may exceed its ceiling by one hit: without this, a
+// folder of 100 words would fail with its first "what", and deleted text could raise a rate.
+func (c ceilings) check(units []*unit) []excess {
+	var found []excess
+	for _, u := range units {
+		for _, m := range measures {
+			ceiling, allowed := c.of(u.key, m.name), c.of(u.key, m.name)
+			if m.name != longLines {
+				allowed = ceiling*float64(u.words)/1000 + 1
+			}
+			if float64(len(u.places[m.name])) > allowed {
+				found = append(found, excess{u, m.name, u.rate(m.name), ceiling})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b excess) int {
+		return -cmp.Compare(a.rate/max(a.ceiling, 0.1), b.rate/max(b.ceiling, 0.1))
+	})
+	return found
+}
+
+// lowered returns ceilings that the units of today just meet. It raises none, and drops those that the target covers and those
+// of folders that are gone.
+func (c ceilings) lowered(units []*unit) ceilings {
+	next := ceilings{header: c.header, targets: c.targets, recorded: map[string]rates{}}
+	for _, u := range units {
+		kept := rates{}
+		for name, recorded := range c.recorded[u.key] {
+			if rate := min(recorded, roundUp(u.rate(name))); rate > c.targets[name] {
+				kept[name] = rate
+			}
+		}
+		if len(kept) > 0 {
+			next.recorded[u.key] = kept
+		}
+	}
+	return next
+}
+
+func roundUp(rate float64) float64 { return math.Ceil(rate*10) / 10 }
+
+// String is the file that parseCeilings reads.
+func (c ceilings) String() string {
+	var b strings.Builder
+	b.WriteString(c.header)
+	writeRates(&b, "target", c.targets)
+	for _, key := range slices.Sorted(maps.Keys(c.recorded)) {
+		writeRates(&b, key, c.recorded[key])
+	}
+	return b.String()
+}
+
+func writeRates(b *strings.Builder, key string, values rates) {
+	b.WriteString(key)
+	for _, m := range measures {
+		if rate, ok := values[m.name]; ok {
+			fmt.Fprintf(b, " %s=%s", m.name, strconv.FormatFloat(rate, 'f', -1, 64))
+		}
+	}
+	b.WriteString("\n")
+}

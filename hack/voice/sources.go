@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kinds of text.
+const (
+	comments = "comments"
+	texts    = "strings" // literals of several words
+	markdown = "docs"
+)
+
+// collection gathers units by their key.
+type collection map[string]*unit
+
+func (c collection) unit(kind, file string) *unit {
+	key := kind + " " + path.Dir(file)
+	if c[key] == nil {
+		c[key] = &unit{key: key, places: map[string][]place{}}
+	}
+	return c[key]
+}
+
+// measureRepository reads all Go and Markdown files that git tracks or would add, and returns their units by key.
+func measureRepository(root string) ([]*unit, error) {
+	command := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.md", "*.md.gotmpl")
+	command.Dir = root
+	list, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of %s: %w", root, err)
+	}
+	found := collection{}
+	for file := range strings.Lines(string(list)) {
+		file = strings.TrimSpace(file)
+		data, err := os.ReadFile(filepath.Join(root, file))
+		if os.IsNotExist(err) {
+			continue // listed and deleted
+		} else if err != nil {
+			return nil, err
+		}
+		if path.Ext(file) == ".go" {
+			err = found.addGo(file, data)
+		} else {
+			found.addMarkdown(file, string(data))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var units []*unit
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		units = append(units, found[key])
+	}
+	return units, nil
+}
+
+var (
+	marker = regexp.MustCompile(`^(//(go:|nolint|\s*\+\w)|// Code generated )`)
+	url    = regexp.MustCompile(`https?://\S+`)
+)
+
+// addGo counts the comments and the string literals of a Go file, and its long lines with the comments. Generated files have
+// their text from elsewhere.
+func (c collection) addGo(file string, data []byte) error {
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, data, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	if ast.IsGenerated(parsed) {
+		return nil
+	}
+	inComments, inTexts := c.unit(comments, file), c.unit(texts, file)
+	inComments.measureLines(file, string(data), func(line string) string { return url.ReplaceAllString(line, "") })
+	for _, group := range parsed.Comments {
+		inComments.add(file, set.Position(group.Pos()).Line, commentText(group))
+	}
+	var tag *ast.BasicLit // of the field whose parts are visited
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec:
+			return false
+		case *ast.Field:
+			tag = n.Tag
+		case *ast.BasicLit:
+			if text, ok := severalWords(n); ok && n != tag {
+				inTexts.add(file, set.Position(n.Pos()).Line, text)
+			}
+		}
+		return true
+	})
+	return nil
+}
+
+// commentText keeps one line for each line of the source, and drops directives and markers.
+func commentText(group *ast.CommentGroup) string {
+	var lines []string
+	for _, comment := range group.List {
+		text := comment.Text
+		switch {
+		case marker.MatchString(text):
+			text = ""
+		case strings.HasPrefix(text, "//"):
+			text = text[2:]
+		default:
+			text = strings.TrimSuffix(strings.TrimPrefix(text, "/*"), "*/")
+		}
+		lines = append(lines, text)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// severalWords returns the text of a string literal that has at least three words.
+func severalWords(literal *ast.BasicLit) (string, bool) {
+	if literal.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(literal.Value)
+	if err != nil || len(strings.Fields(text)) < 3 {
+		return "", false
+	}
+	if literal.Value[0] != '`' {
+		text = strings.ReplaceAll(text, "\n", " ") // it is one line of the source
+	}
+	return text, true
+}

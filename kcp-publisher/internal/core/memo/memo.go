@@ -1,0 +1,119 @@
+// Package memo remembers computed values within a limit of bytes.
+//
+// Runtimes and module teams choose the size of what they send, so a limit on the number of entries does not limit memory. Each memo therefore
+// has a function that returns the size of an entry, and drops the least recently used entries first. hashicorp/golang-lru bounds entries only.
+//
+// Memo is for values that are shared by content, such as the differences of two states. Owned is for values that a party asks for: each owner
+// holds one value, its next value replaces the previous one, and a value that no owner holds is dropped.
+package memo
+
+import (
+	"container/list"
+	"sync"
+)
+
+// EntryBytes is about what the memo itself needs for an entry with a digest as its key. Size functions add it, so that the number of small values
+// is limited as well.
+const EntryBytes = 256
+
+// Limit bounds a memo. The most recent value always stays, even if it is larger than the limit.
+type Limit struct {
+	Bytes int
+	// Entries bounds the number of values; 0 is unlimited.
+	Entries int
+}
+
+// Memo remembers values by key. It is safe for concurrent use.
+type Memo[K comparable, V any] struct {
+	mu     sync.Mutex // guards values
+	values lru[K, V]
+}
+
+// New returns an empty Memo. Size returns the bytes that an entry occupies.
+func New[K comparable, V any](limit Limit, size func(K, V) int) *Memo[K, V] {
+	return &Memo[K, V]{values: newLRU(limit, size)}
+}
+
+// Find returns the value of a key.
+func (m *Memo[K, V]) Find(key K) (value V, found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.values.find(key); e != nil {
+		return e.value, true
+	}
+	return value, false
+}
+
+// Put sets the value of a key.
+func (m *Memo[K, V]) Put(key K, value V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values.put(key, value)
+}
+
+// Held returns the number of values and their bytes.
+func (m *Memo[K, V]) Held() (entries, bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.values.held()
+}
+
+// lru holds entries within a limit, with the most recently used one in front.
+type lru[K comparable, V any] struct {
+	limit  Limit
+	size   func(K, V) int
+	bytes  int
+	byKey  map[K]*entry[K, V]
+	recent *list.List // of *entry[K, V]
+}
+
+type entry[K comparable, V any] struct {
+	key   K
+	value V
+	bytes int
+	// owners counts the owners of an entry of an Owned.
+	owners int
+	// place is nil after the entry was dropped. Its value is zero then, because owners may still refer to it.
+	place *list.Element
+}
+
+func newLRU[K comparable, V any](limit Limit, size func(K, V) int) lru[K, V] {
+	return lru[K, V]{limit: limit, size: size, byKey: map[K]*entry[K, V]{}, recent: list.New()}
+}
+
+func (l *lru[K, V]) find(key K) *entry[K, V] {
+	e := l.byKey[key]
+	if e != nil {
+		l.recent.MoveToFront(e.place)
+	}
+	return e
+}
+
+func (l *lru[K, V]) put(key K, value V) *entry[K, V] {
+	e := l.find(key)
+	if e == nil {
+		e = &entry[K, V]{key: key}
+		e.place = l.recent.PushFront(e)
+		l.byKey[key] = e
+	}
+	size := l.size(key, value)
+	l.bytes += size - e.bytes
+	e.value, e.bytes = value, size
+	for l.recent.Len() > 1 && (l.bytes > l.limit.Bytes || l.limit.Entries > 0 && l.recent.Len() > l.limit.Entries) {
+		l.drop(l.recent.Back().Value.(*entry[K, V]))
+	}
+	return e
+}
+
+func (l *lru[K, V]) drop(e *entry[K, V]) {
+	if e.place == nil {
+		return
+	}
+	l.recent.Remove(e.place)
+	delete(l.byKey, e.key)
+	l.bytes -= e.bytes
+	var none V
+	e.value, e.bytes, e.place = none, 0, nil
+}
+
+func (l *lru[K, V]) held() (entries, bytes int) { return l.recent.Len(), l.bytes }

@@ -1,0 +1,117 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+var padding = strings.Repeat("x", 280)
+
+// hostileRequest returns a Kyma whose runtime requests the largest list of modules that a report can carry: all modules of the catalog, and unknown ones
+// with long names that differ in every request.
+func hostileRequest(name string, request int, snapshot *catalog.Snapshot) v1beta2.Kyma {
+	kyma := living(name)
+	kyma.UID, kyma.ResourceVersion = types.UID(name), fmt.Sprint(request)
+	requested := &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	for i := range 440 {
+		module := v1beta2.Module{Name: fmt.Sprint("request-", request, "-module-", i, padding), Managed: true}
+		if known := fmt.Sprint("module-", i); snapshot.Has(known) && (request>>(i%20))&1 == 0 {
+			module.Name = known
+		}
+		requested.Spec.Modules = append(requested.Spec.Modules, module)
+	}
+	kyma.Status.Runtime.Requested = requested
+	return *kyma
+}
+
+func liveBytes() int {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc)
+}
+
+// TestHostileRequestsDoNotFillMemory sends requests that differ each time, from one runtime and from many.
+func TestHostileRequestsDoNotFillMemory(t *testing.T) {
+	modules := []string{"keda"}
+	for i := range 40 {
+		modules = append(modules, fmt.Sprint("module-", i))
+	}
+	snapshot := offering(t, modules...)
+	one := hostileRequest("hostile", 0, snapshot)
+	text, err := json.Marshal(one.Status.Runtime.Requested)
+	if err != nil || len(text) > bundle.MaxReportBytes {
+		t.Fatalf("the request has %d bytes and fits no report: %v", len(text), err)
+	}
+	cache := &MemberCache{}
+	members := cache.Members([]v1beta2.Kyma{*living("honest"), one}, snapshot)
+	if len(members) != 2 || len(members[0].Follows) == 0 || len(members[1].Follows) == 0 {
+		t.Fatalf("%d members follow %d and %d modules", len(members), len(members[0].Follows), len(members[1].Follows))
+	}
+	before := liveBytes()
+	for request := 1; request <= 2000; request++ {
+		cache.Members([]v1beta2.Kyma{*living("honest"), hostileRequest("hostile", request, snapshot)}, snapshot)
+	}
+	if _, entries, bytes := cache.follows.Held(); entries > 3 || bytes > 64<<10 {
+		t.Errorf("2,000 requests of one runtime hold %d entries of %d bytes", entries, bytes)
+	}
+	if grown := liveBytes() - before; grown > 1<<20 {
+		t.Errorf("2,000 requests of one runtime hold %d bytes of live heap", grown)
+	}
+	for first := 0; first < 1200; first += 300 {
+		var kymas []v1beta2.Kyma
+		for i := range 300 {
+			kymas = append(kymas, hostileRequest(fmt.Sprint("hostile-", first+i), first+i, snapshot))
+		}
+		cache.Members(kymas, snapshot)
+		if owners, _, bytes := cache.follows.Held(); owners > 300 || bytes > maxFollowsBytes {
+			t.Fatalf("300 runtimes hold %d requests of %d bytes, at most %d", owners, bytes, maxFollowsBytes)
+		}
+	}
+	runtime.KeepAlive(cache)
+}
+
+// TestDroppedFollowsAreComputedAgain checks that the limit of bytes costs time and changes no result.
+func TestDroppedFollowsAreComputedAgain(t *testing.T) {
+	snapshot := offering(t, "keda")
+	kyma := living("one")
+	kyma.UID, kyma.ResourceVersion = "one", "1"
+	cache := &MemberCache{}
+	for range 2 {
+		if members := cache.Members([]v1beta2.Kyma{*kyma}, snapshot); len(members[0].Follows) != 1 {
+			t.Fatalf("it follows %+v", members[0].Follows)
+		}
+		cache.follows.Release(kyma.UID)
+	}
+}
+
+// TestRequestKeysAreUnambiguous compares requests whose parts are the same text when they are joined.
+func TestRequestKeysAreUnambiguous(t *testing.T) {
+	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
+	for _, modules := range [][]v1beta2.Module{
+		{{Name: "a", Channel: "b"}}, {{Name: "ab"}}, {{Name: "a", Version: "b"}}, {{Name: "a\nb"}}, {{Name: "a"}, {Name: "b"}},
+		{{Name: "a", ControllerName: "b"}}, {{Name: "a", Channel: "b", Managed: true}}, {{Name: "a b"}},
+	} {
+		kyma := living("one")
+		kyma.Spec.Modules = modules
+		request, err := asked(kyma)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := keyOf(request, snapshot)
+		if other, is := seen[key]; is {
+			t.Errorf("%+v and %s have the same key", modules, other)
+		}
+		seen[key] = fmt.Sprintf("%+v", modules)
+	}
+}

@@ -1,0 +1,107 @@
+package guard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Accounts say with whose rights modules are installed. They are the operator's of the runtime: nothing in a bundle, and so no
+// publisher, can choose one. The zero value is the agent's own rights for all.
+type Accounts struct {
+	others   string            // user name for modules that are not listed; empty: the agent's own
+	byModule map[string]string // the same by module
+}
+
+// ParseAccounts reads settings of the form NAME or NAMESPACE/NAME, once, for all modules, and MODULE=NAME, MODULE=NAMESPACE/NAME or
+// MODULE=, once per module. A name without namespace is in home; no name means the agent's own rights.
+func ParseAccounts(settings []string, home string) (Accounts, error) {
+	a := Accounts{byModule: map[string]string{}}
+	for _, setting := range settings {
+		module, account, one := strings.Cut(setting, "=")
+		if !one {
+			module, account = "", setting
+		}
+		user, err := serviceAccountUser(account, home)
+		switch {
+		case err != nil:
+			return Accounts{}, fmt.Errorf("%q: %w", setting, err)
+		case one && module == "":
+			return Accounts{}, fmt.Errorf("%q: no module before the =: want MODULE=NAMESPACE/NAME", setting)
+		case !one && a.others != "":
+			return Accounts{}, fmt.Errorf("%q: there is an account for all modules already: want MODULE=NAMESPACE/NAME", setting)
+		case !one:
+			a.others = user
+			continue
+		}
+		if _, known := a.byModule[module]; known {
+			return Accounts{}, fmt.Errorf("%q: module %s has an account already", setting, module)
+		}
+		a.byModule[module] = user
+	}
+	return a, nil
+}
+
+func serviceAccountUser(account, home string) (string, error) {
+	if account == "" {
+		return "", nil
+	}
+	namespace, name, ok := strings.Cut(account, "/")
+	if !ok {
+		namespace, name = home, account
+	}
+	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+		return "", fmt.Errorf("namespace %q: %s", namespace, problems[0])
+	}
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return "", fmt.Errorf("service account %q: %s", name, problems[0])
+	}
+	return "system:serviceaccount:" + namespace + ":" + name, nil
+}
+
+// of returns the user name that a module is installed as; empty is the agent itself. A module is found by its name, such as team/keda, and
+// by its label, team-keda, too: a setting that did not match would leave it with the agent's own rights.
+func (a Accounts) Of(module, label string) string {
+	for _, name := range []string{module, label} {
+		if user, ok := a.byModule[name]; ok {
+			return user
+		}
+	}
+	return a.others
+}
+
+// Users returns the ServiceAccounts' user names, sorted, each once.
+func (a Accounts) Users() []string {
+	users := slices.DeleteFunc(a.All(), func(user string) bool { return user == "" })
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// WithOwnRights says which modules are installed with the agent's own rights, empty for none.
+func (a Accounts) WithOwnRights() string {
+	if a.others == "" {
+		return "all modules that no ServiceAccount is named for are"
+	}
+	var own []string
+	for _, module := range slices.Sorted(maps.Keys(a.byModule)) {
+		if a.byModule[module] == "" {
+			own = append(own, module)
+		}
+	}
+	if len(own) == 0 {
+		return ""
+	}
+	return "modules " + strings.Join(own, ", ") + " are"
+}
+
+// users are all that may be needed, the agent itself among them.
+func (a Accounts) All() []string {
+	users := []string{"", a.others}
+	for _, user := range a.byModule {
+		users = append(users, user)
+	}
+	return users
+}

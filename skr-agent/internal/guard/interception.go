@@ -1,0 +1,292 @@
+package guard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// interceptor is a webhook, an admission policy or a binding of one: what they have in common, and the field that says it.
+type interceptor struct {
+	matching
+	where string
+}
+
+// matching says which requests are seen.
+type matching struct {
+	Rules             []resourceRule        `json:"rules"`
+	ResourceRules     []resourceRule        `json:"resourceRules"`
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector"`
+	ObjectSelector    *metav1.LabelSelector `json:"objectSelector"`
+	MatchConditions   []struct {
+		Expression string `json:"expression"`
+	} `json:"matchConditions"`
+}
+
+type resourceRule struct {
+	APIGroups  []string `json:"apiGroups"`
+	Resources  []string `json:"resources"`
+	Operations []string `json:"operations"`
+	Scope      string   `json:"scope"`
+}
+
+// target is something of the agent's that requests may be about.
+type target struct {
+	group, resource string
+	// labels are those of the objects, of which other labels than the open ones are known; nil when none is.
+	labels labels.Set
+	// inCluster is for objects without a namespace, which no namespaceSelector leaves out.
+	inCluster bool
+}
+
+// openLabels are the keys that the agent, its chart and Kubernetes give any value, by their beginnings.
+var openLabels = []string{
+	v1beta2.Group + "/", "kyma-pull.dev/", "helm.sh/", "pod-template-hash",
+	"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by",
+}
+
+// targets are what nobody may come in between: the agent's orders, its memory and keys, its lease, its Events and namespace, its pods and
+// what they are made of, and the definitions of its kinds.
+func targets() []target {
+	// The chart gives the label of Istio to the agent's pods, so that no proxy is put into them.
+	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
+	all := []target{
+		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
+		{group: "authorization.k8s.io", resource: "selfsubjectaccessreviews", inCluster: true},
+		{group: "apps", resource: "deployments", labels: labels.Set{LabelApp: AgentName}},
+		{group: "apps", resource: "replicasets", labels: pods},
+		{group: "coordination.k8s.io", resource: "leases", labels: none},
+		{group: "", resource: "configmaps", labels: none},
+		{group: "", resource: "events", labels: none},
+		{group: "", resource: "namespaces"},
+		{group: "", resource: "pods", labels: pods},
+		{group: "", resource: "pods/binding", labels: none}, // whatever labels the pod has
+		{group: "", resource: "secrets", labels: none},
+		{group: "", resource: "serviceaccounts", labels: labels.Set{LabelApp: AgentName}},
+		{group: "", resource: "serviceaccounts/token", labels: none},
+		{group: "events.k8s.io", resource: "events", labels: none},
+	}
+	for _, plural := range slices.Sorted(maps.Values(ownKinds)) {
+		all = append(all, target{group: v1beta2.GroupVersion.Group, resource: plural})
+	}
+	return all
+}
+
+// intercepts finds webhooks, policies and bindings that could see, change or stop requests about the agent's own objects, now or once
+// somebody changes labels: only the name of a namespace is a label that nobody can change. Policies are those of the same content, by kind
+// and name. The text says what to do.
+func intercepts(o *unstructured.Unstructured, home string, policies map[string]bool) string {
+	all, problem := interceptors(o)
+	if problem != "" {
+		return problem + ": correct it"
+	}
+	policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
+	if isBinding(o) && policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
+		return "" // the policy is judged, and a binding can only narrow it
+	}
+	for _, in := range all {
+		for _, t := range targets() {
+			if !in.concerns(t) || misses(in.ObjectSelector, t) {
+				continue
+			}
+			if t.inCluster {
+				// A rule for everything is no reason to refuse: the agent starts with the definitions that are there.
+				if in.names(t) {
+					return fmt.Sprintf("%s would intercept %s of the agent, which no namespaceSelector leaves out: let rules leave out group %s",
+						in.where, t.resource, t.group)
+				}
+				continue
+			}
+			if !in.leavesOut(home) {
+				return fmt.Sprintf("%s would intercept %s of the agent: let namespaceSelector leave out %s=%s (%s.namespaceSelector: "+
+					"{matchExpressions: [{key: %s, operator: NotIn, values: [%s]}]})",
+					in.where, t.resource, corev1.LabelMetadataName, home, in.where, corev1.LabelMetadataName, home)
+			}
+		}
+	}
+	return ""
+}
+
+// interceptors reads which requests an object of admission sees. What cannot be read is a problem.
+func interceptors(o *unstructured.Unstructured) (all []interceptor, problem string) {
+	if o.GroupVersionKind().Group != AdmissionGroup {
+		return nil, ""
+	}
+	read := func(raw map[string]any, where string) {
+		in := interceptor{where: where}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &in.matching); err != nil && problem == "" {
+			problem = fmt.Sprintf("%s cannot be read: %v", where, err)
+		}
+		all = append(all, in)
+	}
+	spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	switch {
+	case isBinding(o):
+		resources, _ := spec["matchResources"].(map[string]any)
+		read(resources, "spec.matchResources")
+		last := &all[len(all)-1]
+		if len(last.ResourceRules) == 0 {
+			last.ResourceRules = []resourceRule{{APIGroups: []string{"*"}, Resources: []string{"*"}}} // all that the policy sees
+		}
+	case strings.HasSuffix(o.GetKind(), "AdmissionPolicy"):
+		constraints, _ := spec["matchConstraints"].(map[string]any)
+		constraints = maps.Clone(constraints)
+		if constraints == nil {
+			constraints = map[string]any{}
+		}
+		constraints["matchConditions"] = spec["matchConditions"]
+		read(constraints, "spec.matchConstraints")
+	default:
+		webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+		if err != nil {
+			return nil, "webhooks cannot be read: " + err.Error()
+		}
+		for n, entry := range webhooks {
+			raw, _ := entry.(map[string]any)
+			read(raw, fmt.Sprintf("webhooks[%d]", n))
+		}
+	}
+	return all, problem
+}
+
+// InterceptorKinds returns the kinds of objects that can see, change or refuse requests.
+func InterceptorKinds() []string {
+	return []string{
+		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+	}
+}
+
+// AdmissionGroup is the API group of webhooks and admission policies.
+const AdmissionGroup = "admissionregistration.k8s.io"
+
+func isBinding(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().Group == AdmissionGroup && strings.HasSuffix(o.GetKind(), "AdmissionPolicyBinding")
+}
+
+// concerns reports whether the rules have requests about a target.
+func (in interceptor) concerns(t target) bool {
+	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool { return r.concerns(t) })
+}
+
+// names reports whether a rule is about a target in particular, and not about everything.
+func (in interceptor) names(t target) bool {
+	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool {
+		named := slices.Contains(r.APIGroups, t.group) ||
+			slices.ContainsFunc(r.Resources, func(resource string) bool { return strings.HasPrefix(resource, t.resource) })
+		return named && r.concerns(t)
+	})
+}
+
+func (in interceptor) rules() []resourceRule { return slices.Concat(in.Rules, in.ResourceRules) }
+
+func (r resourceRule) concerns(t target) bool {
+	if len(r.Operations) > 0 && !slices.ContainsFunc(r.Operations, func(operation string) bool { return operation != "CONNECT" }) {
+		return false // sessions into pods are none of the agent's
+	}
+	namespaced := !t.inCluster && t.resource != "namespaces"
+	if r.Scope == "Cluster" && namespaced || r.Scope == "Namespaced" && !namespaced {
+		return false
+	}
+	wanted, wantedSub, _ := strings.Cut(t.resource, "/")
+	return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group == "*" || group == t.group }) &&
+		slices.ContainsFunc(r.Resources, func(pattern string) bool {
+			resource, sub, _ := strings.Cut(pattern, "/")
+			switch {
+			case resource != "*" && resource != wanted:
+				return false
+			case wantedSub != "":
+				return sub == "*" || sub == wantedSub
+			}
+			return !slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, sub)
+		})
+}
+
+// misses reports whether a selector leaves out all objects of a target, whatever their open labels are.
+func misses(selector *metav1.LabelSelector, t target) bool {
+	if t.labels == nil {
+		return false
+	}
+	return slices.ContainsFunc(requirements(selector), func(r labels.Requirement) bool {
+		return !slices.ContainsFunc(openLabels, func(open string) bool { return strings.HasPrefix(r.Key(), open) }) && !r.Matches(t.labels)
+	})
+}
+
+// leavesOut reports whether requests about namespace home never come to the interceptor: by the one label of a namespace that says what it
+// is called, or by a condition in just these words.
+func (in interceptor) leavesOut(home string) bool {
+	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
+		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
+	})
+	for _, condition := range in.MatchConditions {
+		expression, _ := strings.CutPrefix(strings.TrimSpace(condition.Expression), "!has(request.namespace) || ")
+		byName = byName || slices.Contains([]string{
+			`request.namespace != "` + home + `"`, `request.namespace != '` + home + `'`,
+			`request.namespace!="` + home + `"`, `request.namespace!='` + home + `'`,
+		}, expression)
+	}
+	return byName
+}
+
+// requirements returns what a selector asks for: all of it has to hold. None does, nor does one that the API server is going to refuse.
+func requirements(selector *metav1.LabelSelector) []labels.Requirement {
+	if selector == nil {
+		return nil
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil
+	}
+	found, _ := parsed.Requirements()
+	return found
+}
+
+// opens finds labels that would let an interceptor which is there see requests about the agent's objects that it does not see yet.
+// Selectors count as they are: which of them may be installed is not asked here.
+func Exposes(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
+	name := labels.Set{corev1.LabelMetadataName: home}
+	before, after = labels.Merge(before, name), labels.Merge(after, name)
+	var changed []string
+	for label, value := range after {
+		if was, ok := before[label]; !ok || was != value {
+			changed = append(changed, label+"="+value)
+		}
+	}
+	for label := range before {
+		if _, stays := after[label]; !stays {
+			changed = append(changed, "no "+label)
+		}
+	}
+	slices.Sort(changed)
+	for n := range installed {
+		all, _ := interceptors(&installed[n]) // what the API server took can be read
+		for _, in := range all {
+			for _, t := range targets() {
+				if !t.inCluster && in.concerns(t) && !misses(in.ObjectSelector, t) && !in.leavesOut(home) &&
+					!selects(in.NamespaceSelector, before) && selects(in.NamespaceSelector, after) {
+					return fmt.Sprintf("metadata.labels: %s would let %s, %s, intercept %s of the agent: leave the labels that it selects by as they are",
+						strings.Join(changed, ", "), KeyOf(&installed[n]), in.where, t.resource)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// selects reports whether a selector lets the labels through. None does, and so does one that cannot be read.
+func selects(selector *metav1.LabelSelector, found labels.Set) bool {
+	if selector == nil {
+		return true
+	}
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	return err != nil || s.Matches(found)
+}

@@ -1,0 +1,96 @@
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// ErrExposed is the error for a label that was not written because a webhook or policy would then see the agent's requests.
+var ErrExposed = errors.New("would expose the agent")
+
+// LabelsWithout returns the labels that an object keeps if a field manager applies none.
+func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Set {
+	left := maps.Clone(live.Labels)
+	for _, e := range live.ManagedFields {
+		var fields struct {
+			Metadata struct {
+				Labels map[string]any `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationApply || e.FieldsV1 == nil {
+			continue
+		}
+		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue // a format of a later Kubernetes
+		}
+		for field := range fields.Metadata.Labels {
+			delete(left, strings.TrimPrefix(field, "f:"))
+		}
+	}
+	return left
+}
+
+// LabelSidecar on a pod keeps Istio from adding a proxy between the pod and the API server.
+const LabelSidecar = "sidecar.istio.io/inject"
+
+// SafeLabels returns the labels to apply to the agent's namespace: each wanted label by which no webhook or policy comes to see the agent's
+// requests, and the present value for the others. left are the labels that stay whatever is applied. The error lists the labels that were
+// not changed, and why.
+func SafeLabels(live, left, want labels.Set, home string, installed []unstructured.Unstructured, pods []metav1.PartialObjectMetadata) (labels.Set, error) {
+	safe := labels.Set{}
+	for label, value := range live {
+		if left[label] != value {
+			safe[label] = value
+		}
+	}
+	// Each label is tried on its own, so that a refused label does not block the others.
+	var problems []error
+	try := func(label string, change func(labels.Set)) {
+		next := maps.Clone(safe)
+		change(next)
+		rule := exposedPod(label, next[label], pods)
+		if rule == "" {
+			rule = Exposes(labels.Merge(left, safe), labels.Merge(left, next), home, installed)
+		}
+		if rule == "" {
+			safe = next
+			return
+		}
+		problems = append(problems, fmt.Errorf("%w: Namespace %s: %s", ErrExposed, home, rule))
+	}
+	for _, label := range slices.Sorted(maps.Keys(safe)) {
+		if _, stays := want[label]; !stays {
+			try(label, func(next labels.Set) { delete(next, label) })
+		}
+	}
+	for _, label := range slices.Sorted(maps.Keys(want)) {
+		if live[label] != want[label] {
+			try(label, func(next labels.Set) { next[label] = want[label] })
+		} else {
+			safe[label] = want[label]
+		}
+	}
+	return safe, errors.Join(problems...)
+}
+
+// exposedPod returns why a label of Istio would add a proxy to a pod of the agent; empty if it does not.
+func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string {
+	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
+		return ""
+	}
+	for _, pod := range pods {
+		if pod.Labels[LabelSidecar] != "false" {
+			return fmt.Sprintf("metadata.labels: %s=%s would let Istio put a proxy into Pod %s of the agent: give the pods of its Deployment the label %s: \"false\", as the chart does",
+				label, value, pod.Name, LabelSidecar)
+		}
+	}
+	return ""
+}

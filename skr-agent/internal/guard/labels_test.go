@@ -1,0 +1,64 @@
+package guard
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// podsWebhook returns a webhook on pods in namespaces with a label, as Istio and Warden install it.
+func podsWebhook(name, label, objectSelector string) string {
+	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " + name + "}\n" +
+		"webhooks:\n- name: pods.example.org\n  failurePolicy: Ignore\n  sideEffects: None\n  admissionReviewVersions: [v1]\n  clientConfig: {url: 'https://127.0.0.1:1'}\n" +
+		"  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n" +
+		"  namespaceSelector: {matchLabels: {" + label + "}}\n" + objectSelector
+}
+
+const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
+
+func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
+	injector := podsWebhook("istio", istio+": enabled", "  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n")
+	validator := podsWebhook("warden", warden+": enabled", "")
+	unlabeled := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: rest}\n" +
+		"webhooks:\n- name: rest.example.org\n  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n" +
+		"  namespaceSelector: {matchExpressions: [{key: " + istio + ", operator: DoesNotExist}]}\n"
+	pod := func(inject string) []metav1.PartialObjectMetadata {
+		return []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent-1", Labels: map[string]string{LabelSidecar: inject}}}}
+	}
+	both := labels.Set{istio: "enabled", warden: "enabled"}
+	for name, c := range map[string]struct {
+		live, left, want labels.Set
+		installed        string
+		pods             []metav1.PartialObjectMetadata
+		safe             labels.Set
+		says             string
+	}{
+		"nobody looks":                     {nil, nil, both, "", pod("false"), both, ""},
+		"Istio leaves the agent out":       {nil, nil, both, injector, pod("false"), both, ""},
+		"a pod that Istio does not":        {nil, nil, both, "", pod("true"), labels.Set{warden: "enabled"}, "istio-injection=enabled would let Istio put a proxy into Pod skr-agent-1 of the agent"},
+		"no proxies":                       {nil, nil, labels.Set{istio: "disabled"}, "", pod("true"), labels.Set{istio: "disabled"}, ""},
+		"Warden would see it":              {nil, nil, both, injector + "---\n" + validator, pod("false"), labels.Set{istio: "enabled"}, warden + "=enabled would let ValidatingWebhookConfiguration warden, webhooks[0], intercept pods"},
+		"a label that is there":            {both, both, both, validator, pod("false"), both, ""},
+		"one that is not wanted any more":  {both, labels.Set{warden: "enabled"}, labels.Set{warden: "enabled"}, "", pod("false"), labels.Set{warden: "enabled"}, ""},
+		"one that leaves somebody out":     {labels.Set{istio: "enabled"}, nil, nil, unlabeled, pod("false"), labels.Set{istio: "enabled"}, "no istio-injection would let ValidatingWebhookConfiguration rest"},
+		"another value, which nobody sees": {labels.Set{istio: "disabled"}, nil, labels.Set{istio: "enabled"}, unlabeled, pod("false"), labels.Set{istio: "enabled"}, ""},
+	} {
+		var installed []unstructured.Unstructured
+		if c.installed != "" {
+			for _, o := range objects(t, c.installed) {
+				installed = append(installed, *o)
+			}
+		}
+		safe, err := SafeLabels(c.live, c.left, c.want, home, installed, c.pods)
+		require.Equal(t, c.safe, safe, name)
+		if c.says == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.says, name)
+		require.ErrorIs(t, err, ErrExposed, name)
+	}
+}

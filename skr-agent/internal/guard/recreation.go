@@ -1,0 +1,29 @@
+package guard
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// HoldsData reports whether deleting an object loses data that the module does not contain.
+func HoldsData(o *unstructured.Unstructured) bool {
+	k := KeyOf(o)
+	switch k.Kind {
+	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "Secret":
+		return k.Group == ""
+	case "StatefulSet":
+		return k.Group == "apps"
+	}
+	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustom(k.Group)
+}
+
+// MayRecreate reports whether an object may be deleted and created again. An annotation on the object allows it, or an annotation on the
+// version if the object holds no data.
+func MayRecreate(o *unstructured.Unstructured, version string) bool {
+	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
+	if HoldsData(o) {
+		return own == v1beta2.RecreateWithData
+	}
+	return own == v1beta2.True || own == v1beta2.RecreateWithData || own == "" && version == v1beta2.True
+}

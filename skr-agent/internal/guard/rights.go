@@ -1,0 +1,89 @@
+package guard
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Right is a request that an account must be allowed to make. Without a name it covers all objects of the kind.
+type Right struct {
+	Verb, Group, Resource, Namespace, Name string
+}
+
+func (r Right) String() string {
+	text := r.Verb + " " + strings.TrimSuffix(r.Resource+"."+r.Group, ".")
+	if r.Name != "" {
+		text += fmt.Sprintf(" %q", r.Name)
+	}
+	if r.Namespace != "" {
+		text += " in namespace " + r.Namespace
+	}
+	return text
+}
+
+// Plurals returns the resource name of a kind as RBAC rules have it; false if neither the cluster nor the content defines the kind.
+type Plurals func(schema.GroupVersionKind) (resource string, known bool)
+
+// Work lists the objects that installing, keeping and removing a module touches.
+type Work struct {
+	Shared    []*unstructured.Unstructured // namespaces that are labeled and never deleted
+	Applied   []*unstructured.Unstructured
+	DefaultCR *unstructured.Unstructured // created once, then its user's; nil for none
+	Pruned    []PrunedObject
+}
+
+// PrunedObject is an object that an upgrade deletes.
+type PrunedObject struct {
+	schema.GroupVersionKind
+	Namespace, Name string
+}
+
+// RightsFor returns the rights that installing, keeping and removing a module needs. A module that its account could not remove is not
+// installed either.
+func RightsFor(work Work, plural Plurals) []Right {
+	plural = withDefinedPlurals(plural, work.Applied)
+	var needed []Right
+	add := func(gvk schema.GroupVersionKind, namespace, name string, verbs ...string) {
+		resource, known := plural(gvk)
+		for _, verb := range verbs {
+			if known {
+				needed = append(needed, Right{Verb: verb, Group: gvk.Group, Resource: resource, Namespace: namespace, Name: name})
+			}
+		}
+	}
+	for _, o := range work.Shared {
+		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "patch")
+	}
+	for _, o := range work.Applied {
+		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "patch", "delete")
+		if IsCRD(o.GroupVersionKind().GroupKind()) {
+			// The module is not removed while users have objects of its kinds.
+			add(ServedKind(o), "", "", "list")
+		}
+	}
+	if o := work.DefaultCR; o != nil {
+		add(o.GroupVersionKind(), o.GetNamespace(), o.GetName(), "get", "create", "delete")
+	}
+	for _, r := range work.Pruned {
+		add(r.GroupVersionKind, r.Namespace, r.Name, "get", "delete")
+	}
+	return needed
+}
+
+func withDefinedPlurals(served Plurals, definitions []*unstructured.Unstructured) Plurals {
+	defined := map[schema.GroupKind]string{}
+	for _, o := range definitions {
+		if IsCRD(o.GroupVersionKind().GroupKind()) {
+			defined[ServedKind(o).GroupKind()], _, _ = unstructured.NestedString(o.Object, "spec", "names", "plural")
+		}
+	}
+	return func(gvk schema.GroupVersionKind) (string, bool) {
+		if plural := defined[gvk.GroupKind()]; plural != "" {
+			return plural, true
+		}
+		return served(gvk)
+	}
+}

@@ -1,0 +1,35 @@
+package install
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+func TestDefaultCRIsCheckedLikeContent(t *testing.T) {
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "skr-agent-key", "namespace": home},
+	}}
+	p, err := makePlan(nil, secret, nil, sampleOwner, func(schema.GroupVersionKind) (bool, error) { return true, nil })
+	require.NoError(t, err)
+	require.ErrorContains(t, guard.Check(p.all(), home), "Secret kyma-system/skr-agent-key: has a name of the agent's own")
+}
+
+func TestModuleWithNamespaceInItsNameHasItsOwnAccount(t *testing.T) {
+	accounts, err := guard.ParseAccounts([]string{"team/keda=installer"}, home)
+	require.NoError(t, err)
+	const user = "system:serviceaccount:kyma-system:installer"
+	i := &Installer{Options: Options{Accounts: accounts}, actors: map[string]*actor{"": {}, user: {user: user}}}
+	m := &v1beta2.Manifest{}
+	m.Name, m.Labels = "team-keda", map[string]string{v1beta2.LabelModuleName: "team-keda"}
+	m.Annotations = map[string]string{v1beta2.AnnotationModule: "team/keda"}
+	require.Equal(t, user, i.actor(m).user)
+	require.NotContains(t, i.owner(m).Module, "/", "no label takes it")
+	m.Annotations[v1beta2.AnnotationModule] = "team/other"
+	require.Empty(t, i.actor(m).user)
+}
