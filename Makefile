@@ -18,7 +18,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,6 +140,12 @@ lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	$(LINT) config verify
 	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...
+
+# npm's folder stays out of bin/, because the configuration imports from it.
+docs: ## the documentation as a searchable site in bin/site, and a check of its links and anchors; needs Node 20
+	@command -v npm >/dev/null || { echo "make docs needs Node 20 or newer with npm"; exit 1; }
+	cd hack/site && npm ci --no-audit --no-fund --loglevel=error && npx vitepress build .
+	go run ./hack/site/linkcheck bin/site
 
 vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...

@@ -8,6 +8,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
@@ -28,7 +29,8 @@ type Documents struct {
 	Catalog Blob
 }
 
-// NewDocuments encodes state and catalog.
+// NewDocuments encodes state and catalog. It reads the result back with the decoders of the agent, so that no publisher signs a
+// document that agents refuse. The error is a *RefusedDocument in that case.
 func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	stateBytes, err := EncodeDesiredState(state)
 	if err != nil {
@@ -39,12 +41,30 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 		return Documents{}, fmt.Errorf("encode catalog: %w", err)
 	}
 	if len(stateBytes) > MaxDocumentBytes || len(catalogBytes) > MaxDocumentBytes {
-		return Documents{}, fmt.Errorf("desired state of %d and catalog of %d bytes, at most %d each", len(stateBytes), len(catalogBytes), MaxDocumentBytes)
+		return Documents{}, &RefusedDocument{Err: fmt.Errorf("desired state of %d and catalog of %d bytes, at most %d each",
+			len(stateBytes), len(catalogBytes), MaxDocumentBytes)}
+	}
+	if _, err := DecodeDesiredState(stateBytes); err != nil {
+		return Documents{}, &RefusedDocument{Err: err}
+	}
+	if _, err := DecodeCatalog(catalogBytes); err != nil {
+		return Documents{}, &RefusedDocument{Err: err}
 	}
 	return Documents{State: NewBlob(MediaTypeDesiredState, stateBytes), Catalog: NewBlob(MediaTypeCatalog, catalogBytes)}, nil
 }
 
-// Compose signs the predicate over the documents and gives the bundle's manifest, ready to be pushed.
+// RefusedDocument is the error for a document that the publisher does not sign because an agent would refuse it.
+type RefusedDocument struct {
+	// Err is the error of the agent's decoder; it names the field.
+	Err error
+}
+
+func (e *RefusedDocument) Error() string { return "an agent would refuse the bundle: " + e.Err.Error() }
+
+func (e *RefusedDocument) Unwrap() error { return e.Err }
+
+// Compose signs the predicate over the documents and returns the bundle's manifest, ready to be pushed. Like NewDocuments, it returns a
+// *RefusedDocument if an agent would refuse the statement.
 func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(Statement{
 		Type:          StatementType,
@@ -55,12 +75,25 @@ func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blo
 	if err != nil {
 		return Blob{}, err
 	}
+	if refused := checkStatement(attestation); refused != nil {
+		return Blob{}, &RefusedDocument{Err: refused}
+	}
 	return NewManifest(ocispec.Manifest{
 		ArtifactType: ArtifactTypeBundle,
 		Config:       documents.State.Descriptor,
 		Layers:       []ocispec.Descriptor{documents.Catalog.Descriptor},
 		Annotations:  map[string]string{AnnotationAttestation: string(attestation)},
 	})
+}
+
+// checkStatement reads an attestation as an agent does, except for its signature.
+func checkStatement(data []byte) *refusal.Error {
+	signed, refused := readAttestation(data)
+	if refused != nil {
+		return refused
+	}
+	var statement Statement
+	return decodeStatement(signed.Envelope.Payload, PredicateDesiredState, &statement)
 }
 
 // NewManifest returns an image manifest, encoded.

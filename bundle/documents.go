@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
@@ -185,14 +187,61 @@ func (s DesiredState) checkOffers() error {
 			return fmt.Errorf("offers[%d]: name, module and channel are required, and module %s at channel %s once", i, m.Module, m.Channel)
 		}
 		seen[key] = true
-		for _, c := range slices.Concat(m.Content, m.Release) {
+		if err := m.Check(); err != nil {
+			return fmt.Errorf("offers[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// Check returns the first problem of a manifest by itself, whatever else its document contains. The error names the field.
+func (m Manifest) Check() error {
+	if m.Name == "" || m.Module == "" {
+		return errors.New("name and module are required")
+	}
+	if n := len(m.Release); n > trust.MaxReleaseDocuments {
+		return fmt.Errorf("release: %d documents, at most %d", n, trust.MaxReleaseDocuments)
+	}
+	for _, field := range []struct {
+		name     string
+		contents []Content
+	}{{"content", m.Content}, {"release", m.Release}} {
+		for i, c := range field.contents {
 			if err := c.check(); err != nil {
-				return fmt.Errorf("offers[%d]: content %q: %w", i, c.Name, err)
+				return fmt.Errorf("%s[%d].%w", field.name, i, err)
 			}
 		}
 	}
 	return nil
 }
+
+// ContentBytes returns the size of all blobs that the agent fetches for the manifest.
+func (m Manifest) ContentBytes() int64 {
+	total := int64(0)
+	for _, c := range slices.Concat(m.Content, m.Release) {
+		total += c.SizeBytes
+	}
+	return total
+}
+
+// Check returns why no bundle carries the entry: its specification is too large, or nested so deeply that agents refuse the document
+// around it. The error names the field.
+func (e CatalogEntry) Check() error {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if len(data) > MaxCatalogEntryBytes {
+		return fmt.Errorf("has %d bytes, at most %d: move large content into the component", len(data), MaxCatalogEntryBytes)
+	}
+	if err := strict.CheckJSON(data, strict.MaxJSONDepth-entryDepth); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	return nil
+}
+
+// entryDepth is the number of levels around a CatalogEntry in its document: the object and the list.
+const entryDepth = 2
 
 func (c Content) check() error {
 	if err := c.Digest.Validate(); err != nil {
@@ -242,24 +291,14 @@ func (s DesiredState) check() error {
 	total := int64(0)
 	names, modules := map[string]bool{}, map[string]bool{}
 	for i, m := range s.All() {
-		if m.Name == "" || m.Module == "" {
-			return fmt.Errorf("desired state: manifests[%d]: name and module are required", i)
+		if err := m.Check(); err != nil {
+			return fmt.Errorf("desired state: manifests[%d]: %w", i, err)
 		}
 		if names[m.Name] || modules[m.Module] {
 			return fmt.Errorf("desired state: manifests[%d]: module %s or name %s appears twice", i, m.Module, m.Name)
 		}
 		names[m.Name], modules[m.Module] = true, true
-		if n := len(m.Release); n > trust.MaxReleaseDocuments {
-			return fmt.Errorf("desired state: manifests[%d].release: %d documents, at most %d", i, n, trust.MaxReleaseDocuments)
-		}
-		for field, contents := range map[string][]Content{"content": m.Content, "release": m.Release} {
-			for j, c := range contents {
-				if err := c.check(); err != nil {
-					return fmt.Errorf("desired state: manifests[%d].%s[%d].%w", i, field, j, err)
-				}
-				total += c.SizeBytes
-			}
-		}
+		total += m.ContentBytes()
 	}
 	if total > MaxBundleBytes {
 		return fmt.Errorf("desired state: content of %d bytes in all, at most %d", total, MaxBundleBytes)

@@ -60,14 +60,14 @@ func TestDecodeDesiredStateChecksWhatTypesCannotSay(t *testing.T) {
 			again.Module = "other"
 			s.Manifests = append(s.Manifests, again)
 		}, "manifests[1]: module other or name keda appears twice"},
-		{"content without a digest is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "" }, "manifests[0].content[0].digest"},
-		{"content named by a tag is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" }, "manifests[0].content[0].digest"},
+		{"content without a digest is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "" }, "manifests[0]: content[0].digest"},
+		{"content named by a tag is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" }, "manifests[0]: content[0].digest"},
 		{"content named by a sha512 is read", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA512.FromString("x") }, ""},
 		{"content named by a sha384 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA384.FromString("x") }, "algorithm sha384 is not accepted"},
-		{"content named by an md5 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e" }, "manifests[0].content[0].digest"},
+		{"content named by an md5 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e" }, "manifests[0]: content[0].digest"},
 		{"content of exactly the limit is read", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes }, ""},
-		{"content of more than the limit is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes + 1 }, "manifests[0].content[0].size"},
-		{"content of negative size is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 }, "manifests[0].content[0].size"},
+		{"content of more than the limit is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes + 1 }, "manifests[0]: content[0].size"},
+		{"content of negative size is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 }, "manifests[0]: content[0].size"},
 		{"more content in all than the limit is refused", func(s *DesiredState) {
 			content := s.Manifests[0].Content[0]
 			content.SizeBytes = MaxLayerBytes

@@ -18,6 +18,14 @@ const (
 	MaxBundleBytes = 256 << 20
 	// MaxManifests bounds the modules of one runtime. Kyma has about 20.
 	MaxManifests = 500
+	// MaxCatalogEntryBytes bounds one ModuleTemplate or ModuleReleaseMeta in a Catalog. Kyma's largest has 30 KiB.
+	MaxCatalogEntryBytes = 256 << 10
+	// MaxChannels bounds the channels of one ModuleReleaseMeta. Kyma has four.
+	MaxChannels = 32
+	// MaxManifestsBytes bounds the encoded Manifests of a DesiredState, and MaxOffersBytes its Offers, so that both and the rest of
+	// the document stay below MaxDocumentBytes.
+	MaxManifestsBytes = 6 << 20
+	MaxOffersBytes    = 4 << 20
 	// MaxOffers bounds what a runtime with autonomy may choose from: its catalog's modules at four channels each.
 	MaxOffers = 2_000
 )

@@ -14,6 +14,7 @@ const (
 	ComponentNotFound Reason = "ComponentNotFound" // no repository contains the component version
 	ComponentUnsigned Reason = "ComponentUnsigned" // the signature policy does not accept the component
 	ComponentBroken   Reason = "ComponentBroken"   // the component or its content cannot be used
+	BundleLimit       Reason = "BundleLimit"       // with the module, the bundle would exceed a limit of agents
 	OlderVersionAsked Reason = "OlderVersionAsked" // the asked version is older than the one in the runtime
 	// ModuleNotInherited: lifecycle-manager installed a version that cannot be taken over.
 	ModuleNotInherited Reason = "ModuleNotInherited"
@@ -24,7 +25,7 @@ const (
 // Problems are the reasons of a Problem.
 var Problems = []Reason{
 	ModuleUnknown, ChannelMissing, TemplateMissing, TemplateDoubled, CatalogInvalid, PinUnavailable, ModuleNotOffered,
-	ComponentNotFound, ComponentUnsigned, ComponentBroken, OlderVersionAsked, ModuleNotInherited, AgentOutdated, Other,
+	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited, AgentOutdated, Other,
 }
 
 // Reasons of a module in a report: why it is not Ready, or what its upgrade waits for. The agent takes all but the last
@@ -77,6 +78,7 @@ var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden,
 // of its Kyma.
 const (
 	DuplicateRuntimeID   Reason = "DuplicateRuntimeID"   // another Kyma owns the runtime id
+	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has a form that is not allowed
 	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label names another runtime than the Kyma began with
 	PinsInvalid          Reason = "PinsInvalid"          // the annotation that pins versions cannot be parsed
 	AnnotationInvalid    Reason = "AnnotationInvalid"    // another annotation cannot be parsed
@@ -89,8 +91,8 @@ const (
 // Publishing are the reasons for not publishing, Sealing those for not sealing.
 var (
 	Publishing = []Reason{
-		AgentOutdated, DuplicateRuntimeID, RuntimeIDChanged, PinsInvalid, AnnotationInvalid, RegistryNotAnswering,
-		RootExpired, KeysNotAccepted, Other,
+		AgentOutdated, DuplicateRuntimeID, RuntimeIDInvalid, RuntimeIDChanged, PinsInvalid, AnnotationInvalid,
+		RegistryNotAnswering, RootExpired, KeysNotAccepted, Other,
 	}
 	Sealing = []Reason{SecretMissing, Other}
 )

@@ -58,6 +58,17 @@ func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) err
 	}
 }
 
+// SameHostRedirects is the redirect rule of clients for which an operator configures one address, such as a Git server: they follow
+// redirects to the same host only, and never from https to http. The error is a *RedirectError. Use it as CheckRedirect of an http.Client.
+func SameHostRedirects(next *http.Request, via []*http.Request) error {
+	err := checkRedirects(nil)(next, via)
+	var refused *RedirectError
+	if errors.As(err, &refused) && !sameHost(via[0].URL, next.URL) {
+		refused.Detail = "it is another host: configure the address that the redirect leads to"
+	}
+	return err
+}
+
 // sameHost reports whether two URLs name one server; http on its port and https on its own are one.
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) && (port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))

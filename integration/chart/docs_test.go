@@ -21,7 +21,7 @@ func commands(t *testing.T, document string) [][]string {
 	require.NoError(t, err)
 	var found [][]string
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
-		for line := range strings.Lines(block[1]) {
+		for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", "")) {
 			line, _, _ = strings.Cut(line, ">")
 			for command := range strings.SplitSeq(line, "|") {
 				found = append(found, strings.Fields(strings.ReplaceAll(command, "'", "")))

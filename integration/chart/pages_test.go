@@ -66,7 +66,7 @@ func (o *operator) otherPages() {
 	renamed := strings.NewReplacer("NAME", "ada", "TENANTS", "tenants", "RUNTIME-ID", "berlin", "--kubeconfig RUNTIME", "--context berlin",
 		// No pod answers here, and the Service is what it needs.
 		"port-forward service/kcp-publisher-ui 8085:80", "get service/kcp-publisher-ui")
-	for _, page := range []string{"guides/rights.md", "guides/notifications.md", "guides/monitoring.md", "guides/ui-in-cluster.md", "guides/migrate-from-lifecycle-manager.md"} {
+	for _, page := range []string{"guides/rights.md", "guides/ownership.md", "guides/notifications.md", "guides/monitoring.md", "guides/ui-in-cluster.md", "guides/migrate-from-lifecycle-manager.md"} {
 		for _, block := range guideBlocks(o.T, page) {
 			script := renamed.Replace(block.Script)
 			if words := strings.Fields(script); words[0] == "skr-agent" || words[0] == "kcp-publisher" && !strings.Contains(script, "kubectl") {
@@ -83,10 +83,8 @@ func (o *operator) otherPages() {
 	o.follow("helm upgrade kcp-publisher charts/kcp-publisher --namespace kcp-system --reset-then-reuse-values --values oidc.yaml")
 
 	gone := o.held("Kyma", "kcp-system", "ada", "", false)
-	for _, block := range guideBlocks(o.T, "guides/install.md") {
-		if block.Name != "" {
-			o.follow(renamed.Replace(block.Script))
-		}
+	for _, block := range guideBlocks(o.T, "guides/repair.md") {
+		o.follow(renamed.Replace(block.Script))
 	}
 	require.NoError(o, o.api.Get(ctx, client.ObjectKeyFromObject(gone), gone))
 	require.Equal(o, "true", gone.GetLabels()["kyma-pull.dev/runtime-gone"])

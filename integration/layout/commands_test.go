@@ -52,8 +52,9 @@ var runBy = map[string][]string{
 	"docs/guides/uninstall.md":                      {charts},
 	"docs/guides/upgrade-and-skew.md":               {charts, charts, definitions, definitions, definitions, definitions, converted, converted},
 	"docs/guides/verify-a-release.md":               {release},
-	"docs/guides/install.md":                        {taken, charts, charts, charts, charts, charts, charts, charts}, // make images, which the tests on kind run
-	"docs/guides/kind.md":                           {taken},                                                         // the tests on kind themselves
+	"docs/guides/install.md":                        {taken, charts, charts, charts, charts, charts, charts}, // make images, which the tests on kind run
+	"docs/guides/repair.md":                         {charts},
+	"docs/guides/kind.md":                           {taken}, // the tests on kind themselves
 	"docs/guides/maintenance.md":                    {operators},
 	"docs/guides/modules.md":                        {operators},
 	"docs/guides/notifications.md":                  {charts},
@@ -62,7 +63,8 @@ var runBy = map[string][]string{
 	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which want a machine of their own
 	"docs/reference/performance.md":                 {taken}, // the same
 	"docs/guides/registry.md":                       {tokens, operators, tokens},
-	"docs/guides/rights.md":                         {charts, charts, rights, charts, charts, charts},
+	"docs/guides/ownership.md":                      {charts},
+	"docs/guides/rights.md":                         {charts, charts, rights, charts},
 	"docs/guides/rollouts.md":                       {operators},
 	"docs/runbooks/stolen-keys.md":                  {"TestTheRunbookForStolenKeysIsRight"},
 	"docs/runbooks/wrong-clocks.md":                 {operators},

@@ -93,7 +93,11 @@ func (w *walk) until(script string, wants ...string) (first string) {
 	return first
 }
 
-func lines(script string) []string { return strings.Split(strings.TrimSpace(script), "\n") }
+// lines returns the commands of a script, without lines of comments. A backslash continues a command in the next line.
+func lines(script string) []string {
+	all := strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
+	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
+}
 
 // TestTheGuidesForOperatorsAreRight follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and then what other pages tell people to
 // run on theirs.

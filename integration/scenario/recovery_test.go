@@ -271,7 +271,7 @@ func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
 }
 
 // empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is there any more to
-// take finalizers off: docs/guides/install.md says how.
+// take finalizers off: docs/guides/repair.md has the command.
 func empties(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)

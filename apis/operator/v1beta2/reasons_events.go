@@ -53,4 +53,7 @@ const (
 	// ReasonFinalizerKept is of an Event on a deleted ModuleReleaseMeta, ModuleTemplate or Watcher: lifecycle-manager's finalizer stays, because it
 	// has Manifests of the module in the control plane or because the publisher may not remove it. The message says which.
 	ReasonFinalizerKept = "FinalizerKept"
+	// ReasonLeftOut is of an Event of type Warning on a ModuleTemplate or ModuleReleaseMeta: no bundle carries the object, because agents would
+	// refuse the bundle or because the object contains a secret. All other modules are published. The message names the field.
+	ReasonLeftOut = "LeftOut"
 )

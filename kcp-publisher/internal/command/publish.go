@@ -386,7 +386,8 @@ func publishRemembered(ctx context.Context, publisher *publish.Publisher, kyma *
 	if _, _, err := rules.Allowed(kyma); err != nil {
 		return publish.Outcome{}, err
 	}
-	id := plan.RuntimeID(kyma)
+	id, record := plan.RuntimeID(kyma), publish.Record{}
+	defer publisher.Release(&record)
 	for {
 		if memory.file != nil {
 			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: memory.file.Last(id)}
@@ -395,7 +396,7 @@ func publishRemembered(ctx context.Context, publisher *publish.Publisher, kyma *
 		if err != nil {
 			return publish.Outcome{}, err
 		}
-		outcome, err := publisher.Publish(ctx, rules.Runtime(kyma, nil), request, snapshot)
+		outcome, err := publisher.Publish(ctx, &record, rules.Runtime(kyma, nil), request, snapshot)
 		if err != nil || memory.file == nil {
 			return outcome, err
 		}

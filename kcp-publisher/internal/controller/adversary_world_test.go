@@ -28,6 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -228,7 +229,7 @@ func (w *adversary) restart() {
 		Components: component.NewReader(component.Options{Sources: []component.Source{modules{w.components, w.hidden}}}),
 	})
 	w.must(err)
-	w.reports = newReports(w.place, func() time.Time { return w.now })
+	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.Release))
 }
 
 // reconcile does what the controller does with a Kyma; a crash loses the status that follows a push.
@@ -245,17 +246,17 @@ func (w *adversary) reconcile(name string, crash bool) {
 	plan.Begin(kyma)
 	rules := plan.Rules{Root: w.publisher.Root(), Silence: time.Hour}
 	newest := w.judgeReport(kyma, rules)
-	runtime := rules.Runtime(kyma, newest.accepted)
+	runtime := rules.Runtime(kyma, newest.Accepted)
 	if hasToBeRemembered(w.kymas[name].Status.Runtime, kyma.Status.Runtime) {
 		w.kymas[name].Status = *kyma.Status.DeepCopy()
 	}
-	facts := ingest.Facts{Generation: kyma.Generation, Report: newest.accepted, ReportRefused: newest.refused, Silence: time.Hour}
-	request, err := rules.Request(kyma, newest.accepted)
+	facts := ingest.Facts{Generation: kyma.Generation, Report: newest.Accepted, ReportRefused: newest.Refused, Silence: time.Hour}
+	request, err := rules.Request(kyma, newest.Accepted)
 	w.must(err)
 	if w.gate != nil {
 		request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: *w.gate}
 	}
-	outcome, err := w.publisher.Publish(w.Context(), runtime, request, w.catalogs[w.offered])
+	outcome, err := w.publisher.Publish(w.Context(), w.record(kyma), runtime, request, w.catalogs[w.offered])
 	w.must(err)
 	if outcome.Deviation != nil {
 		w.seen["deviation "+outcome.Deviation.Reason]++
@@ -284,23 +285,28 @@ func (w *adversary) reconcile(name string, crash bool) {
 	}
 }
 
+// record returns what the publisher knows of a Kyma's runtime.
+func (w *adversary) record(kyma *v1beta2.Kyma) *publish.Record {
+	return (&Kymas{fleet: w.reports.fleet}).published(kyma)
+}
+
 // judgeReport reads the newest report of a Kyma's runtime, and takes over what counts.
-func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) report {
+func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) fleetstate.Report {
 	from := rules.Reporter(kyma, nil, w.now)
 	from.Content = func(r bundle.Report) error { return ingest.Check(w.schema, r) }
 	newest, _, err := w.reports.fetch(w.Context(), kyma, from, 0, nil)
 	w.must(err)
-	if newest.refused != nil {
+	if newest.Refused != nil {
 		w.seen["a report refused"]++
 	}
-	if newest.accepted != nil && newest.refused == nil {
-		public, err := trust.EncodePublicKey(newest.accepted.Key)
+	if newest.Accepted != nil && newest.Refused == nil {
+		public, err := trust.EncodePublicKey(newest.Accepted.Key)
 		w.must(err)
-		thumbprint, err := trust.Thumbprint(newest.accepted.Key)
+		thumbprint, err := trust.Thumbprint(newest.Accepted.Key)
 		w.must(err)
-		ingest.Remember(&kyma.Status, *newest.accepted, public, thumbprint, newest.seen)
-		if len(newest.accepted.Refused) > 0 {
-			w.publisher.Forget(plan.RuntimeID(kyma))
+		ingest.Remember(&kyma.Status, *newest.Accepted, public, thumbprint, newest.Arrived)
+		if len(newest.Accepted.Refused) > 0 {
+			w.record(kyma).Recheck()
 		}
 	}
 	return newest

@@ -5,10 +5,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 // registryBackoff holds back runtimes that the registry does not answer for: all of them, with one backoff and one line of log, while the
@@ -17,52 +18,20 @@ type registryBackoff struct {
 	// ping asks the registry for nothing, nil for a store that is always there. The error says that the registry is down.
 	ping func(context.Context) error
 
-	mu    sync.Mutex // guards what follows
-	all   *hold      // nil while the registry answers
-	alone map[types.NamespacedName]*hold
+	fleet *fleetstate.Fleet
+
+	mu  sync.Mutex          // guards all
+	all *fleetstate.Backoff // nil while the registry answers
 }
 
-// hold is one backoff.
-type hold struct {
-	// since is when it began, until when it is over.
-	since, until time.Time
-	backoff      *backoff.ExponentialBackOff
-}
-
-const (
-	firstWait = time.Second
-	maxWait   = time.Minute
-	// maxLogged is how many runtimes that fail alone have a line of log each; that many are the registry's trouble, and one line.
-	maxLogged = 10
-)
-
-func newHold() *hold {
-	h := &hold{backoff: backoff.NewExponentialBackOff()}
-	h.backoff.InitialInterval, h.backoff.MaxInterval = firstWait, maxWait
-	h.backoff.Reset()
-	return h
-}
-
-// fail begins the next wait, unless one is under way, and returns what is left of it.
-func (h *hold) fail(now time.Time) time.Duration {
-	if !now.Before(h.until) {
-		h.until = now.Add(h.backoff.NextBackOff())
-	}
-	return jitter.JitteredIntervalDuration(h.until.Sub(now))
-}
-
-func (h *hold) left(now time.Time) time.Duration {
-	if h == nil {
-		return 0
-	}
-	return h.until.Sub(now)
-}
+// maxLogged is the number of runtimes with a backoff of their own that are logged one by one. More are a problem of the registry, and one line.
+const maxLogged = 10
 
 // wait returns how long not to ask the registry for a runtime, 0 when it may be asked.
 func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if wait := max(b.all.left(now), b.alone[kyma].left(now)); wait > 0 {
+	if wait := max(b.all.Left(now), b.fleet.Wait(kyma, now)); wait > 0 {
 		return jitter.JitteredIntervalDuration(wait)
 	}
 	return 0
@@ -79,30 +48,30 @@ func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName,
 	defer b.mu.Unlock()
 	if down != nil {
 		if b.all == nil {
-			b.all = newHold()
-			b.all.since = now
+			b.all = fleetstate.NewBackoff(now)
 			ctrl.LoggerFrom(ctx).Error(err, "registry unavailable, publishing waits")
 			registryUp.Set(0)
 		}
-		return b.all.fail(now), true
+		return b.all.Fail(now), true
 	}
 	b.end(ctx, now)
-	if b.alone == nil {
-		b.alone = map[types.NamespacedName]*hold{}
-	}
-	h, known := b.alone[kyma]
-	if !known {
-		h = newHold()
-		b.alone[kyma] = h
+	begins := false
+	b.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
+		if begins = r.Backoff == nil; begins {
+			r.Backoff = fleetstate.NewBackoff(now)
+		}
+		wait = r.Backoff.Fail(now)
+	})
+	if begins {
 		registryFailing.Add(1) // a process may have several shards
-		switch log := ctrl.LoggerFrom(ctx); {
-		case len(b.alone) < maxLogged:
+		switch log, failing := ctrl.LoggerFrom(ctx), b.fleet.Failing(); {
+		case failing < maxLogged:
 			log.Error(err, "registry answers, but not for this runtime, which waits", "kyma", kyma)
-		case len(b.alone) == maxLogged:
+		case failing == maxLogged:
 			log.Error(err, "registry answers, but not for many runtimes, which wait; further ones are not logged", "runtimes", maxLogged)
 		}
 	}
-	return h.fail(now), false
+	return wait, false
 }
 
 // answered notes that a pass for a runtime, which began at a time, had no trouble. asked is whether it needed the registry, whole whether it asked for
@@ -113,40 +82,25 @@ func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedNam
 	if asked {
 		b.end(ctx, began)
 	}
-	if _, known := b.alone[kyma]; known && whole {
-		logged := len(b.alone) < maxLogged
-		b.drop(kyma)
-		if logged || len(b.alone) == 0 {
-			ctrl.LoggerFrom(ctx).Info("registry answers for this runtime again", "kyma", kyma, "others", len(b.alone))
+	if whole && b.fleet.Get(kyma).Backoff != nil {
+		logged := b.fleet.Failing() < maxLogged
+		b.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Backoff = nil })
+		registryFailing.Add(-1)
+		if failing := b.fleet.Failing(); logged || failing == 0 {
+			ctrl.LoggerFrom(ctx).Info("registry answers for this runtime again", "kyma", kyma, "others", failing)
 		}
 	}
 }
 
-// forget drops a runtime that is gone.
-func (b *registryBackoff) forget(kyma types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.drop(kyma)
-}
-
-func (b *registryBackoff) drop(kyma types.NamespacedName) {
-	if _, known := b.alone[kyma]; known {
-		delete(b.alone, kyma)
-		registryFailing.Add(-1)
-	}
-}
-
-// retire drops all: another process asks the registry from now on.
+// retire drops all backoffs: another process asks the registry from now on.
 func (b *registryBackoff) retire() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	registryFailing.Add(-float64(len(b.alone)))
-	b.alone = nil
+	registryFailing.Add(-float64(b.fleet.Failing()))
+	b.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
 // end notes that the registry answered what was asked at a time. What was asked before the registry was down says nothing.
 func (b *registryBackoff) end(ctx context.Context, asked time.Time) {
-	if b.all != nil && asked.Before(b.all.since) {
+	if b.all != nil && asked.Before(b.all.Since) {
 		return
 	}
 	registryUp.Set(1)

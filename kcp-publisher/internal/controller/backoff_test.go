@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 func named(name string) types.NamespacedName {
@@ -32,27 +33,27 @@ func logged(t *testing.T) (context.Context, *bytes.Buffer) {
 func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
 	ctx, lines := logged(t)
 	broken := errors.New("500")
-	b := &registryBackoff{ping: func(context.Context) error { return nil }}
+	b := &registryBackoff{ping: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
 	now, last := noon, time.Duration(0)
 	for range 20 {
 		wait, all := b.failed(ctx, named("r0"), now, broken)
-		if all || wait <= 0 || wait > 2*maxWait {
+		if all || wait <= 0 || wait > 2*fleetstate.MaxWait {
 			t.Fatalf("waits %s, all %t", wait, all)
 		}
 		if b.wait(named("r0"), now) <= 0 || b.wait(named("r1"), now) != 0 {
 			t.Fatalf("r0 waits %s, r1 %s", b.wait(named("r0"), now), b.wait(named("r1"), now))
 		}
 		b.answered(ctx, named("r1"), now, true, true) // what goes well with others changes nothing for it
-		now, last = now.Add(wait+maxWait), wait
+		now, last = now.Add(wait+fleetstate.MaxWait), wait
 	}
-	if last < maxWait/4 {
+	if last < fleetstate.MaxWait/4 {
 		t.Errorf("after 20 failures it waits only %s", last)
 	}
-	if b.answered(ctx, named("r0"), now, true, false); len(b.alone) != 1 {
+	if b.answered(ctx, named("r0"), now, true, false); b.fleet.Failing() != 1 {
 		t.Error("a bundle that was pushed counts for the reports as well")
 	}
 	b.answered(ctx, named("r0"), now, true, true)
-	if b.wait(named("r0"), now) != 0 || len(b.alone) != 0 {
+	if b.wait(named("r0"), now) != 0 || b.fleet.Failing() != 0 {
 		t.Error("r0 still waits")
 	}
 	if got := strings.Count(lines.String(), "\n"); got != 2 {
@@ -63,9 +64,9 @@ func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
 func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
 	ctx, lines := logged(t)
 	down := errors.New("connection refused")
-	b := &registryBackoff{ping: func(context.Context) error { return down }}
+	b := &registryBackoff{ping: func(context.Context) error { return down }, fleet: fleetstate.New(nil)}
 	for i := range 20 {
-		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 || wait > 2*firstWait {
+		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 || wait > 2*fleetstate.FirstWait {
 			t.Fatalf("waits %s, all %t: failures during one wait count once", wait, all)
 		}
 	}
@@ -75,7 +76,7 @@ func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
 	if b.answered(ctx, named("r1"), noon.Add(-time.Second), true, true); b.all == nil {
 		t.Error("a pass that began before ended the wait")
 	}
-	later := noon.Add(maxWait)
+	later := noon.Add(fleetstate.MaxWait)
 	b.answered(ctx, named("r1"), later, false, true)
 	if b.all == nil {
 		t.Error("a pass that asked the registry for nothing ended the wait")
@@ -91,7 +92,7 @@ func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
 
 func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {
 	ctx, lines := logged(t)
-	b := &registryBackoff{ping: func(context.Context) error { return nil }}
+	b := &registryBackoff{ping: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
 	for round := range 2 {
 		for i := range 1000 {
 			b.failed(ctx, named(fmt.Sprint("r", i)), noon.Add(time.Duration(round)*time.Hour), errors.New("500"))
@@ -103,8 +104,8 @@ func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {
 	if got := strings.Count(lines.String(), "\n"); got > 2*maxLogged {
 		t.Errorf("%d lines of log", got)
 	}
-	if len(b.alone) != 0 {
-		t.Errorf("%d are remembered", len(b.alone))
+	if b.fleet.Failing() != 0 {
+		t.Errorf("%d are remembered", b.fleet.Failing())
 	}
 }
 
@@ -150,11 +151,11 @@ func failingRuntimes(t *testing.T) float64 {
 func TestShardsOfOneProcessCountTheirFailingRuntimesTogether(t *testing.T) {
 	ctx, _ := logged(t)
 	before, broken := failingRuntimes(t), errors.New("500")
-	var first, second registryBackoff
+	first, second := registryBackoff{fleet: fleetstate.New(nil)}, registryBackoff{fleet: fleetstate.New(nil)}
 	first.failed(ctx, named("r0"), noon, broken)
 	first.failed(ctx, named("r0"), noon.Add(time.Hour), broken)
 	second.failed(ctx, named("r1"), noon, broken)
-	second.forget(named("r2")) // of which nothing was known
+	second.fleet.Drop(named("r2")) // an unknown runtime
 	if got := failingRuntimes(t) - before; got != 2 {
 		t.Errorf("%v runtimes of two shards", got)
 	}

@@ -7,6 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
@@ -26,6 +30,8 @@ type Catalog struct {
 	Namespace string
 	// Restricted are modules that no Kyma sees without a kymaSelector.
 	Restricted []string
+	// Events receives an Event for each object that no bundle carries. Nil in shards other than the first.
+	Events events.EventRecorder
 	// Changed receives every Kyma that somebody asks to look at.
 	Changed chan event.GenericEvent
 
@@ -40,8 +46,8 @@ type Catalog struct {
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
-	// due are the Kymas that were asked to be looked at because something is to be published.
-	due due
+	// fleet records the Kymas that have something to publish.
+	fleet *fleetstate.Fleet
 	// marked counts how often all Kymas were asked to be looked at.
 	marked atomic.Int64
 }
@@ -106,8 +112,30 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	mandatoryModules.Set(float64(len(next.Mandatory())))
 	if !same {
 		ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))
+		c.reportWithheld(ctx, before, next)
 	}
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
+}
+
+// reportWithheld logs the objects that no bundle carries, and emits an Event on each, once for each cause.
+func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
+	known := map[string]bool{}
+	if before != nil {
+		for _, w := range before.Withheld() {
+			known[w.Err.Error()] = true
+		}
+	}
+	for _, w := range next.Withheld() {
+		if known[w.Err.Error()] {
+			continue
+		}
+		ctrl.LoggerFrom(ctx).Info("left an object out of all bundles", "kind", w.Kind, "object", w.Key.String(), "cause", w.Err.Error())
+		if c.Events != nil {
+			object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: w.Key.Namespace, Name: w.Key.Name}}
+			object.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(w.Kind))
+			c.Events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonLeftOut, "Publish", "%s", noted(w.Err.Error()))
+		}
+	}
 }
 
 // markAll asks for a look at every Kyma.
@@ -136,7 +164,7 @@ func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 
 // publish asks for a look at a Kyma that has something to publish.
 func (c *Catalog) publish(ctx context.Context, kyma *v1beta2.Kyma) error {
-	c.due.add(client.ObjectKeyFromObject(kyma))
+	c.fleet.Edit(client.ObjectKeyFromObject(kyma), func(r *fleetstate.Runtime) { r.Pending.Add(time.Now()) })
 	return send(ctx, c.Changed, kyma)
 }
 

@@ -125,7 +125,7 @@ func TestAnAgentThatWasOffWhileItsCertificateExpiredIsKnownAgain(t *testing.T) {
 		accepted, err := heard(kyma, report(func(*bundle.Report) {}))
 		h.must(err)
 		runtime := rules.Runtime(kyma, &accepted)
-		outcome, err := h.keys.Publisher.Publish(h.Context(), runtime, resolve.Request{}, snapshot)
+		outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(berlin), runtime, resolve.Request{}, snapshot)
 		h.must(err)
 		published := outcome.Published.Record()
 		kyma.Status.Runtime.Published = &published

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
@@ -25,7 +26,7 @@ func TestADeletedKymaDoesNotWaitForAChangeThatLasts(t *testing.T) {
 	if k.lastView(deleted) != nil {
 		t.Error("a change that has just begun is not waited for")
 	}
-	c.began.Store(time.Now().Add(-holdSettles).UnixNano())
+	c.began.Store(time.Now().Add(-reconcile.HoldSettles).UnixNano())
 	if k.lastView(kept) != nil || k.view() != nil {
 		t.Error("a Kyma that is not deleted is resolved in the middle of a change")
 	}

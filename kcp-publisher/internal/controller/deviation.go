@@ -35,15 +35,15 @@ const restored = "SharedMissing"
 // announceNewer says that a runtime has accepted a newer bundle than the newest that its status knows: another publisher is at work, or the
 // control plane lost its memory. The registry is looked at again, and what is published next is newer than both.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
-	runtime, observed := plan.RuntimeID(kyma), report.Observed
-	newest := k.Publisher.Newest(runtime)
+	observed := report.Observed
+	newest := k.published(kyma).Newest()
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil && status.Published.Epoch >= newest.Epoch {
 		newest = plan.Memory{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
 	}
 	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch || observed.Sequence <= newest.Sequence || plan.Ahead(observed.Sequence, k.Now()) {
 		return
 	}
-	k.Publisher.Forget(runtime)
+	k.published(kyma).Recheck()
 	message := fmt.Sprintf("the runtime has accepted bundle %d, the newest that is known to be published is %d", observed.Sequence, newest.Sequence)
 	k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
 }

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
@@ -63,21 +64,17 @@ func (h hearings) tell(ctx context.Context, s *Shard) error {
 // hearings returns when runtimes were heard, for another process.
 func (r *reports) hearings() shard.Hearings {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	all := shard.Hearings{At: now, Began: r.began, Kymas: make(map[string]shard.Heard, len(r.known))}
-	if r.began.IsZero() {
+	began, now := r.began, r.now()
+	r.mu.Unlock()
+	all := shard.Hearings{At: now, Began: began, Kymas: map[string]shard.Heard{}}
+	if began.IsZero() {
 		all.Began = now
 	}
-	for kyma, known := range r.known {
-		if known.accepted != nil {
-			seen := known.seen.Round(0)
-			if now := now.Round(0); now.Before(seen) {
-				seen = now
-			}
-			all.Kymas[kyma.Name] = shard.NewHeard(known.accepted.Time, seen, known.accepted.Content.String())
+	r.fleet.Each(func(kyma fleetstate.Key, known *fleetstate.Runtime) {
+		if accepted := known.Report.Accepted; accepted != nil {
+			all.Kymas[kyma.Name] = shard.NewHeard(accepted.Time, r.past(known.Report.Arrived), accepted.Content.String())
 		}
-	}
+	})
 	return all
 }
 

@@ -86,10 +86,12 @@ type history struct {
 	place  *attacked
 	folder keys.Folder
 	keys   *Keys
-	raw    []trust.Root // all versions of the root
-	now    time.Time
-	skew   time.Duration // how far the agent's clock is ahead
-	fast   bool          // what berlin wants
+	// records are what the publisher knows of each runtime.
+	records map[string]*publish.Record
+	raw     []trust.Root // all versions of the root
+	now     time.Time
+	skew    time.Duration // how far the agent's clock is ahead
+	fast    bool          // what berlin wants
 
 	// documents are two pairs that lie in the registry, for whoever forges.
 	documents [2]bundle.Documents
@@ -143,7 +145,7 @@ func (h *history) run() {
 		{1, "paris is published to", func() { h.publish(paris) }},
 		{1, "the publisher restarts", h.restartPublisher},
 		{2, "the publisher looks at its keys", h.takeUpKeys},
-		{1, "the publisher hears of a refused bundle", func() { h.keys.Publisher.Forget(berlin) }},
+		{1, "the publisher hears of a refused bundle", func() { h.record(berlin).Recheck() }},
 		{2, "the publisher's key is rotated", func() { h.rotatePublisher(false) }},
 		{1, "the publisher's key is rotated, the old ones dropped", func() { h.rotatePublisher(true) }},
 		{1, "a publisher's key is revoked", h.revoke},
@@ -249,7 +251,7 @@ func (h *history) publish(runtime string) {
 	if m := h.model.published[runtime]; m != nil {
 		*remembered = plan.Memory{Epoch: m.epoch, Sequence: m.sequence, Digest: m.blob.Descriptor.Digest}
 	}
-	outcome, err := h.keys.Publisher.Publish(h.Context(), plan.Runtime{
+	outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(runtime), plan.Runtime{
 		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, Remembered: remembered,
 	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
@@ -382,7 +384,16 @@ func (h *history) restartPublisher() {
 	})
 	h.must(err)
 	h.keys = &Keys{Folder: h.folder, Publisher: publisher, changed: func(context.Context) error { return nil }}
+	h.records = map[string]*publish.Record{}
 	h.model.used = h.model.newestRoot().signer
+}
+
+// record returns what the publisher knows of a runtime.
+func (h *history) record(runtime string) *publish.Record {
+	if h.records[runtime] == nil {
+		h.records[runtime] = &publish.Record{}
+	}
+	return h.records[runtime]
 }
 
 func (h *history) takeUpKeys() {

@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 // TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack has two publishers at work on one runtime, as for a moment after somebody took the lease
@@ -73,14 +74,14 @@ func TestAReportIsOvertakenByANewerOneOfItsKeyOnly(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	mine := &v1beta2.RuntimeKey{Thumbprint: trusttest.Thumbprint(t, signer)}
 	at := noon.UnixMilli()
-	known := report{accepted: &bundle.AcceptedReport{Report: bundle.Report{Sequence: at}, Key: trusttest.PublicKey(t, signer)}}
+	known := fleetstate.Report{Accepted: &bundle.AcceptedReport{Report: bundle.Report{Sequence: at}, Key: trusttest.PublicKey(t, signer)}}
 	for name, c := range map[string]struct {
-		known  report
+		known  fleetstate.Report
 		status *v1beta2.RuntimeStatus
 		want   bool
 	}{
 		"nothing is noted":               {known, nil, false},
-		"nothing is known":               {report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false},
+		"nothing is known":               {fleetstate.Report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false},
 		"it is noted":                    {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
 		"a newer one is noted":           {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
 		"an older one is noted":          {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
@@ -88,7 +89,7 @@ func TestAReportIsOvertakenByANewerOneOfItsKeyOnly(t *testing.T) {
 		"one far ahead of this clock is": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: noon.Add(trust.MaxClockSkew).UnixMilli() + 1}, false},
 		"a newer one without any key is": {known, &v1beta2.RuntimeStatus{ReportSequence: at + 1}, false},
 	} {
-		if got := c.known.overtaken(c.status, noon); got != c.want {
+		if got := c.known.Overtaken(c.status, noon); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

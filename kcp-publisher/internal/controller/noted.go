@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -18,15 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// export has the metrics of the fleet tell of these Kymas.
+// export adds the Kymas to the metrics of the fleet.
 func (k *Kymas) export() {
-	k.counted.heard = k.reports.lastHeard
-	k.counted.due = func() *due {
-		if k.Catalog.Snapshot() == nil {
-			return nil // it does not work yet
-		}
-		return &k.Catalog.due
-	}
+	k.counted.fleet = k.fleet
+	k.counted.ready = func() bool { return k.Catalog.Snapshot() != nil }
 	runtimeStates.join(&k.counted)
 }
 
@@ -77,18 +70,4 @@ func knownReason(reason refusal.Reason) refusal.Reason {
 		return reason
 	}
 	return otherReason
-}
-
-// lastHeard returns when a Kyma's runtime was heard by this publisher, zero for never. Of one that waits for its first look nobody knows: its status
-// may be a day old, and it counts as heard when a poll before that look would have been due.
-func (r *reports) lastHeard(kyma types.NamespacedName) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch known := r.known[kyma]; {
-	case known.accepted != nil:
-		return known.seen
-	case known.asked.IsZero() && !known.waits.IsZero():
-		return known.waits.Add(-restingPoll)
-	}
-	return time.Time{}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 func TestABundleIsAppliedOnceWithTheFirstReportThatNamesIt(t *testing.T) {
@@ -138,7 +139,7 @@ func TestReasonsThatRuntimesMakeUpHaveOneSeries(t *testing.T) {
 func TestARestartRepeatsNoEventOfRefusals(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)
-	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher}
+	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil)}
 	kyma := kymaOf("one")
 	said := bundle.AcceptedReport{Content: "sha256:said", Report: bundle.Report{Runtime: "one", Refused: []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired}}}}
 	k.announceRefused(kyma, nil, said)

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 // Has reports whether a Kyma is of this runtime.
@@ -42,29 +43,29 @@ func notifiedOf(name types.NamespacedName, runtime string) notified {
 	return notified{kyma}
 }
 
-// of returns the names of the Kymas of a runtime. It reads the cache without copying what is in it.
+// of returns the names of the Kymas of a runtime.
 func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName, error) {
-	var kymas v1beta2.KymaList
-	err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: runtime}, client.UnsafeDisableDeepCopy)
+	kymas, err := k.kymasOfRuntime(ctx, k.Catalog.Namespace, runtime)
 	if err != nil {
-		return nil, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
+		return nil, err
 	}
-	names := make([]types.NamespacedName, len(kymas.Items))
-	for i := range kymas.Items {
-		names[i] = client.ObjectKeyFromObject(&kymas.Items[i])
+	names := make([]types.NamespacedName, len(kymas))
+	for i := range kymas {
+		names[i] = client.ObjectKeyFromObject(&kymas[i])
 	}
 	return names, nil
 }
 
-// notify notes that a registry says that there is a report: an answer from before counts no more.
-func (r *reports) notify(kyma types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notified[kyma]++
+// kymasOfRuntime returns the Kymas of a runtime. They are the cache's and must not be changed.
+func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
+	var kymas v1beta2.KymaList
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
+	}
+	return kymas.Items, nil
 }
 
-func (r *reports) notifiedOf(kyma types.NamespacedName) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.notified[kyma]
+// notify records that a registry has a report: an earlier answer does not count anymore.
+func (r *reports) notify(kyma types.NamespacedName) {
+	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

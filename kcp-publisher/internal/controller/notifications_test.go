@@ -37,7 +37,8 @@ func TestANotificationHasTheRegistryAskedAgain(t *testing.T) {
 	fetch(2, "after a notification")
 	fetch(3, "after one that came while the registry was asked")
 	fetch(3, "soon after")
-	if r.forget(client.ObjectKeyFromObject(kyma)); len(r.notified) != 1 {
-		t.Errorf("still there: %v", r.notified)
+	r.fleet.Drop(client.ObjectKeyFromObject(kyma))
+	if n := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified; n != 0 {
+		t.Errorf("%d notifications are kept of a Kyma that is gone", n)
 	}
 }

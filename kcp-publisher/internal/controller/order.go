@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
@@ -15,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 // The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody asked for. What a
@@ -37,71 +38,35 @@ const (
 	restingPoll  = time.Minute
 )
 
-// due are the Kymas whose next look has something to publish, as far as is known. It is safe for concurrent use.
-type due struct {
-	mu    sync.Mutex // guards what follows
-	names map[types.NamespacedName]struct{}
-	// since is when they became due, until they were published.
-	since map[types.NamespacedName]time.Time
+// takePending begins a pass for a Kyma and reports whether it has something to publish.
+func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
+	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { pending = r.Pending.Take() })
+	return pending
 }
 
-func (d *due) add(kyma types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.names == nil {
-		d.names, d.since = map[types.NamespacedName]struct{}{}, map[types.NamespacedName]time.Time{}
-	}
-	d.names[kyma] = struct{}{}
-	if _, waits := d.since[kyma]; !waits {
-		d.since[kyma] = time.Now()
-	}
-}
-
-// take reports whether a Kyma is due, which it is not any more.
-func (d *due) take(kyma types.NamespacedName) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, is := d.names[kyma]
-	delete(d.names, kyma)
-	return is
-}
-
-// has reports whether a Kyma is due.
-func (d *due) has(kyma types.NamespacedName) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	_, is := d.names[kyma]
-	return is
-}
-
-// done notes that a Kyma that was due has what it waited for.
-func (d *due) done(kyma types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.since, kyma)
-	if _, again := d.names[kyma]; again {
-		d.since[kyma] = time.Now()
-	}
-}
-
-// drop notes that a Kyma is published nothing until something else changes, or is gone.
-func (d *due) drop(kyma types.NamespacedName) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.names, kyma)
-	delete(d.since, kyma)
-}
-
-// waiting returns how many Kymas wait, and since when the one does that waits for longest.
-func (d *due) waiting() (n int, since time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, at := range d.since {
-		if since.IsZero() || at.Before(since) {
-			since = at
+// pendingAfter records how a pass ended. If it is not done, the Kyma still has something to publish.
+func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
+	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
+		if done {
+			r.Pending.Done(time.Now())
+		} else {
+			r.Pending.Add(time.Now())
 		}
-	}
-	return len(d.since), since
+	})
+}
+
+// dropPending records that nothing is published to a Kyma until something else changes.
+func (k *Kymas) dropPending(kyma types.NamespacedName) {
+	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.Pending{} })
+}
+
+// published returns what the publisher knows of a Kyma's runtime.
+func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
+	return k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {
+		if r.Published == nil {
+			r.Published = &publish.Record{}
+		}
+	}).Published
 }
 
 // inOrder puts the Kymas of events into the queue in their order.
@@ -165,9 +130,9 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// lookAgain is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the
+// nextPoll is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the
 // look does not stand any more, whichever is first; zero for one that stands for no other.
-func (k *Kymas) lookAgain(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
+func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {
 		wait = max(left, min(statusSettles, wait))

@@ -104,16 +104,16 @@ func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 	within := func(result ctrl.Result, want time.Duration) bool {
 		return result.RequeueAfter >= want*8/10 && result.RequeueAfter <= want*12/10
 	}
-	if result := k.lookAgain(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
+	if result := k.nextPoll(kymaOf("another"), now, time.Time{}); !within(result, 30*time.Second) {
 		t.Errorf("asked now, and again after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
+	if result := k.nextPoll(kymaOf("another"), now.Add(-20*time.Second), time.Time{}); !within(result, 10*time.Second) {
 		t.Errorf("asked 20 seconds ago, and again after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
+	if result := k.nextPoll(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
 		t.Errorf("it may fall silent in 7 seconds, and is looked at after %s", result.RequeueAfter)
 	}
-	if result := k.lookAgain(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
+	if result := k.nextPoll(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
 		t.Errorf("asked an hour ago, and again after %s", result.RequeueAfter)
 	}
 }
@@ -144,11 +144,11 @@ func TestAKymaStaysDueUntilItWasPublishedOrIsGone(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	w.settle()
-	request, due := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: w.names[1]}}, &w.kymas.Catalog.due
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: w.names[1]}}
 	look := func(place store.Store) {
 		t.Helper()
 		w.now = w.now.Add(10 * w.kymas.PollInterval)
-		due.add(request.NamespacedName)
+		w.kymas.pendingAfter(request.NamespacedName, false)
 		w.kymas.reports.place = place
 		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
 		w.must(err)
@@ -158,16 +158,16 @@ func TestAKymaStaysDueUntilItWasPublishedOrIsGone(t *testing.T) {
 	w.kymas.backoff.ping = func(context.Context) error { return errors.New("away") }
 	look(away)
 	w.kymas.backoff.ping = nil
-	if !due.take(request.NamespacedName) {
+	if !w.kymas.takePending(request.NamespacedName) {
 		t.Error("the registry was away, and the Kyma is not due any more")
 	}
 	w.now = w.now.Add(time.Hour)
 	look(working)
-	if due.take(request.NamespacedName) {
+	if w.kymas.takePending(request.NamespacedName) {
 		t.Error("it was looked at, and is due")
 	}
 	request.Name = "gone"
-	if look(working); due.take(request.NamespacedName) {
+	if look(working); w.kymas.takePending(request.NamespacedName) {
 		t.Error("a Kyma that is gone is due")
 	}
 }
@@ -185,15 +185,15 @@ func TestAPromotionIsPublishedBeforeAnybodyAsksForReports(t *testing.T) {
 	w.now = w.now.Add(w.kymas.PollInterval / 2)
 	for _, name := range w.names[1:] {
 		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: name}}
-		before := w.kymas.reports.known[request.NamespacedName].asked
+		before := w.kymas.fleet.Get(request.NamespacedName).Report.Asked
 		result, err := w.kymas.Reconcile(ctx, request)
 		w.must(err)
-		if asked := w.kymas.reports.known[request.NamespacedName].asked; !asked.Equal(before) || result.RequeueAfter > time.Second || *result.Priority != routine {
+		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(before) || result.RequeueAfter > time.Second || *result.Priority != routine {
 			t.Errorf("%s: the report was asked for at %s and before that at %s, the next look is %+v", name, asked, before, result)
 		}
 		_, err = w.kymas.Reconcile(ctx, request)
 		w.must(err)
-		if asked := w.kymas.reports.known[request.NamespacedName].asked; !asked.Equal(w.now) {
+		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(w.now) {
 			t.Errorf("%s: the report is not asked for afterwards", name)
 		}
 	}

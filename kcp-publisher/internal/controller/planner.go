@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
@@ -44,6 +45,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	if err := indexRuntimes(mgr); err != nil {
 		return err
 	}
+	p.Catalog.fleet = fleetstate.New(nil) // the planner publishes nothing
 	events := mgr.GetEventRecorder("kcp-publisher")
 	if err := setUpCatalog(mgr, p.Catalog, make(chan event.GenericEvent)); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +71,7 @@ type race struct {
 	place     store.Store
 	folder    keys.Folder
 	publisher *publish.Publisher
+	records   sync.Map // of *publish.Record, by runtime
 	pinned    trust.Root
 }
 
@@ -101,7 +103,8 @@ func (r *race) publish(ctx context.Context, runtime, channel string) error {
 		return err
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
-	_, err = r.publisher.Publish(ctx, plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	record, _ := r.records.LoadOrStore(runtime, &publish.Record{})
+	_, err = r.publisher.Publish(ctx, record.(*publish.Record), plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 	return err
 }
 

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,25 +20,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistFirst writes what cannot be found again once a bundle has been made of it. A runtime whose new key is in its bundle does not
-// introduce the key again: a control plane that has forgotten it would believe no report any more. A Secret that was given away and is
-// forgotten would never be taken back. What lifecycle-manager installed is not known any more once its Manifests are gone, and that it is
-// adopted not any more once the runtime reports the bundle that follows from it.
+// persistFirst writes what cannot be found again after a bundle was made of it. A runtime whose new key is in its bundle does not introduce the key again: a
+// control plane that forgot it would accept no report anymore. A Secret that a runtime got and that is forgotten would never be removed. What
+// lifecycle-manager installed is unknown once its Manifests are gone, and that it is adopted is unknown once the runtime reports the resulting bundle.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
 	}
-	err := k.Client.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before.DeepCopy(), client.MergeFromWithOptimisticLock{}))
-	if unwritable(err) {
-		return errors.Join(err, k.writeRefusal(ctx, before, kyma, err))
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
-	}
-	if err == nil {
-		k.tell(before.Status, kyma)
-		k.noteWritten(kyma, before.Status, kyma.Status)
-		k.Shard.wrote(before.Status, kyma)
+	refused, err := k.patch(ctx, before, kyma)
+	if err := errors.Join(refused, err); err != nil {
+		return err // nothing may be published that is not remembered
 	}
 	kyma.DeepCopyInto(before)
 	return nil
@@ -65,54 +54,42 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// notedLater reports whether the status of a Kyma is neither made nor written before the next look at it. Bundles first, what is said about them
-// later: during a promotion to a whole fleet, writing statuses would take most of the time until the last runtime can pull. A status that is lost
-// with a crash in between is adopted from the registry.
-func notedLater(outcome publish.Outcome) bool {
+// postponesStatus reports whether the status of a Kyma waits for its next pass. Bundles go first: during a promotion to a whole fleet, writing statuses would
+// take most of the time until the last runtime can pull. A status that is lost in a crash is adopted from the registry.
+func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
 
-// record writes what changed, in one request, and nothing when nothing did. until is that of settles.
-func (k *Kymas) record(ctx context.Context, before, after *v1beta2.Kyma, outcome publish.Outcome, asked, until time.Time) (ctrl.Result, error) {
-	if outcome.Pushed {
-		bundlesPublished.WithLabelValues(string(outcome.Reason)).Inc()
-		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", plan.RuntimeID(after), "sequence", outcome.Published.Predicate.Sequence,
-			"digest", outcome.Published.Digest, "reason", outcome.Reason)
-	}
-	switch {
-	case outcome.Unrecorded:
-		return k.written(ctx, before, after, ctrl.Result{RequeueAfter: recordedSoon})
-	case notedLater(outcome):
-		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval)), Priority: k.orderOf(after)}, nil
-	}
-	result := k.lookAgain(after, asked, until)
-	if !until.IsZero() { // it was found that there is nothing to write
-		k.count(after)
-		return result, nil
-	}
-	return k.written(ctx, before, after, result)
-}
-
-func (k *Kymas) written(ctx context.Context, before, after *v1beta2.Kyma, result ctrl.Result) (ctrl.Result, error) {
+// write writes the status of a Kyma if it differs, and counts the Kyma.
+func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	if ingest.Notable(before.Status, after.Status) {
 		k.vouch(after)
-		was, is := before.Status, after.Status // what is written is read back into it
-		err := k.Client.Status().Patch(ctx, after, statusPatch{before})
-		if unwritable(err) {
-			err = k.writeRefusal(ctx, before, after, err)
-			is = after.Status // nothing else was written
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
-		}
-		if err == nil {
-			k.tell(was, after)
-			k.noteWritten(after, was, is)
-			k.Shard.wrote(was, after)
+		if _, err := k.patch(ctx, before, after); err != nil {
+			return err
 		}
 	}
 	k.count(after)
-	return result, nil
+	return nil
+}
+
+// patch is the only writer of a Kyma's status. If the API server refuses the status, the error is refused, and a status that says so is written.
+func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
+	was, is := before.Status, after.Status // the patch reads the written status back into after
+	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
+	if unwritable(err) {
+		refused = err
+		err = k.writeRefusal(ctx, before, after, refused)
+		is = after.Status // nothing else was written
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return refused, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
+	}
+	if err == nil {
+		k.tell(was, after)
+		k.noteWritten(after, was, is)
+		k.Shard.wrote(was, after)
+	}
+	return refused, nil
 }
 
 // vouch notes in a status that is written until when its runtime is healthy, and what it runs.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -78,7 +77,7 @@ func TestNothingIsToldOfAStatusThatWasNotWritten(t *testing.T) {
 	k := &Kymas{Client: api, Events: recorder, Catalog: &Catalog{}, Now: func() time.Time { return noon }}
 	after := before.DeepCopy()
 	after.Status.Conditions = reporting(metav1.ConditionTrue, v1beta2.ReasonReported)
-	if _, err := k.written(quiet(t.Context()), before, after, ctrl.Result{}); err != nil || writes != 2 {
+	if err := k.write(quiet(t.Context()), before, after); err != nil || writes != 2 {
 		t.Fatalf("written %d times, %v", writes, err)
 	}
 	close(recorder.Events)

@@ -21,6 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
@@ -42,7 +43,7 @@ func asking(t *testing.T, handler http.HandlerFunc) *reports {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newReports(place, func() time.Time { return noon })
+	return newReports(place, func() time.Time { return noon }, fleetstate.New(nil))
 }
 
 func answers(code int) http.HandlerFunc {
@@ -63,7 +64,7 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
-	start := func() *reports { return newReports(place, func() time.Time { return now }) }
+	start := func() *reports { return newReports(place, func() time.Time { return now }, fleetstate.New(nil)) }
 	r := start()
 	report := func(sequence int64, at time.Time) bundle.Blob {
 		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: at, AgentVersion: "v1"}, signer)
@@ -78,17 +79,17 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0, nil)
-		if err != nil || newest.accepted == nil && newest.refused == nil {
+		if err != nil || newest.Accepted == nil && newest.Refused == nil {
 			t.Fatalf("got %+v, %v", newest, err)
 		}
 		after := *kyma.DeepCopy()
-		if newest.refused == nil {
-			ingest.Remember(&after.Status, *newest.accepted, public, thumbprint, r.past(newest.seen))
+		if newest.Refused == nil {
+			ingest.Remember(&after.Status, *newest.Accepted, public, thumbprint, r.past(newest.Arrived))
 		}
 		if wrote = ingest.Notable(kyma.Status, after.Status); wrote {
 			kyma.Status = after.Status
 		}
-		return judged{newest.refused != nil, r.hearing(kyma).At}, wrote
+		return judged{newest.Refused != nil, r.hearing(kyma).At}, wrote
 	}
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 	rewritten := func(b bundle.Blob) bundle.Blob {
@@ -143,8 +144,8 @@ func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: trusttest.Thumbprint(t, signer)},
 		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon))}}
 	started, written := noon.Add(10*time.Hour), noon.Add(time.Hour)
-	r := newReports(place, func() time.Time { return started })
-	fetch := func() report {
+	r := newReports(place, func() time.Time { return started }, fleetstate.New(nil))
+	fetch := func() fleetstate.Report {
 		t.Helper()
 		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0, nil)
 		if err != nil {
@@ -171,12 +172,12 @@ func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
 	fetch()
 	unnoted("without a report")
 	push(2, trusttest.NewSigner(t))
-	if fetch().refused == nil {
+	if fetch().Refused == nil {
 		t.Error("a stranger's report is accepted")
 	}
 	unnoted("with a stranger's report")
 	push(3, signer)
-	if newest := fetch(); newest.accepted == nil || !newest.seen.Equal(written) {
+	if newest := fetch(); newest.Accepted == nil || !newest.Arrived.Equal(written) {
 		t.Errorf("a heartbeat that was hidden: %+v", newest)
 	}
 }
@@ -194,9 +195,9 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: "sha256:before",
 	}}
-	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) })
+	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) }, fleetstate.New(nil))
 	newest := bundle.AcceptedReport{Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)}}
-	r.remember(kyma, report{kyma: kyma.UID, runtime: "one", accepted: &newest, seen: noon.Add(later)})
+	r.remember(kyma, fleetstate.Report{Accepted: &newest, Arrived: noon.Add(later)})
 	given := func(state v1beta2.State) {
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state}},
@@ -273,7 +274,7 @@ func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
 	now := noon
 	r.now = func() time.Time { now = now.Add(time.Second); return now }
 	for range 3 {
-		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil || newest.refused == nil || newest.digest != digest.FromBytes(manifest) {
+		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil || newest.Refused == nil || newest.Digest != digest.FromBytes(manifest) {
 			t.Fatalf("got %+v, %v", newest, err)
 		}
 	}
@@ -286,17 +287,15 @@ func TestANewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
 	r := asking(t, answers(http.StatusNotFound))
 	first, second := kymaOf("one"), kymaOf("one")
 	second.UID = "second"
-	r.remember(first, report{kyma: first.UID, runtime: "one", digest: "sha256:report", asked: noon})
-	if got := r.remembered(first); got.digest != "sha256:report" {
+	r.remember(first, fleetstate.Report{Digest: "sha256:report", Asked: noon})
+	if got := r.remembered(first); got.Digest != "sha256:report" {
 		t.Errorf("the first Kyma knows %+v", got)
 	}
-	if got := r.remembered(second); got.digest != "" || !got.asked.IsZero() || got.kyma != second.UID {
+	if got := r.remembered(second); got.Digest != "" || !got.Asked.IsZero() || r.fleet.Of(second).UID != second.UID {
 		t.Errorf("the second Kyma knows %+v", got)
 	}
-	r.forget(client.ObjectKeyFromObject(first))
-	if len(r.known) != 0 {
-		t.Errorf("still there: %+v", r.known)
-	}
+	r.fleet.Drop(client.ObjectKeyFromObject(first))
+	r.fleet.Each(func(key fleetstate.Key, _ *fleetstate.Runtime) { t.Errorf("still there: %s", key) })
 }
 
 func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
@@ -311,8 +310,8 @@ func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
 	r.now = func() time.Time { return now }
 	for range 2 {
 		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil)
-		if err != nil || got.unread == nil || got.unread.Error() != "the registry answers 403 Forbidden" {
-			t.Errorf("got %v, %v", got.unread, err)
+		if err != nil || got.Unread == nil || got.Unread.Error() != "the registry answers 403 Forbidden" {
+			t.Errorf("got %v, %v", got.Unread, err)
 		}
 		now = now.Add(time.Minute)
 	}
@@ -330,7 +329,7 @@ func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
 	}
 	thumbprint := trusttest.Thumbprint(t, signer)
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
-	r := newReports(place, func() time.Time { return now })
+	r := newReports(place, func() time.Time { return now }, fleetstate.New(nil))
 	for i, step := range []struct {
 		what    string
 		restart bool
@@ -349,7 +348,7 @@ func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
 	} {
 		now = now.Add(time.Minute)
 		if step.restart {
-			r = newReports(place, func() time.Time { return now })
+			r = newReports(place, func() time.Time { return now }, fleetstate.New(nil))
 		}
 		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: int64(i + 1), Time: now, AgentVersion: step.version}, signer)
 		if err != nil {
@@ -366,11 +365,11 @@ func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
 			return nil
 		}
 		newest, _, err := r.fetch(t.Context(), kyma, from, 0, nil)
-		if refused := newest.refused != nil; err != nil || checks != step.checks || refused != (step.refuse && step.checks > 0) {
-			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.refused, err, step.checks)
+		if refused := newest.Refused != nil; err != nil || checks != step.checks || refused != (step.refuse && step.checks > 0) {
+			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.Refused, err, step.checks)
 		}
-		if newest.refused == nil {
-			ingest.Remember(&kyma.Status, *newest.accepted, public, thumbprint, r.past(newest.seen))
+		if newest.Refused == nil {
+			ingest.Remember(&kyma.Status, *newest.Accepted, public, thumbprint, r.past(newest.Arrived))
 		}
 	}
 }

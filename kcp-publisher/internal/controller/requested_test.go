@@ -45,7 +45,7 @@ func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
 		w.must(w.api.Get(t.Context(), key, kyma))
 		return kyma
 	}
-	asked := func() bool { return w.kymas.reports.known[key].asked.Equal(w.now) }
+	asked := func() bool { return w.kymas.fleet.Get(key).Report.Asked.Equal(w.now) }
 
 	look()
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
@@ -85,7 +85,7 @@ func TestALookThatIsAskedForDoesNotWaitForTheRegistry(t *testing.T) {
 		return kyma
 	}
 	kyma := look()
-	if w.kymas.reports.known[key].asked.Equal(w.now) || w.kymas.backoff.wait(key, w.now) == 0 {
+	if w.kymas.fleet.Get(key).Report.Asked.Equal(w.now) || w.kymas.backoff.wait(key, w.now) == 0 {
 		t.Fatal("the publisher does not wait for the registry")
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
@@ -65,7 +66,7 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	var requests []ctrl.Request
 	for _, kyma := range kymas.Items {
 		name := types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}
-		k.settled.change(name)
+		k.fleet.Edit(name, func(r *fleetstate.Runtime) { r.Changed++ })
 		requests = append(requests, ctrl.Request{NamespacedName: name})
 	}
 	return requests
@@ -87,8 +88,8 @@ func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known 
 
 // addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
 // who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
-func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest report) (problem, err error) {
-	if k.secrets == nil && k.pullSecrets == nil || newest.accepted == nil || newest.refused != nil || newest.accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
+func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report) (problem, err error) {
+	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil || newest.Accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
 		return nil, nil
 	}
 	var there corev1.SecretList

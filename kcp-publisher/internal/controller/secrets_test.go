@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
@@ -77,13 +78,13 @@ func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
 	key := ed25519.PublicKey("any")
 	accepted := &bundle.AcceptedReport{}
 	for name, c := range map[string]struct {
-		newest  report
+		newest  fleetstate.Report
 		runtime plan.Runtime
 	}{
-		"a runtime that has never reported":            {report{}, plan.Runtime{ID: "one", Key: key}},
-		"a runtime whose newest report was refused":    {report{accepted: accepted, refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key}},
-		"a runtime that is not enrolled, or no longer": {report{accepted: accepted}, plan.Runtime{ID: "one"}},
-		"a runtime that is deleted":                    {report{accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true}},
+		"a runtime that has never reported":            {fleetstate.Report{}, plan.Runtime{ID: "one", Key: key}},
+		"a runtime whose newest report was refused":    {fleetstate.Report{Accepted: accepted, Refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key}},
+		"a runtime that is not enrolled, or no longer": {fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one"}},
+		"a runtime that is deleted":                    {fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true}},
 	} {
 		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
@@ -124,7 +125,7 @@ func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
 		kyma := kymaOf("one")
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{}, Secrets: []string{"kyma-system/before"}}
 		r := plan.Runtime{ID: "one", Key: ed25519.PublicKey("any")}
-		problem, err := kymas.addSecrets(t.Context(), kyma, &r, report{accepted: &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one"}}})
+		problem, err := kymas.addSecrets(t.Context(), kyma, &r, fleetstate.Report{Accepted: &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one"}}})
 		if err != nil || (problem == nil) != (c.why == "") || problem != nil && !strings.Contains(problem.Error(), c.why) {
 			t.Fatalf("%s: %v, %v", name, problem, err)
 		}
@@ -143,8 +144,10 @@ func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
 			Published: &plan.Published{Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}},
 			Report:    &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Observed: &bundle.Observed{Digest: "sha256:a"}, Secrets: &bundle.ReportedSecrets{Revision: "1"}}},
 		}
-		if after := status(kyma.Status, r, done, time.Unix(0, 0)); !slices.Contains(after.Runtime.Secrets, "kyma-system/before") {
-			t.Errorf("%s: the runtime's other Secret is forgotten: %v", name, after.Runtime.Secrets)
+		pass := &pass{kyma: kyma, runtime: r, status: done}
+		kymas.Now = func() time.Time { return time.Unix(0, 0) }
+		if kymas.setStatus(pass); !slices.Contains(pass.kyma.Status.Runtime.Secrets, "kyma-system/before") {
+			t.Errorf("%s: the runtime's other Secret is forgotten: %v", name, pass.kyma.Status.Runtime.Secrets)
 		}
 	}
 }

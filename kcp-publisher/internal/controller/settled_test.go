@@ -7,7 +7,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -17,48 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
-
-func TestALookStandsForEqualOnesOnly(t *testing.T) {
-	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	name := types.NamespacedName{Namespace: "kcp-system", Name: "one"}
-	first := look{uid: "a", version: "1", view: &plan.View{}, marked: 1, report: "sha256:a"}
-	s := &settled{}
-	if _, still := s.still(name, first, now); still {
-		t.Error("a first look is none")
-	}
-	s.remember(name, first, now.Add(time.Minute))
-	for what, c := range map[string]struct {
-		kyma types.NamespacedName
-		look func(*look)
-		at   time.Time
-		want bool
-	}{
-		"the same":                {name, func(*look) {}, now, true},
-		"its time is over":        {name, func(*look) {}, now.Add(time.Minute), false},
-		"another Kyma":            {types.NamespacedName{Name: "two"}, func(*look) {}, now, false},
-		"another of its name":     {name, func(l *look) { l.uid = "b" }, now, false},
-		"it was written":          {name, func(l *look) { l.version = "2" }, now, false},
-		"another catalog or gate": {name, func(l *look) { l.view = &plan.View{} }, now, false},
-		"another commit":          {name, func(l *look) { l.source = &bundle.Source{} }, now, false},
-		"all are looked at":       {name, func(l *look) { l.marked++ }, now, false},
-		"its Secrets changed":     {name, func(l *look) { l.own++ }, now, false},
-		"another report":          {name, func(l *look) { l.report = "sha256:b" }, now, false},
-	} {
-		next := first
-		c.look(&next)
-		if _, got := s.still(c.kyma, next, c.at); got != c.want {
-			t.Errorf("%s: got %v", what, got)
-		}
-	}
-	before := s.changed(name)
-	if s.change(name); s.changed(name) == before {
-		t.Error("a change is not counted")
-	}
-	s.forget(name)
-	if _, still := s.still(name, first, now); still {
-		t.Error("it was forgotten")
-	}
-}
 
 func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

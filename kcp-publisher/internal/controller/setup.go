@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
@@ -35,7 +36,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	changed := make(chan event.GenericEvent)
 	kymas.Client, kymas.direct = mgr.GetClient(), mgr.GetAPIReader()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
-	kymas.reports = newReports(kymas.Place, kymas.Now)
+	kymas.remember(fleetstate.New(kymas.Publisher.Release))
 	kymas.Publisher.Restored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
 	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
 	schema, err := kymaschema.New()
@@ -45,6 +46,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
 	kymas.export()
 
+	if kymas.Shard.first() {
+		kymas.Catalog.Events = kymas.Events
+	}
 	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
 		return err
 	}

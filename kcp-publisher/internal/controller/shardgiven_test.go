@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
 // What the planner writes of a runtime that was given a version may be seen before the cache has the status that says so.
@@ -19,7 +20,7 @@ func TestAShardKnowsWhatItGaveBeforeItsCacheDoes(t *testing.T) {
 		}
 		return k
 	}
-	s := &Shard{Count: 1}
+	s := &Shard{Count: 1, fleet: fleetstate.New(nil)}
 	seen := func(cached v1beta2.Kyma) string {
 		return s.own([]v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
 	}
@@ -34,11 +35,11 @@ func TestAShardKnowsWhatItGaveBeforeItsCacheDoes(t *testing.T) {
 	if got := seen(kyma("12", "keda-regular-2")); got != "keda-regular-2" {
 		t.Errorf("once the cache is newer: given by %q", got)
 	}
-	if got := seen(before); got != "" || len(s.given) != 0 {
-		t.Errorf("what the cache has had is remembered: %q, %d", got, len(s.given))
+	if got := seen(before); got != "" || s.fleet.Get(client.ObjectKeyFromObject(&before)).Written != nil {
+		t.Errorf("a status that the cache had is kept: %q", got)
 	}
 	s.wrote(before.Status, &after)
-	s.forget(client.ObjectKeyFromObject(&after))
+	s.fleet.Drop(client.ObjectKeyFromObject(&after))
 	if got := seen(before); got != "" {
 		t.Errorf("a Kyma that is gone is remembered: %q", got)
 	}

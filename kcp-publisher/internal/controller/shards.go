@@ -5,11 +5,11 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
@@ -22,12 +22,11 @@ type Shard struct {
 	// Tell makes the planner know when runtimes were heard.
 	Tell HearingsWriter
 
-	mu sync.Mutex // guards what follows
+	fleet *fleetstate.Fleet
+
+	mu sync.Mutex // guards unplanned
 	// unplanned is since when the state that Kymas would be resolved by is not known to be planned, zero while it is.
 	unplanned time.Time
-	// given are the Kymas whose status was written here with other versions that rollouts gave, until the cache has it: what the planner writes because
-	// of it may be seen here first, and would look as if nobody had been given anything.
-	given map[types.NamespacedName]*v1beta2.Kyma
 }
 
 // owns reports whether a Kyma belongs to the shard. Its label only says which shard's cache has it: somebody may have edited that.
@@ -52,17 +51,13 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	return own
 }
 
-// wrote notes a status that was written, where it says of versions that rollouts gave what the one before did not.
+// wrote records a written status that has other versions of rollouts than the previous one, until the cache has it. What the planner writes because of it
+// may be seen here before, and would look as if no runtime had got a version.
 func (s *Shard) wrote(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.given == nil {
-		s.given = map[types.NamespacedName]*v1beta2.Kyma{}
-	}
-	s.given[client.ObjectKeyFromObject(kyma)] = kyma
+	s.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { r.Written = kyma })
 }
 
 func givenIn(status v1beta2.KymaStatus) map[string]v1beta2.GivenVersion {
@@ -76,29 +71,17 @@ func sameGiven(a, b v1beta2.GivenVersion) bool {
 	return a.Rollout == b.Rollout && a.Time.Equal(&b.Time)
 }
 
-// forget drops a Kyma that is gone, or another shard's.
-func (s *Shard) forget(kyma types.NamespacedName) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.given, kyma)
-}
-
 // newest returns a Kyma as the cache has it, or as it was written here since.
 func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	key := client.ObjectKeyFromObject(cached)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	written := s.given[key]
+	written := s.fleet.Get(key).Written
 	if written == nil {
 		return cached
 	}
 	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion); err == nil && order < 0 && cached.UID == written.UID {
 		return written
 	}
-	delete(s.given, key)
+	s.fleet.Edit(key, func(r *fleetstate.Runtime) { r.Written = nil })
 	return cached
 }
 

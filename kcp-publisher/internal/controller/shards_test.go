@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
@@ -62,7 +63,7 @@ func TestALabelGivesNoShardARuntime(t *testing.T) {
 	kyma.Labels = map[string]string{}
 	at := shard.Of(plan.Claimed(kyma), 3)
 	for number := range 3 {
-		s := &Shard{Number: number, Count: 3}
+		s := &Shard{Number: number, Count: 3, fleet: fleetstate.New(nil)}
 		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as somebody edited it
 		if got := len(s.own([]v1beta2.Kyma{*kyma})) == 1; got != (number == at) || s.owns(kyma) != got {
 			t.Errorf("shard %d of a runtime of shard %d: %t", number, at, got)
@@ -86,12 +87,12 @@ func TestThePlannerHearsWhatShardsHear(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: content("0a"),
 	}}
-	r := newReports(store.NewMemory(), func() time.Time { return now })
+	r := newReports(store.NewMemory(), func() time.Time { return now }, fleetstate.New(nil))
 	at := now.Add(-time.Minute)
 	told := func(says string) *shard.Hearings {
 		accepted := bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Sequence: 2, Time: at}}
 		accepted.Content = digest.Digest(says)
-		r.remember(kyma, report{kyma: kyma.UID, runtime: "one", accepted: &accepted, seen: at})
+		r.remember(kyma, fleetstate.Report{Accepted: &accepted, Arrived: at})
 		data, err := r.hearings().Encode()
 		if err != nil {
 			t.Fatal(err)
@@ -162,8 +163,14 @@ func TestWhatIsNotPublishedToIsNotAwaited(t *testing.T) {
 	k.export()
 	t.Cleanup(k.Retire)
 	w.settle()
-	if _, known := k.reports.known[key]; !known || len(k.counted.of) != 2 {
-		t.Fatalf("the report is known: %t, counted are %d", known, len(k.counted.of))
+	counted := 0
+	k.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) {
+		if len(r.Counted.In) > 0 {
+			counted++
+		}
+	})
+	if known := k.fleet.Get(key).Report.Digest != ""; !known || counted != 2 {
+		t.Fatalf("the report is known: %t, counted are %d", known, counted)
 	}
 	kyma := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), key, kyma))
@@ -171,21 +178,21 @@ func TestWhatIsNotPublishedToIsNotAwaited(t *testing.T) {
 		t.Helper()
 		kyma.Labels = map[string]string{name: value}
 		w.must(w.api.Update(t.Context(), kyma))
-		k.Catalog.due.add(key)
+		k.pendingAfter(key, false)
 		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
 		w.must(err)
-		if _, waits := k.Catalog.due.since[key]; waits || k.Catalog.due.take(key) {
+		if pending := k.fleet.Get(key).Pending; pending != (fleetstate.Pending{}) {
 			t.Errorf("with label %s=%s it waits for a bundle", name, value)
 		}
 	}
 	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
-	k.Shard = &Shard{Number: 1 - shard.Of(plan.Claimed(kyma), 2), Count: 2}
+	k.Shard = &Shard{Number: 1 - shard.Of(plan.Claimed(kyma), 2), Count: 2, fleet: k.fleet}
 	labeled("any", "change")
-	_, reports := k.reports.known[key]
-	_, looks := k.settled.looks[key]
-	if _, counts := k.counted.of[key]; reports || looks || counts {
-		t.Errorf("kept of a Kyma that another shard has: reports %t, looks %t, metrics %t", reports, looks, counts)
-	}
+	k.fleet.Each(func(kept fleetstate.Key, r *fleetstate.Runtime) {
+		if kept == key {
+			t.Errorf("the record of a Kyma of another shard is kept: %+v", r)
+		}
+	})
 }
 
 func TestOneShardTellsWhatConcernsTheFleet(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/measure"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -62,26 +63,15 @@ type states struct {
 	mu    sync.Mutex // guards what follows, and the parts'
 	parts map[*part]struct{}
 	// counts are the numbers of runtimes and modules by metric and values of labels.
-	counts map[timeSeries]int
+	counts map[fleetstate.Series]int
 }
 
 // part is what one publisher counts: of the whole fleet, or of one of the shards that this process has. A Kyma that goes from one shard to another
 // is counted twice until the first one is told, and never lost.
 type part struct {
-	of map[types.NamespacedName]counted
-	// heard returns when a Kyma's runtime was heard as far as it is remembered, zero for what is not; nil for none at all.
-	heard func(types.NamespacedName) time.Time
-	// due returns the Kymas that wait, nil while nobody knows; it is nil itself for none at all.
-	due func() *due
-}
-
-// timeSeries names a time series.
-type timeSeries struct{ metric, first, second, third string }
-
-// counted is what one Kyma adds to the metrics.
-type counted struct {
-	in    []timeSeries
-	heard time.Time
+	fleet *fleetstate.Fleet
+	// ready reports whether it is known which Kymas have something to publish; nil if it is not.
+	ready func() bool
 }
 
 const (
@@ -98,14 +88,13 @@ type known interface {
 }
 
 func newStates() *states {
-	return &states{parts: map[*part]struct{}{}, counts: map[timeSeries]int{}}
+	return &states{parts: map[*part]struct{}{}, counts: map[fleetstate.Series]int{}}
 }
 
 // join begins a part.
 func (s *states) join(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.of = map[types.NamespacedName]counted{}
 	s.parts[p] = struct{}{}
 }
 
@@ -113,18 +102,21 @@ func (s *states) join(p *part) {
 func (s *states) leave(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range p.of {
-		s.add(c, -1)
+	if _, joined := s.parts[p]; !joined {
+		return
 	}
-	p.of = nil
+	p.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) {
+		s.add(r.Counted, -1)
+		r.Counted = fleetstate.Counted{}
+	})
 	delete(s.parts, p)
 }
 
 // seriesOf returns where a runtime is counted, each series once for each time that it counts.
-func seriesOf(r fleet.Runtime, catalog known) []timeSeries {
-	all := []timeSeries{{metric: runtimesByState.Name, first: string(r.State)}, {metric: runtimesByHealth.Name, first: string(r.Health)}}
+func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
+	all := []fleetstate.Series{{Metric: runtimesByState.Name, First: string(r.State)}, {Metric: runtimesByHealth.Name, First: string(r.Health)}}
 	if r.Cause != nil {
-		all = append(all, timeSeries{metric: runtimesByCause.Name, first: string(r.Cause.Situation)})
+		all = append(all, fleetstate.Series{Metric: runtimesByCause.Name, First: string(r.Cause.Situation)})
 	}
 	for _, m := range r.Modules {
 		name, version := m.Name, m.Version
@@ -136,42 +128,47 @@ func seriesOf(r fleet.Runtime, catalog known) []timeSeries {
 		case !catalog.HasVersion(name, version):
 			version = otherModules
 		}
-		all = append(all, timeSeries{modulesByState.Name, name, string(m.State), ""}, timeSeries{modulesByVersion.Name, name, version, string(m.State)})
+		all = append(all,
+			fleetstate.Series{Metric: modulesByState.Name, First: name, Second: string(m.State)},
+			fleetstate.Series{Metric: modulesByVersion.Name, First: name, Second: version, Third: string(m.State)})
 	}
 	return all
 }
 
 // set counts a Kyma of a part as its runtime is judged. LastReport is when it was heard.
 func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalog known) {
-	next := counted{in: seriesOf(r, catalog)}
+	next := fleetstate.Counted{In: seriesOf(r, catalog)}
 	if r.LastReport != nil {
-		next.heard = *r.LastReport
+		next.LastReport = *r.LastReport
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.of == nil {
+	if _, joined := s.parts[p]; !joined {
 		return // the part has ended
 	}
-	before := p.of[kyma]
-	if slices.Equal(before.in, next.in) {
-		next.in = before.in
-	} else {
-		s.add(before, -1)
-		s.add(next, 1)
-	}
-	p.of[kyma] = next
+	p.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
+		if slices.Equal(r.Counted.In, next.In) {
+			next.In = r.Counted.In
+		} else {
+			s.add(r.Counted, -1)
+			s.add(next, 1)
+		}
+		r.Counted = next
+	})
 }
 
-func (s *states) forget(p *part, kyma types.NamespacedName) {
+// drop deletes the record of a Kyma that is gone and stops counting it.
+func (s *states) drop(p *part, kyma types.NamespacedName) fleetstate.Runtime {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.add(p.of[kyma], -1)
-	delete(p.of, kyma)
+	dropped := p.fleet.Drop(kyma)
+	s.add(dropped.Counted, -1)
+	return dropped
 }
 
 // add counts; the mutex is held.
-func (s *states) add(c counted, n int) {
-	for _, in := range c.in {
+func (s *states) add(c fleetstate.Counted, n int) {
+	for _, in := range c.In {
 		if s.counts[in] += n; s.counts[in] == 0 {
 			delete(s.counts, in)
 		}
@@ -188,47 +185,68 @@ func (s *states) Describe(to chan<- *prometheus.Desc) {
 // Collect sends the metrics as they are now.
 func (s *states) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
-	counts, parts, counted := maps.Clone(s.counts), make(map[*part]map[types.NamespacedName]time.Time, len(s.parts)), 0
-	for p := range s.parts {
-		parts[p] = make(map[types.NamespacedName]time.Time, len(p.of))
-		counted += len(p.of)
-		for kyma, c := range p.of {
-			parts[p][kyma] = c.heard
-		}
-	}
+	counts, of := maps.Clone(s.counts), s.sum()
 	s.mu.Unlock()
-	if counted > 0 {
+	if of.counted > 0 {
 		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended, fleet.Deleting, fleet.Behind, fleet.Healthy} {
-			counts[timeSeries{metric: runtimesByHealth.Name, first: string(health)}] += 0
+			counts[fleetstate.Series{Metric: runtimesByHealth.Name, First: string(health)}] += 0
 		}
 	}
 	for _, d := range ofFleet {
 		for in, n := range counts {
-			if in.metric == d.Name {
-				to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, float64(n), []string{in.first, in.second, in.third}[:len(d.Labels)]...)
+			if in.Metric == d.Name {
+				to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, float64(n), []string{in.First, in.Second, in.Third}[:len(d.Labels)]...)
 			}
 		}
 	}
-	var heard, waits time.Time // the oldest
-	waiting, known := 0, false
-	for p, counted := range parts {
-		heard = older(heard, oldestOf(counted, p.heard))
-		if p.due == nil {
-			continue
-		}
-		if d := p.due(); d != nil {
-			n, since := d.waiting()
-			waiting, waits, known = waiting+n, older(waits, since), true
-		}
-	}
-	tell := func(d measure.Definition, is bool, value float64) {
-		if is {
+	send := func(d measure.Definition, known bool, value float64) {
+		if known {
 			to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, value)
 		}
 	}
-	tell(oldestReport, !heard.IsZero(), float64(heard.Unix()))
-	tell(publishPending, known, float64(waiting))
-	tell(publishPendingSince, waiting > 0, float64(waits.Unix()))
+	send(oldestReport, !of.lastReport.IsZero(), float64(of.lastReport.Unix()))
+	send(publishPending, of.ready, float64(of.pending))
+	send(publishPendingSince, of.pending > 0, float64(of.since.Unix()))
+}
+
+// sums are the numbers of all parts together, and the oldest times.
+type sums struct {
+	counted, pending  int
+	lastReport, since time.Time
+	ready             bool
+}
+
+// sum adds up the records of all parts; the mutex is held.
+func (s *states) sum() (all sums) {
+	for p := range s.parts {
+		ready := p.ready != nil && p.ready()
+		all.ready = all.ready || ready
+		p.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) {
+			if len(r.Counted.In) > 0 {
+				all.counted++
+				all.lastReport = older(all.lastReport, lastReport(r))
+			}
+			if ready && !r.Pending.Since.IsZero() {
+				all.pending++
+				all.since = older(all.since, r.Pending.Since)
+			}
+		})
+	}
+	return all
+}
+
+// lastReport returns the time of a runtime's last report, zero for none. A report without news changes no status, so the known report may be newer than
+// the counted status. A runtime whose first report is postponed counts as reporting until then: its status may be a day old.
+func lastReport(r *fleetstate.Runtime) time.Time {
+	at := r.Counted.LastReport
+	known := r.Report.Arrived
+	if r.Report.Accepted == nil && r.Report.Asked.IsZero() && !r.Report.Postponed.IsZero() {
+		known = r.Report.Postponed.Add(-restingPoll)
+	}
+	if known.After(at) {
+		return known
+	}
+	return at
 }
 
 // older returns the older of two times, zero standing for none.
@@ -237,20 +255,6 @@ func older(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// oldestOf returns when the runtime was heard that was not heard for longest, zero where none was. What is remembered may be newer than what was
-// counted: a report that says nothing new changes no status.
-func oldestOf(counted map[types.NamespacedName]time.Time, remembered func(types.NamespacedName) time.Time) (oldest time.Time) {
-	for kyma, at := range counted {
-		if remembered != nil {
-			if newer := remembered(kyma); newer.After(at) {
-				at = newer
-			}
-		}
-		oldest = older(oldest, at)
-	}
-	return oldest
 }
 
 // appliedAfter returns how long it took from issuing a bundle to the report that first names it as in force; is false where a status does not say

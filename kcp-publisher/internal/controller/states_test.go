@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -43,7 +45,7 @@ func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 }
 
 func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
-	s, p := newStates(), &part{}
+	s, p := newStates(), &part{fleet: fleetstate.New(nil)}
 	s.join(p)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("a replica that knows of no runtime exports %v", got)
@@ -63,10 +65,10 @@ func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
 	s.set(p, name("two"), failing, offered{})
 	s.set(p, name("two"), failing, offered{})
 	s.set(p, name("three"), fleet.Runtime{Health: fleet.NeverReported, Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
-	var waits due
-	p.due, p.heard = func() *due { return &waits }, func(kyma types.NamespacedName) time.Time {
-		return map[string]time.Time{"one": *at(9)}[kyma.Name] // it was heard again, which changed no status
-	}
+	p.ready = func() bool { return true }
+	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { // a report without news, which changed no status
+		r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, Arrived: *at(9)}
+	})
 	health := func(failing, never, healthy float64) map[string]float64 {
 		const name = "kyma_pull_publisher_runtime_health "
 		return map[string]float64{
@@ -89,9 +91,9 @@ func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
 		t.Errorf("exported\n%v\nwant\n%v", got, want)
 	}
 	for _, kyma := range []string{"two", "two", "three"} {
-		s.forget(p, name(kyma))
+		s.drop(p, name(kyma))
 	}
-	waits.add(name("one"))
+	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { r.Pending.Add(noon) })
 	got := collected(t, s)
 	for _, gone := range []string{"kyma_pull_publisher_runtimes Error", "kyma_pull_publisher_module_versions keda Error (other)"} {
 		if _, is := got[gone]; is {
@@ -104,53 +106,33 @@ func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
 	}
 }
 
-func TestAKymaWaitsUntilItHasItsBundle(t *testing.T) {
-	var d due
-	one := types.NamespacedName{Name: "one"}
-	d.add(one)
-	_, since := d.waiting()
-	d.take(one)
-	d.add(one) // its look failed
-	if n, again := d.waiting(); n != 1 || !again.Equal(since) {
-		t.Errorf("after a look that failed %d wait, since %s, not %s", n, again, since)
-	}
-	d.take(one)
-	d.add(one) // it is asked for again during its look
-	d.done(one)
-	if n, _ := d.waiting(); n != 1 {
-		t.Errorf("what was asked for meanwhile does not wait: %d", n)
-	}
-	d.take(one)
-	d.done(one)
-	if n, since := d.waiting(); n != 0 || !since.IsZero() {
-		t.Errorf("nothing is to be published, and %d wait since %s", n, since)
-	}
-}
-
 // A process has any number of shards, and each comes and goes by itself.
 func TestShardsOfOneProcessAreCountedTogether(t *testing.T) {
 	s := newStates()
-	of := func(at time.Time) (*part, *due) {
-		waits := &due{}
-		p := &part{heard: func(types.NamespacedName) time.Time { return at }, due: func() *due { return waits }}
+	of := func() *part {
+		p := &part{fleet: fleetstate.New(nil), ready: func() bool { return true }}
 		s.join(p)
-		return p, waits
+		return p
+	}
+	waits := func(p *part, kyma string, at time.Time) {
+		p.fleet.Edit(types.NamespacedName{Name: kyma}, func(r *fleetstate.Runtime) {
+			r.Pending.Add(noon)
+			r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, Arrived: at}
+		})
 	}
 	name := func(kyma string) types.NamespacedName { return types.NamespacedName{Name: kyma} }
 	healthy := fleet.Runtime{State: v1beta2.StateReady, Health: fleet.Healthy}
-	first, waitsInFirst := of(noon)
-	second, waitsInSecond := of(noon.Add(time.Hour))
-	waitsInFirst.add(name("one"))
-	waitsInFirst.add(name("moves"))
-	waitsInSecond.add(name("two"))
+	first, second := of(), of()
+	waits(first, "one", noon)
+	waits(first, "moves", noon)
+	waits(second, "two", noon.Add(time.Hour))
 	for _, kyma := range []string{"one", "moves"} {
 		s.set(first, name(kyma), healthy, offered{})
 	}
 	s.set(second, name("two"), healthy, offered{})
 	// The shard that gets a Kyma may see it before the other one sees that it is gone.
 	s.set(second, name("moves"), healthy, offered{})
-	s.forget(first, name("moves"))
-	waitsInFirst.drop(name("moves"))
+	s.drop(first, name("moves"))
 	check := func(when string, runtimes, pending float64, oldest time.Time) {
 		t.Helper()
 		got := collected(t, s)
@@ -167,15 +149,5 @@ func TestShardsOfOneProcessAreCountedTogether(t *testing.T) {
 	s.leave(second)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("without shards: %v", got)
-	}
-}
-
-func TestAKymaThatIsPublishedNothingDoesNotWait(t *testing.T) {
-	var d due
-	one := types.NamespacedName{Name: "one"}
-	d.add(one)
-	d.drop(one)
-	if n, _ := d.waiting(); n != 0 || d.take(one) {
-		t.Errorf("%d wait", n)
 	}
 }

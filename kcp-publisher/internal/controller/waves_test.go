@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -135,7 +136,7 @@ func (w *waves) restart() {
 		Rollouts:    Rollouts{Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now},
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}
-	w.kymas.reports = newReports(w.place, now)
+	w.kymas.remember(fleetstate.New(publisher.Release))
 	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }

@@ -13,40 +13,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// memory is what a Publisher knows of one runtime's repository.
-type memory struct {
-	// last is what it published or adopted, nil for nothing.
-	last *plan.Published
-	// tag is what the repository's tag named at the last look, or what was pushed since.
-	tag digest.Digest
-	// at is when the registry was found to hold last, zero when it has to be looked at.
-	at time.Time
-}
-
 // adopt returns what the next bundle of a runtime follows. The registry is looked at when that was not done for a while, and when the
 // status remembers something else; checked says that it was, and that it holds what was published.
-func (p *Publisher) adopt(ctx context.Context, runtime plan.Runtime, keys *Keys) (adopted plan.Adopted, checked bool, err error) {
-	known, now := p.remembered(runtime.ID), p.Now()
-	if r := runtime.Remembered; known.last != nil && p.recently(known.at) && (r == nil || r.Sequence <= known.last.Predicate.Sequence && r.Epoch <= known.last.Predicate.Epoch) {
-		return plan.Adopted{Last: known.last, Keep: true}, false, nil
+func (p *Publisher) adopt(ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys) (adopted plan.Adopted, checked bool, err error) {
+	known, now := record.last, p.Now()
+	if r := runtime.Remembered; known != nil && p.recently(record.checked) && (r == nil || r.Sequence <= known.Predicate.Sequence && r.Epoch <= known.Predicate.Epoch) {
+		return plan.Adopted{Last: known, Keep: true}, false, nil
 	}
-	stored, looked, err := p.stored(ctx, runtime.ID, keys, known.last)
+	stored, looked, err := p.stored(ctx, runtime.ID, keys, known)
 	if err != nil {
 		return plan.Adopted{}, false, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
 	}
-	adopted = plan.Adopt(known.last, runtime.Remembered, stored, keys.Root, now)
-	found := memory{last: adopted.Kept(), tag: stored.Digest}
+	adopted = plan.Adopt(known, runtime.Remembered, stored, keys.Root, now)
+	var at time.Time
 	switch {
 	case adopted.Deviation == nil && looked:
-		found.at = now
+		at = now
 	case adopted.Deviation == nil:
-		found.at = now.Add(-rand.N(p.Recheck)) // not all of a fleet at once
+		at = now.Add(-rand.N(p.Recheck)) // not all of a fleet at once
 	}
-	p.remember(runtime.ID, found)
+	record.published(adopted.Kept(), stored.Digest, at)
 	return adopted, adopted.Deviation == nil && adopted.Keep && looked, nil
 }
 
@@ -58,7 +49,7 @@ func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, know
 		return plan.Stored{}, false, err
 	}
 	if known == nil && p.Recheck > 0 {
-		return read(ctx, repository, runtime, &p.opened, keys.Root, keys.Former)
+		return read(ctx, repository, runtime, p.opened, keys.Root, keys.Former)
 	}
 	if known != nil {
 		switch tag, err := store.Head(ctx, repository, bundle.TagDesired); {
@@ -96,7 +87,7 @@ func Read(ctx context.Context, place store.Store, runtime string, root trust.Roo
 }
 
 // read is Read. Documents that were opened before are not fetched; fetched says that all were.
-func read(ctx context.Context, repository store.Reader, runtime string, opened *opened, root trust.Root, former []trust.Root) (stored plan.Stored, fetched bool, err error) {
+func read(ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documents, openedState], root trust.Root, former []trust.Root) (stored plan.Stored, fetched bool, err error) {
 	manifest, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
 		return plan.Stored{}, true, nil
@@ -113,7 +104,11 @@ func read(ctx context.Context, repository store.Reader, runtime string, opened *
 	stored.Bundle = &plan.Published{
 		Predicate: verified.Statement.Predicate, Digest: verified.Digest, StateBlob: verified.Config, CatalogBlob: verified.Catalog,
 	}
-	state, known := opened.find(verified)
+	var state openedState
+	var known bool
+	if opened != nil {
+		state, known = opened.Find(documentsOf(verified))
+	}
 	if !known {
 		complete, err := store.FetchBundle(ctx, repository, verified)
 		switch {
@@ -122,50 +117,14 @@ func read(ctx context.Context, repository store.Reader, runtime string, opened *
 		case err != nil:
 			return plan.Stored{}, false, err
 		}
-		state = openedState{complete.State, resolve.Versions(complete.State)}
-		opened.remember(verified, state)
+		state = openedState{complete.State, resolve.Versions(complete.State), int(verified.Config.Size)}
+		if opened != nil {
+			opened.Put(documentsOf(verified), state)
+		}
 	}
 	stored.Whole, stored.Bundle.State, stored.Bundle.Versions = true, state.DesiredState, state.versions
 	return stored, !known, nil
 }
 
-func (p *Publisher) remembered(runtime string) memory {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.known[runtime]
-}
-
-func (p *Publisher) remember(runtime string, m memory) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known[runtime] = m
-}
-
-// Newest returns the position of the newest bundle that this process published or adopted, zero for none.
-func (p *Publisher) Newest(runtime string) plan.Memory {
-	last := p.remembered(runtime).last
-	if last == nil {
-		return plan.Memory{}
-	}
-	return plan.Memory{Epoch: last.Predicate.Epoch, Sequence: last.Predicate.Sequence, Digest: last.Digest}
-}
-
-// Forget makes the registry be asked what it holds of a runtime. What was published is remembered all the same.
-func (p *Publisher) Forget(runtime string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if known, ok := p.known[runtime]; ok {
-		known.at = time.Time{}
-		p.known[runtime] = known
-	}
-}
-
-// Drop forgets all about a runtime that is gone.
-func (p *Publisher) Drop(runtime string) {
-	p.mu.Lock()
-	delete(p.known, runtime)
-	p.mu.Unlock()
-	p.resolved.release(runtime)
-	p.documents.release(runtime)
-	p.certificates.release(runtime)
-}
+// Release drops what the memos hold for the runtime of a record.
+func (p *Publisher) Release(record *Record) { p.resolved.Release(&record.resolution) }

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -12,57 +11,38 @@ import (
 )
 
 const (
-	// maxDocumentBytes bounds what one runtime may make the publisher write as new documents at once, and documentPeriod is how long it takes
-	// until it may do so again: what a runtime asks for is its own word, and nothing deletes documents.
+	// maxDocumentBytes limits the new documents that one runtime causes to be written within documentPeriod: runtimes choose what they request, and
+	// documents are not deleted.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )
 
-// allowance bounds the bytes of new documents of each runtime. It is safe for concurrent use.
+// allowance limits the bytes of new documents that one runtime causes to be written. The zero value is a full allowance.
 type allowance struct {
-	mu        sync.Mutex // guards what follows
-	byRuntime map[string]*spending
-}
-
-// spending is what one runtime caused to be written, and the state that it was last for: what is tried again is written once.
-type spending struct {
 	limiter *rate.Limiter
-	state   digest.Digest
+	// state is the state for which bytes were last spent: a repeated attempt spends nothing.
+	state digest.Digest
 }
 
-// check returns an error when a runtime has to wait before so many bytes may be written for its state.
-func (a *allowance) check(runtime string, state digest.Digest, size int, now time.Time) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.of(runtime); s.state == state || s.limiter.TokensAt(now) >= float64(size) {
+// check returns an error if the runtime must wait before that many bytes may be written for its state.
+func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
+	if a.state == state || a.full().TokensAt(now) >= float64(size) {
 		return nil
 	}
-	return fmt.Errorf("its desired state changes too often: %d MiB of documents were written for it within %s: find out who changes the runtime's Kyma", maxDocumentBytes>>20, documentPeriod)
+	return fmt.Errorf("the desired state changes too often: %d MiB of documents were written for the runtime within %s; find out who changes its Kyma", maxDocumentBytes>>20, documentPeriod)
 }
 
-// spend notes that so many bytes were written for a runtime's state.
-func (a *allowance) spend(runtime string, state digest.Digest, size int, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.of(runtime); s.state != state {
-		s.limiter.AllowN(now, size)
-		s.state = state
+// spend records that bytes were written for the runtime's state.
+func (a *allowance) spend(state digest.Digest, size int, now time.Time) {
+	if a.state != state {
+		a.full().AllowN(now, size)
+		a.state = state
 	}
 }
 
-// release forgets a runtime that is gone.
-func (a *allowance) release(runtime string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.byRuntime, runtime)
-}
-
-func (a *allowance) of(runtime string) *spending {
-	if a.byRuntime == nil {
-		a.byRuntime = map[string]*spending{}
+func (a *allowance) full() *rate.Limiter {
+	if a.limiter == nil {
+		a.limiter = rate.NewLimiter(rate.Limit(maxDocumentBytes/documentPeriod.Seconds()), maxDocumentBytes)
 	}
-	if a.byRuntime[runtime] == nil {
-		a.byRuntime[runtime] = &spending{limiter: rate.NewLimiter(rate.Limit(maxDocumentBytes/documentPeriod.Seconds()), maxDocumentBytes)}
-	}
-	return a.byRuntime[runtime]
+	return a.limiter
 }

@@ -12,29 +12,29 @@ import (
 )
 
 func TestWhatOneRuntimeMakesThePublisherWriteIsBounded(t *testing.T) {
-	var a allowance
+	var hostile, honest allowance
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	const size = 1 << 20
 	written := 0
 	another := func() digest.Digest { return digest.FromString(fmt.Sprint(written)) }
-	for ; a.check("hostile", another(), size, now) == nil; written += size {
+	for ; hostile.check(another(), size, now) == nil; written += size {
 		for range 100 { // a push that fails is tried again
-			a.spend("hostile", another(), size, now)
+			hostile.spend(another(), size, now)
 		}
 	}
 	if written != maxDocumentBytes {
 		t.Errorf("%d bytes were written at once", written)
 	}
-	if err := a.check("hostile", another(), size, now); err == nil || !strings.Contains(err.Error(), "changes too often: 64 MiB") {
+	if err := hostile.check(another(), size, now); err == nil || !strings.Contains(err.Error(), "changes too often: 64 MiB") {
 		t.Errorf("got %v", err)
 	}
-	if err := a.check("hostile", digest.FromString(fmt.Sprint(written-size)), size, now); err != nil {
+	if err := hostile.check(digest.FromString(fmt.Sprint(written-size)), size, now); err != nil {
 		t.Errorf("what was written for it may not be tried again: %v", err)
 	}
-	if err := a.check("honest", another(), bundle.MaxDocumentBytes, now); err != nil {
+	if err := honest.check(another(), bundle.MaxDocumentBytes, now); err != nil {
 		t.Errorf("another runtime waits too: %v", err)
 	}
-	if err := a.check("hostile", another(), size, now.Add(documentPeriod)); err != nil {
+	if err := hostile.check(another(), size, now.Add(documentPeriod)); err != nil {
 		t.Errorf("a day later: %v", err)
 	}
 }

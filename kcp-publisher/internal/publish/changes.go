@@ -1,40 +1,32 @@
 package publish
 
 import (
-	"sync"
-
 	"github.com/opencontainers/go-digest"
 
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// maxChanges bounds the pairs of states whose differences are remembered: a promotion has one for each distinct state.
-const maxChanges = 1_000
+// maxChangesBytes limits the remembered differences, and maxChanges the pairs of states: a promotion has one pair for each distinct state.
+const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
-// changes are how states differ, by the digests of both: most of a fleet goes from one of a few states to one of a few, and a comparison costs as much
-// as the rest of a bundle. It is safe for concurrent use.
-type changes struct {
-	mu    sync.Mutex // guards known
-	known map[statePair]*plan.Changes
-}
-
+// statePair are the digests of a state and the state that follows it.
 type statePair struct{ before, after digest.Digest }
 
-// between is plan.ChangesBetween for the states of two bundles.
-func (c *changes) between(before, after *plan.Published) *plan.Changes {
+func newChanges() *memo.Memo[statePair, *plan.Changes] {
+	return memo.New(memo.Limit{Bytes: maxChangesBytes, Entries: maxChanges}, func(_ statePair, changes *plan.Changes) int {
+		return len(encoded(changes)) + memo.EntryBytes
+	})
+}
+
+// changesBetween returns plan.ChangesBetween for the states of two bundles. Most runtimes of a fleet move between the same few states, and a comparison
+// costs as much as the rest of a bundle.
+func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
-	c.mu.Lock()
-	known, is := c.known[pair]
-	c.mu.Unlock()
-	if is {
+	if known, found := p.changes.Find(pair); found {
 		return known
 	}
 	fresh := plan.ChangesBetween(before.State, after.State)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxChanges {
-		c.known = map[statePair]*plan.Changes{}
-	}
-	c.known[pair] = fresh
+	p.changes.Put(pair, fresh)
 	return fresh
 }

@@ -21,11 +21,11 @@ func publishedWith(modules ...string) *plan.Published {
 }
 
 func TestStatesAreComparedOnceForEachPair(t *testing.T) {
-	var c changes
+	p := newFleet(t).started()
 	one, two, three := publishedWith("a"), publishedWith("a", "b"), publishedWith("c")
 	for _, pair := range [][2]*plan.Published{{one, two}, {two, one}, {one, three}, {three, two}, {one, one}} {
 		want := plan.ChangesBetween(pair[0].State, pair[1].State)
-		first, again := c.between(pair[0], pair[1]), c.between(pair[0], pair[1])
+		first, again := p.changesBetween(pair[0], pair[1]), p.changesBetween(pair[0], pair[1])
 		if !reflect.DeepEqual(first, want) {
 			t.Errorf("got %v, want %v", first, want)
 		}
@@ -34,9 +34,9 @@ func TestStatesAreComparedOnceForEachPair(t *testing.T) {
 		}
 	}
 	for i := range 2 * maxChanges {
-		c.between(publishedWith(fmt.Sprint(i)), one)
+		p.changesBetween(publishedWith(fmt.Sprint(i)), one)
 	}
-	if len(c.known) > maxChanges {
-		t.Errorf("%d pairs are remembered", len(c.known))
+	if entries, _ := p.changes.Held(); entries > maxChanges {
+		t.Errorf("%d pairs are remembered", entries)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -12,8 +11,10 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
@@ -27,6 +28,8 @@ type foundContent struct {
 	id digest.Digest
 	at time.Time
 	by contentRules
+	// bytes is the size of the encoded content.
+	bytes int
 }
 
 // contentKey names what is asked for. A descriptor that a ModuleTemplate holds is another one after each change of the catalog.
@@ -42,8 +45,8 @@ type contentRules struct {
 	root  int64
 }
 
-// maxContents bounds the contents that are remembered.
-const maxContents = 10_000
+// maxContentsBytes limits the remembered contents, and those of whole requests.
+const maxContentsBytes = 32 << 20
 
 // neededContents are the contents of all components that a request needs. Their id tells different ones.
 type neededContents struct {
@@ -51,37 +54,41 @@ type neededContents struct {
 	id       digest.Digest
 	at       time.Time
 	by       contentRules
+	bytes    int
 }
 
-// maxNeeded bounds the requests whose contents are remembered.
+// maxNeeded limits the requests whose contents are remembered.
 const maxNeeded = 1_000
+
+func newContentsFound() *memo.Memo[contentKey, foundContent] {
+	return memo.New(memo.Limit{Bytes: maxContentsBytes}, func(_ contentKey, found foundContent) int { return found.bytes + memo.EntryBytes })
+}
+
+func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
+	return memo.New(memo.Limit{Bytes: maxContentsBytes, Entries: maxNeeded}, func(_ resolutionKey, needed neededContents) int {
+		return needed.bytes + memo.EntryBytes
+	})
+}
 
 // needed returns the contents of the components that a request needs. Equal requests, of which a fleet has thousands at once, look for them once.
 func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot) (neededContents, error) {
 	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
-	p.mu.Lock()
-	known := p.contentsNeeded[asked]
-	p.mu.Unlock()
+	known, _ := p.contentsNeeded.Find(asked)
 	if known.by == rules && inLife(known.at, now) {
 		return known, nil
 	}
-	contents, ids, err := p.contents(ctx, resolve.Needs(request, snapshot))
+	contents, ids, bytes, err := p.contents(ctx, resolve.Needs(request, snapshot))
 	if err != nil {
 		return neededContents{}, err
 	}
-	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules}
+	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules, bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
 			return fresh, nil // the reader remembers it for as long as that is right
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dropStale(now)
-	if len(p.contentsNeeded) >= maxNeeded {
-		clear(p.contentsNeeded)
-	}
-	p.contentsNeeded[asked] = fresh
+	p.pruneContents(now)
+	p.contentsNeeded.Put(asked, fresh)
 	return fresh, nil
 }
 
@@ -91,22 +98,25 @@ func inLife(at, now time.Time) bool {
 	return !at.IsZero() && age >= 0 && age < contentLife
 }
 
-// dropStale drops what will be looked for again anyway, now and then: versions that nobody asks for any more must not stay for good. The
-// caller holds the lock.
-func (p *Publisher) dropStale(now time.Time) {
-	if inLife(p.contentsSwept, now) {
-		return
+// pruneContents drops outdated contents from time to time, so that contents that no runtime requests anymore do not stay.
+func (p *Publisher) pruneContents(now time.Time) {
+	p.mu.Lock()
+	recently := inLife(p.contentsPruned, now)
+	if !recently {
+		p.contentsPruned = now
 	}
-	p.contentsSwept = now
-	maps.DeleteFunc(p.contentsFound, func(_ contentKey, found foundContent) bool { return !inLife(found.at, now) })
-	maps.DeleteFunc(p.contentsNeeded, func(_ resolutionKey, needed neededContents) bool { return !inLife(needed.at, now) })
+	p.mu.Unlock()
+	if !recently {
+		p.contentsFound.Prune(func(found foundContent) bool { return !inLife(found.at, now) })
+		p.contentsNeeded.Prune(func(needed neededContents) bool { return !inLife(needed.at, now) })
+	}
 }
 
 // contents reads the components that a request needs, each once, and returns what tells them from others. A component that cannot be read is
 // that module's trouble alone.
-func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (map[resolve.Ref]resolve.Content, []digest.Digest, error) {
-	contents := make(map[resolve.Ref]resolve.Content, len(needs))
-	ids := make([]digest.Digest, 0, len(needs))
+func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
+	contents = make(map[resolve.Ref]resolve.Content, len(needs))
+	ids = make([]digest.Digest, 0, len(needs))
 	rules := contentRules{p.Components.Round(), p.Root().Version}
 	for _, need := range needs {
 		if _, done := contents[need.Ref]; done {
@@ -114,20 +124,19 @@ func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (map[res
 		}
 		found, err := p.found(ctx, need, rules)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
 		contents[need.Ref] = found.Content
+		bytes += found.bytes
 		ids = append(ids, found.id)
 	}
-	return contents, ids, nil
+	return contents, ids, bytes, nil
 }
 
 // found returns the content of a component, or why it is not known. The error is the context's.
 func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
 	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
-	p.mu.Lock()
-	known := p.contentsFound[key]
-	p.mu.Unlock()
+	known, _ := p.contentsFound.Find(key)
 	if known.by == rules && inLife(known.at, now) {
 		return known, nil
 	}
@@ -135,30 +144,28 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	if ctx.Err() != nil {
 		return foundContent{}, ctx.Err()
 	}
-	fresh := foundContent{Content: content, id: idOf(need.Ref, content, err), at: now, by: rules}
+	id, bytes := idOf(need.Ref, content, err)
+	fresh := foundContent{Content: content, id: id, at: now, by: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
 		return fresh, nil // the reader remembers it for as long as that is right
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dropStale(now)
-	if len(p.contentsFound) >= maxContents {
-		clear(p.contentsFound)
-	}
-	p.contentsFound[key] = fresh
+	p.pruneContents(now)
+	p.contentsFound.Put(key, fresh)
 	return fresh, nil
 }
 
-func idOf(ref resolve.Ref, content resolve.Content, err error) digest.Digest {
-	told := ""
+// idOf returns a digest of a content, or of why it is not known, and the bytes that it was computed from.
+func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest, bytes int) {
+	problem := ""
 	if err != nil {
-		told = err.Error()
+		problem = err.Error()
 	}
-	return digest.FromBytes(encoded(struct {
+	text := encoded(struct {
 		Ref     resolve.Ref
 		Content resolve.Content
 		Error   string
-	}{ref, content, told}))
+	}{ref, content, problem})
+	return digest.FromBytes(text), len(text)
 }
 
 // encoded returns plain data, without channels, functions or cycles, as JSON.
@@ -185,7 +192,7 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	}
 	signed := p.Requires != nil && p.Requires(need.Component)
 	if p.Requires != nil && !signed && need.NamesItself {
-		return resolve.Content{}, fmt.Errorf("component %s:%s: only its own descriptor says which component it is, and the signature policy lets that one be unsigned: name it in ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
+		return resolve.Content{}, reason.Errorf(reason.ComponentUnsigned, "component %s:%s: only its own descriptor says which component it is, and the signature policy lets that one be unsigned: name it in ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
 	}
 	root := p.Root()
 	content := resolve.Content{Images: component.Images(all, signed || root.Locked())}

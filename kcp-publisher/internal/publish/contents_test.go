@@ -102,7 +102,7 @@ func TestContentsAreNotLookedForAtEveryLook(t *testing.T) {
 	look := func(ref resolve.Ref) (resolve.Content, int) {
 		t.Helper()
 		before := place.times
-		contents, _, err := p.contents(t.Context(), []resolve.Need{{Ref: ref}})
+		contents, _, _, err := p.contents(t.Context(), []resolve.Need{{Ref: ref}})
 		if err != nil {
 			t.Fatal(err)
 		}

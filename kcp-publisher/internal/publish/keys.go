@@ -204,8 +204,8 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
 // certificate returns the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
-// runtime's key and good, another when the runtime asked for one and it is time. checked are those that were checked before.
-func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, checked *certificates, now time.Time) (string, error) {
+// runtime's key and good, another when the runtime asked for one and it is time. checked is the one that was last found valid.
+func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time) (string, error) {
 	if r.Key == nil || k.Enroll == nil {
 		return "", nil
 	}

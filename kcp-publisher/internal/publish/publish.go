@@ -23,6 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
@@ -49,7 +50,7 @@ type Options struct {
 	AttachCosign bool
 }
 
-// Publisher publishes bundles. It is safe for concurrent use, for one runtime at a time.
+// Publisher publishes bundles. It is safe for concurrent use.
 type Publisher struct {
 	Options // its Keys are those of the start
 	keys    atomic.Pointer[Keys]
@@ -60,23 +61,18 @@ type Publisher struct {
 	// turning is held while the keys are replaced, whose roots lie in the registry before they are in use.
 	turning sync.RWMutex
 	sharing singleflight.Group
-	// resolved holds the results of equal requests, documents what runtimes have caused to be written.
-	resolved  *resolutions
-	documents allowance
-	// opened are the documents of bundles that lay in the registry.
-	opened       opened
-	certificates certificates
-	changes      changes
+	// The memos hold what runtimes have in common. What belongs to one runtime is in its Record.
+	resolved       *memo.Shared[resolutionKey, *resolution]
+	opened         *memo.Memo[documents, openedState]
+	changes        *memo.Memo[statePair, *plan.Changes]
+	contentsFound  *memo.Memo[contentKey, foundContent]
+	contentsNeeded *memo.Memo[resolutionKey, neededContents]
 
-	mu     sync.Mutex // guards what follows
-	known  map[string]memory
+	mu sync.Mutex // guards the fields below
+	// shared are the documents that the registry shares among runtimes, and when they were last seen there.
 	shared map[digest.Digest]time.Time
-	// contentsFound are the contents of components as they were found last.
-	contentsFound map[contentKey]foundContent
-	// contentsNeeded are those of whole requests, by what is asked for.
-	contentsNeeded map[resolutionKey]neededContents
-	// contentsSwept is when what is out of date was dropped from both last.
-	contentsSwept time.Time
+	// contentsPruned is when outdated contents were last dropped.
+	contentsPruned time.Time
 }
 
 type resolution struct {
@@ -96,9 +92,8 @@ func New(options Options) (*Publisher, error) {
 		return nil, err
 	}
 	p := &Publisher{
-		Options: options, known: map[string]memory{}, shared: map[digest.Digest]time.Time{}, contentsFound: map[contentKey]foundContent{},
-		contentsNeeded: map[resolutionKey]neededContents{},
-		resolved:       newResolutions(maxResolvedBytes),
+		Options: options, shared: map[digest.Digest]time.Time{},
+		resolved: newResolutions(maxResolvedBytes), opened: newOpened(), changes: newChanges(), contentsFound: newContentsFound(), contentsNeeded: newContentsNeeded(),
 	}
 	p.keys.Store(&options.Keys)
 	return p, nil
@@ -128,16 +123,16 @@ type Outcome struct {
 
 // Publish resolves the request and pushes a bundle if one is needed. What does not resolve keeps what was published last, as far as that is
 // known apart from the registry.
-func (p *Publisher) Publish(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
+func (p *Publisher) Publish(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
 	if err := p.check(runtime, request); err != nil {
 		return Outcome{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		outcome, err := p.try(ctx, runtime, request, snapshot)
+		outcome, err := p.try(ctx, record, runtime, request, snapshot)
 		if !errors.Is(err, errMoved) && !errors.Is(err, errOtherKeys) || attempt == maxAttempts {
 			return outcome, err
 		}
-		p.Forget(runtime.ID)
+		record.Recheck()
 	}
 }
 
@@ -180,11 +175,11 @@ type decision struct {
 
 // Rests reports whether a runtime needs no bundle, and there is nothing to say about the one that it has, by what is known of it without its report.
 // Nothing is pushed, and false says no more than that the report is needed. The error is of the registry.
-func (p *Publisher) Rests(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (bool, error) {
+func (p *Publisher) Rests(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (bool, error) {
 	if p.check(runtime, request) != nil {
 		return false, nil
 	}
-	d, err := p.decide(ctx, runtime, request, snapshot)
+	d, err := p.decide(ctx, record, runtime, request, snapshot)
 	if err != nil {
 		return false, err
 	}
@@ -199,8 +194,8 @@ func (p *Publisher) Rests(ctx context.Context, runtime plan.Runtime, request res
 	return told == 0 && !d.adopted.Unrecorded(runtime.Remembered) && d.outcome.SecretsError == nil, nil
 }
 
-func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
-	d, err := p.decide(ctx, runtime, request, snapshot)
+func (p *Publisher) try(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
+	d, err := p.decide(ctx, record, runtime, request, snapshot)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -216,7 +211,7 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 	if d.adopted.Deviation != nil {
 		p.forgetShared() // what was lost with the bundle is unknown
 	}
-	next, err := p.push(ctx, runtime.ID, d.keys, d.resolved, d.predicate, kept)
+	next, err := p.push(ctx, record, runtime.ID, d.keys, d.resolved, d.predicate, kept)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
@@ -225,9 +220,9 @@ func (p *Publisher) try(ctx context.Context, runtime plan.Runtime, request resol
 }
 
 // decide adopts what a runtime has and resolves its request; nothing is pushed.
-func (p *Publisher) decide(ctx context.Context, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (decision, error) {
+func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (decision, error) {
 	d := decision{keys: p.keys.Load()}
-	adopted, checked, err := p.adopt(ctx, runtime, d.keys)
+	adopted, checked, err := p.adopt(ctx, record, runtime, d.keys)
 	if err != nil {
 		return d, err
 	}
@@ -240,7 +235,7 @@ func (p *Publisher) decide(ctx context.Context, runtime plan.Runtime, request re
 	if err := request.CheckTakeover(); err != nil {
 		return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
-	if d.resolved, err = p.resolve(ctx, runtime.ID, request, kept, snapshot); err != nil {
+	if d.resolved, err = p.resolve(ctx, record, request, kept, snapshot); err != nil {
 		return d, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	result := d.resolved.result
@@ -249,7 +244,7 @@ func (p *Publisher) decide(ctx context.Context, runtime plan.Runtime, request re
 		d.outcome.SecretsError = err
 	}
 	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there proves itself.
-	if runtime.Certificate, err = d.keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &p.certificates, p.Now()); err != nil {
+	if runtime.Certificate, err = d.keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return d, err
 	}
 	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical()}
@@ -272,7 +267,7 @@ func newest(a, b map[string]string) map[string]string {
 	return all
 }
 
-func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, kept *plan.Published) (*plan.Published, error) {
+func (p *Publisher) push(ctx context.Context, record *Record, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, kept *plan.Published) (*plan.Published, error) {
 	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
 	if err != nil {
 		return nil, err
@@ -280,7 +275,7 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 	if err := p.publishRoots(ctx, keys); err != nil {
 		return nil, err
 	}
-	if err := p.share(ctx, runtime, resolved.documents); err != nil {
+	if err := p.share(ctx, record, resolved.documents); err != nil {
 		return nil, err
 	}
 	if p.AttachCosign {
@@ -295,9 +290,9 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 	if p.keys.Load() != keys {
 		return nil, errOtherKeys
 	}
-	if err := p.replace(ctx, runtime, resolved.documents, manifest); err != nil {
+	if err := p.replace(ctx, record, runtime, resolved.documents, manifest); err != nil {
 		// What was pushed is unknown now, and what was shared may be gone with the registry's data: ask before the next try.
-		p.Forget(runtime)
+		record.Recheck()
 		p.forgetShared()
 		return nil, err
 	}
@@ -306,14 +301,14 @@ func (p *Publisher) push(ctx context.Context, runtime string, keys *Keys, resolv
 		StateBlob: resolved.documents.State.Descriptor, CatalogBlob: resolved.documents.Catalog.Descriptor,
 	}
 	if kept != nil {
-		next.Changes = p.changes.between(kept, next)
+		next.Changes = p.changesBetween(kept, next)
 	}
-	p.remember(runtime, memory{last: next, tag: next.Digest, at: p.Now()})
+	record.published(next, next.Digest, p.Now())
 	return next, nil
 }
 
 // replace puts a bundle in the place of the one that was looked at, and of no other.
-func (p *Publisher) replace(ctx context.Context, runtime string, documents bundle.Documents, manifest bundle.Blob) error {
+func (p *Publisher) replace(ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob) error {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return err
@@ -322,12 +317,11 @@ func (p *Publisher) replace(ctx context.Context, runtime string, documents bundl
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	known := p.remembered(runtime)
-	if there != known.tag {
+	if there != record.tag {
 		return errMoved
 	}
 	present := map[digest.Digest]bool{}
-	if last := known.last; last != nil {
+	if last := record.last; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
 				continue // it is not there, and is mounted
@@ -345,7 +339,7 @@ func (p *Publisher) replace(ctx context.Context, runtime string, documents bundl
 	return store.PushBundle(ctx, p.Place, runtime, documents, manifest, func(d digest.Digest) bool { return present[d] })
 }
 
-func (p *Publisher) resolve(ctx context.Context, runtime string, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
+func (p *Publisher) resolve(ctx context.Context, record *Record, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
 	request.Labels = snapshot.Relevant(request.Labels)
 	in := inputs{Revision: snapshot.Revision}
 	if kept != nil {
@@ -359,13 +353,13 @@ func (p *Publisher) resolve(ctx context.Context, runtime string, request resolve
 		return nil, err
 	}
 	key := asked.with(needed.id)
-	if known := p.resolved.find(runtime, key); known != nil {
+	if known, found := p.resolved.Find(&record.resolution, key); found {
 		return known, nil
 	}
 	fresh := &resolution{result: resolve.Resolve(request, snapshot, needed.contents)}
 	if fresh.documents, err = bundle.NewDocuments(fresh.result.State, fresh.result.Catalog); err != nil {
 		return nil, err
 	}
-	p.resolved.remember(runtime, key, fresh)
+	p.resolved.Put(&record.resolution, key, fresh)
 	return fresh, nil
 }

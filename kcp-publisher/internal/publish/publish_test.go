@@ -32,11 +32,13 @@ type fleet struct {
 	root   trust.Root
 	dir    string
 	now    time.Time
+	// records are what each publisher knows of each runtime.
+	records map[*Publisher]map[string]*Record
 }
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{t: t, signer: trusttest.NewSigner(t), dir: filepath.Join(t.TempDir(), "registry"), now: noon}
+	f := &fleet{t: t, signer: trusttest.NewSigner(t), dir: filepath.Join(t.TempDir(), "registry"), now: noon, records: map[*Publisher]map[string]*Record{}}
 	public, err := f.signer.PublicKey()
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +75,17 @@ func (f *fleet) started() *Publisher {
 	return p
 }
 
+// record returns what a publisher knows of a runtime.
+func (f *fleet) record(p *Publisher, runtime string) *Record {
+	if f.records[p] == nil {
+		f.records[p] = map[string]*Record{}
+	}
+	if f.records[p][runtime] == nil {
+		f.records[p][runtime] = &Record{}
+	}
+	return f.records[p][runtime]
+}
+
 func (f *fleet) publish(p *Publisher, runtime plan.Runtime, channel string) Outcome {
 	f.t.Helper()
 	outcome, err := f.try(p, runtime, channel)
@@ -89,7 +102,7 @@ func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome
 		f.t.Fatal(err)
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
-	return p.Publish(f.t.Context(), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	return p.Publish(f.t.Context(), f.record(p, runtime.ID), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 }
 
 // lying returns the digest of what the registry holds for a runtime.
@@ -296,14 +309,14 @@ func TestSharedDocumentsAreLookedForAlsoWhereSomethingIsToBeTold(t *testing.T) {
 		runtime.Secrets = c.secrets
 		spec := v1beta2.KymaSpec{Channel: "regular"}
 		request := resolve.Request{Seed: spec, Asked: spec}
-		before, err := f.started().Publish(t.Context(), runtime, request, snapshot)
+		before, err := f.started().Publish(t.Context(), &Record{}, runtime, request, snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := f.started()
 		published := before.Published
 		runtime.Remembered = &plan.Memory{Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest, Versions: published.Versions}
-		rests, err := p.Rests(t.Context(), runtime, request, snapshot)
+		rests, err := p.Rests(t.Context(), &Record{}, runtime, request, snapshot)
 		if err != nil || rests != c.rests || (before.SecretsError == nil) != c.rests {
 			t.Errorf("%s is to be told: it rests %v, %v; %v", what, rests, err, before.SecretsError)
 		}

@@ -34,10 +34,10 @@ func TestAResolutionIsKnownAgainByAllThatItDependsOn(t *testing.T) {
 		}
 	}
 	contents := map[string]digest.Digest{
-		"content":       idOf(ref, resolve.Content{Images: []string{"one"}}, nil),
-		"values":        idOf(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil),
-		"other version": idOf(resolve.Ref{Component: ref.Component, Version: "2.0.0"}, resolve.Content{Images: []string{"one"}}, nil),
-		"error":         idOf(ref, resolve.Content{}, errors.New("gone")),
+		"content":       idFor(ref, resolve.Content{Images: []string{"one"}}, nil),
+		"values":        idFor(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil),
+		"other version": idFor(resolve.Ref{Component: ref.Component, Version: "2.0.0"}, resolve.Content{Images: []string{"one"}}, nil),
+		"error":         idFor(ref, resolve.Content{}, errors.New("gone")),
 	}
 	for name, id := range contents {
 		key := keyOf(inputs{}).with(id)
@@ -52,42 +52,61 @@ func resolutionOf(bytes int) *resolution {
 	return &resolution{documents: bundle.Documents{State: bundle.Blob{Bytes: make([]byte, bytes)}}}
 }
 
-func TestARuntimeThatAlwaysAsksForSomethingElseIsRememberedOnce(t *testing.T) {
+func TestRuntimeHoldsOneResolution(t *testing.T) {
 	r := newResolutions(1 << 30)
+	var honest, hostile Record
 	shared := resolutionOf(10)
-	r.remember("honest", keyFor("usual"), shared)
+	r.Put(&honest.resolution, keyFor("usual"), shared)
 	for i := range 1000 {
-		r.remember("hostile", keyFor(fmt.Sprint("another ", i)), resolutionOf(1000))
+		r.Put(&hostile.resolution, keyFor(fmt.Sprint("another ", i)), resolutionOf(1000))
 	}
-	if r.bytes != 1010 || len(r.byKey) != 2 || r.recent.Len() != 2 {
-		t.Errorf("%d bytes of %d results are remembered", r.bytes, len(r.byKey))
+	if entries, bytes := r.Held(); bytes != 1010 || entries != 2 {
+		t.Errorf("%d bytes of %d results are remembered", bytes, entries)
 	}
-	if r.find("hostile", keyFor("usual")) != shared || r.bytes != 10 {
-		t.Errorf("%d bytes after it asks for what others ask for", r.bytes)
+	found := func(record *Record, request string) *resolution {
+		known, _ := r.Find(&record.resolution, keyFor(request))
+		return known
 	}
-	r.remember("honest", keyFor("new"), resolutionOf(20))
-	if r.find("hostile", keyFor("usual")) != shared || r.bytes != 30 {
-		t.Errorf("%d bytes: what one still asks for was forgotten with the other", r.bytes)
+	bytes := func() int {
+		_, bytes := r.Held()
+		return bytes
+	}
+	if found(&hostile, "usual") != shared || bytes() != 10 {
+		t.Errorf("%d bytes after it requests the same as others", bytes())
+	}
+	r.Put(&honest.resolution, keyFor("new"), resolutionOf(20))
+	if found(&hostile, "usual") != shared || bytes() != 30 {
+		t.Errorf("%d bytes: the result was dropped while a runtime still requests it", bytes())
 	}
 }
 
-func TestAllResultsTogetherAreBounded(t *testing.T) {
+func TestResolutionsTogetherAreBounded(t *testing.T) {
 	r := newResolutions(100)
-	for i := range 50 {
-		r.remember(fmt.Sprint("runtime-", i), keyFor(fmt.Sprint("request-", i)), resolutionOf(30))
-		if r.find("runtime-0", keyFor("request-0")) == nil {
-			t.Fatal("what is used most was forgotten")
+	records := make([]Record, 50)
+	for i := range records {
+		r.Put(&records[i].resolution, keyFor(fmt.Sprint("request-", i)), resolutionOf(30))
+		if _, found := r.Find(&records[0].resolution, keyFor("request-0")); !found {
+			t.Fatal("the most recently used result was dropped")
 		}
 	}
-	if r.bytes > 100 || len(r.byKey) != 3 {
-		t.Errorf("%d bytes of %d results are remembered", r.bytes, len(r.byKey))
+	if entries, bytes := r.Held(); bytes > 100 || entries != 3 {
+		t.Errorf("%d bytes of %d results are remembered", bytes, entries)
 	}
-	r.remember("large", keyFor("large"), resolutionOf(1000))
-	if r.find("large", keyFor("large")) == nil || len(r.byKey) != 1 {
-		t.Errorf("%d results are remembered beside one that is too large", len(r.byKey)-1)
+	var large Record
+	r.Put(&large.resolution, keyFor("large"), resolutionOf(1000))
+	if _, found := r.Find(&large.resolution, keyFor("large")); !found {
+		t.Error("the large result was dropped")
 	}
-	r.remember("large", keyFor("small"), resolutionOf(1))
-	if r.bytes != 1 {
-		t.Errorf("%d bytes are remembered", r.bytes)
+	if entries, _ := r.Held(); entries != 1 {
+		t.Errorf("%d results are remembered beside one that is too large", entries-1)
 	}
+	r.Put(&large.resolution, keyFor("small"), resolutionOf(1))
+	if _, bytes := r.Held(); bytes != 1 {
+		t.Errorf("%d bytes are remembered", bytes)
+	}
+}
+
+func idFor(ref resolve.Ref, content resolve.Content, err error) digest.Digest {
+	id, _ := idOf(ref, content, err)
+	return id
 }

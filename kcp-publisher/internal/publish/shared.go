@@ -12,12 +12,12 @@ import (
 const maxShared = 20_000
 
 // share makes the documents exist once for all runtimes that get them.
-func (p *Publisher) share(ctx context.Context, runtime string, documents bundle.Documents) error {
+func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.Documents) error {
 	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
-	if err := p.documents.check(runtime, state, size, p.Now()); err != nil {
+	if err := record.documents.check(state, size, p.Now()); err != nil {
 		return err
 	}
-	_, err := p.ensureShared(ctx, documents, func() { p.documents.spend(runtime, state, size, p.Now()) })
+	_, err := p.ensureShared(ctx, documents, func() { record.documents.spend(state, size, p.Now()) })
 	return err
 }
 

@@ -16,13 +16,14 @@ import (
 )
 
 // holds is how many entries a publisher has in each of its memories.
-func (p *Publisher) holds() map[string]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (p *Publisher) holds(records int) map[string]int {
+	found, bytesFound := p.contentsFound.Held()
+	needed, bytesNeeded := p.contentsNeeded.Held()
+	resolved, bytesResolved := p.resolved.Held()
+	opened, _ := p.opened.Held()
 	return map[string]int{
-		"runtimes": len(p.known), "contents of components": len(p.contentsFound), "contents of requests": len(p.contentsNeeded),
-		"resolutions": p.resolved.recent.Len(), "resolutions by key": len(p.resolved.byKey), "requests": len(p.resolved.current), "bytes of resolutions": p.resolved.bytes / 1024,
-		"allowances": len(p.documents.byRuntime), "certificates": len(p.certificates.checked), "opened documents": len(p.opened.states),
+		"runtimes": records, "contents of components": found, "contents of requests": needed, "bytes of contents": (bytesFound + bytesNeeded) / 1024,
+		"resolutions": resolved, "bytes of resolutions": bytesResolved / 1024, "opened documents": opened,
 	}
 }
 
@@ -62,19 +63,20 @@ func TestADayOfPublishingHoldsNoMoreThanItsFirstHours(t *testing.T) {
 			runtime := runtimeNamed(id)
 			runtime.Remembered = remembered[id]
 			spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
-			outcome, err := p.Publish(t.Context(), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+			outcome, err := p.Publish(t.Context(), f.record(p, id), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 			if err != nil || !outcome.Pushed || outcome.Published.Versions["scaler"] != version {
 				t.Fatalf("%s at %s: %+v, %v", id, f.now, outcome, err)
 			}
 			remembered[id] = after(outcome.Published)
 		}
-		p.Drop(ids[0])
+		p.Release(f.record(p, ids[0]))
+		delete(f.records[p], ids[0])
 		delete(remembered, ids[0])
 		if i == int(8*time.Hour/step) {
-			early = p.holds()
+			early = p.holds(len(f.records[p]))
 		}
 	}
-	late := p.holds()
+	late := p.holds(len(f.records[p]))
 	if early["runtimes"] != runtimes || early["resolutions"] == 0 || early["contents of components"] == 0 {
 		t.Errorf("after a third of the day it holds %v", early)
 	}

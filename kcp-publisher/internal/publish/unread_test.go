@@ -54,7 +54,7 @@ func TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack(t *testing.T) {
 		if runtime.Remembered != nil {
 			request.Versions = runtime.Remembered.Versions
 		}
-		outcome, err := p.Publish(t.Context(), runtime, request, snapshot)
+		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID), runtime, request, snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}

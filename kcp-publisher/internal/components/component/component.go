@@ -18,11 +18,12 @@ import (
 	"oras.land/oras-go/v2"
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // ErrMissing says that no source has the component version.
-var ErrMissing = errors.New("component version not found")
+var ErrMissing = reason.Errorf(reason.ComponentNotFound, "component version not found")
 
 // Component is a component version as it was found.
 type Component struct {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // verdict is what Check said of a version. It has a lock of its own, for checking one version reads others.
@@ -20,7 +22,7 @@ type verdict struct {
 }
 
 // ErrRefused is what Check's errors wrap when they say something about the version, and not about what kept it from being checked.
-var ErrRefused = errors.New("refused")
+var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
 // Accepted returns nil when a version that was in use before may still be: it was accepted with the keys of today in this life, or it can be
 // read and is accepted now. The error wraps ErrRefused or ErrMissing, or says that it could not be found out.

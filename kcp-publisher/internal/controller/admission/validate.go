@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
@@ -29,6 +30,9 @@ func templates(_ context.Context, request admission.Request) admission.Response 
 
 // CheckTemplate says what no publisher could ever resolve. The error names the field.
 func CheckTemplate(template *v1beta2.ModuleTemplate) error {
+	if err := catalog.CheckTemplate(template); err != nil {
+		return err
+	}
 	inline := bytes.TrimSpace(template.Spec.Descriptor.Raw)
 	if slices.Contains([]string{"", "{}", "null"}, string(inline)) {
 		return nil

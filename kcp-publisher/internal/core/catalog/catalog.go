@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // Snapshot is the catalog at one moment. It is safe for concurrent use.
@@ -43,9 +43,10 @@ type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
 	// broken is why it is not known who may have the module: nobody gets it, and it is taken from nobody.
-	broken     error
-	entry      bundle.CatalogEntry
-	disclosing error // why no runtime may see it
+	broken   error
+	entry    bundle.CatalogEntry
+	size     int   // of the encoded entry, in bytes
+	withheld error // why no bundle carries it
 }
 
 // template is a ModuleTemplate with what is derived from it once.
@@ -58,7 +59,8 @@ type template struct {
 	component  string // from the inline descriptor, empty without one
 	version    string
 	entry      bundle.CatalogEntry
-	disclosing error // why no runtime may see it
+	size       int   // of the encoded entry, in bytes
+	withheld   error // why no bundle carries it
 }
 
 // Choice is the answer to "this module in this channel".
@@ -94,7 +96,7 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 			if key(&first.meta) < key(&o.meta) {
 				o, first = first, o
 			}
-			o.broken = reason("module %s: has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name, key(&o.meta), key(&first.meta))
+			o.broken = reason.Errorf(reason.CatalogInvalid, "module %s: has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name, key(&o.meta), key(&first.meta))
 		}
 		s.metas[name] = o
 	}
@@ -152,7 +154,7 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 		selector, err := metav1.LabelSelectorAsSelector(by)
 		if err != nil {
 			// Showing a module to everybody would be the opposite of what was meant.
-			selector, o.broken = labels.Nothing(), reason("module %s: ModuleReleaseMeta %s spec.kymaSelector: %v", meta.Spec.ModuleName, key(&meta), err)
+			selector, o.broken = labels.Nothing(), reason.Errorf(reason.CatalogInvalid, "module %s: ModuleReleaseMeta %s spec.kymaSelector: %v", meta.Spec.ModuleName, key(&meta), err)
 		}
 		o.selector = selector
 	}
@@ -160,7 +162,10 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	if o.entry, err = entry(&meta.ObjectMeta, meta.Spec); err != nil {
 		return nil, err
 	}
-	o.disclosing, err = disclosing("ModuleReleaseMeta "+key(&meta), o.entry)
+	o.size, o.withheld, err = inspect("ModuleReleaseMeta "+key(&meta), o.entry)
+	if n := len(meta.Spec.Channels); n > bundle.MaxChannels && o.withheld == nil {
+		o.withheld = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, at most %d", key(&meta), n, bundle.MaxChannels)
+	}
 	return o, err
 }
 
@@ -172,7 +177,7 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	if inline := bytes.TrimSpace(object.Spec.Descriptor.Raw); !slices.Contains([]string{"", "{}", "null"}, string(inline)) {
 		descriptor, err := ocm.Decode(inline)
 		if err != nil {
-			t.broken = reason("ModuleTemplate %s spec.descriptor: %v", key(&object), err)
+			t.broken = reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.descriptor: %v", key(&object), err)
 		} else {
 			t.descriptor, t.component, t.version = &descriptor, descriptor.Name, cmp.Or(t.version, descriptor.Version)
 		}
@@ -181,7 +186,7 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	if t.entry, err = entry(&object.ObjectMeta, object.Spec); err != nil {
 		return nil, err
 	}
-	t.disclosing, err = disclosing("ModuleTemplate "+key(&object), t.entry)
+	t.size, t.withheld, err = inspect("ModuleTemplate "+key(&object), t.entry)
 	return t, err
 }
 
@@ -241,16 +246,4 @@ func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 		}
 	}
 	return relevant
-}
-
-// Reason is why a lookup found nothing, written for people.
-type Reason struct {
-	text   string
-	hidden bool
-}
-
-func (r *Reason) Error() string { return r.text }
-
-func reason(format string, args ...any) *Reason {
-	return &Reason{text: strings.TrimSpace(fmt.Sprintf(format, args...))}
 }

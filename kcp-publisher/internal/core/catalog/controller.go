@@ -5,6 +5,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // ProvidedBy returns the catalog as a module sees it whose spec.modules[].controller is that name: only ModuleTemplates with the label
@@ -33,11 +34,11 @@ func (s *Snapshot) provided(all []*template) []*template {
 }
 
 // unprovided returns why none of a module's templates counts, nil where that is not because of the controller name.
-func (s *Snapshot) unprovided(module string, all []*template) *Reason {
+func (s *Snapshot) unprovided(module string, all []*template) error {
 	if len(all) == 0 || len(s.provided(all)) > 0 {
 		return nil
 	}
-	return reason("module %s: ModuleTemplate %s is not provided under the controller name %s: label it %s, or correct spec.modules[].controller",
+	return reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s is not provided under the controller name %s: label it %s, or correct spec.modules[].controller",
 		module, key(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes), v1beta2.LabelControllerName)
 }
 

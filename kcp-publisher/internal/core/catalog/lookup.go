@@ -7,9 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns what a module in a channel means to a Kyma with these labels. The error is a *Reason.
+// Lookup returns what a module in a channel means to a Kyma with these labels. The error has one of reason.Problems.
 //
 // A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and component
 // name, among templates of the channel.
@@ -31,8 +32,8 @@ func (s *Snapshot) HasVersion(module, version string) bool {
 	return len(s.templatesOf(module, version)) > 0
 }
 
-// Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error is
-// a *Reason.
+// Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error has one of
+// reason.Problems.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -45,17 +46,17 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 	if version := o.version(channel); version != "" {
 		return version, nil
 	}
-	return "", reason("module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
+	return "", reason.Errorf(reason.ChannelMissing, "module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
 }
 
 // At returns what a version of a module in a channel means to a Kyma with these labels, also when the channel has another one by now.
-// The error is a *Reason.
+// The error has one of reason.Problems.
 func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
 		choice, err := s.lookupOlder(module, channel, kyma)
 		if err == nil && choice.Version != version {
-			return Choice{}, reason("module %s: version %s cannot be had any more: ModuleTemplate %s has %s by now", module, version, key(choice.Template), choice.Version)
+			return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: version %s cannot be had any more: ModuleTemplate %s has %s by now", module, version, key(choice.Template), choice.Version)
 		}
 		return choice, err
 	}
@@ -65,28 +66,28 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	return s.shown(o, channel, version, kyma)
 }
 
-// Pinned returns what a module in one version means to a Kyma with these labels, whatever its channels have. The error is a *Reason.
+// Pinned returns what a module in one version means to a Kyma with these labels, whatever its channels have. The error has one of reason.Problems.
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
-		return Choice{}, reason("module %s: version %s cannot be asked for without a ModuleReleaseMeta: ask for a channel", module, version)
+		return Choice{}, reason.Errorf(reason.PinUnavailable, "module %s: version %s cannot be asked for without a ModuleReleaseMeta: ask for a channel", module, version)
 	}
 	if err := o.mayAsk(kyma); err != nil {
 		return Choice{}, err
 	}
 	choice, err := s.shown(o, "", version, kyma)
 	if err != nil && !Hidden(err) {
-		return Choice{}, reason("module %s: version %s, which the Kyma pins it to, cannot be had: %v", module, version, err)
+		return Choice{}, reason.Errorf(reason.PinUnavailable, "module %s: version %s, which the Kyma pins it to, cannot be had: %v", module, version, err)
 	}
 	return choice, err
 }
 
 // Installed returns what a version of a module means that a runtime has already, by whatever channel and whoever may ask for it now. The
-// error is a *Reason.
+// error has one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
-		if o.disclosing != nil {
-			return Choice{}, reason("module %s: %v", module, o.disclosing)
+		if o.withheld != nil {
+			return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.withheld)
 		}
 		choice, err := s.version(o, channel, version)
 		choice.Mandatory = o.meta.Spec.Mandatory != nil
@@ -100,14 +101,14 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return Choice{}, reason("there is no ModuleTemplate of module %s with version %s", module, version)
+		return Choice{}, reason.Errorf(reason.TemplateMissing, "there is no ModuleTemplate of module %s with version %s", module, version)
 	case len(found) > 1:
 		inChannel := slices.IndexFunc(found, func(t *template) bool { return t.Spec.Channel == channel })
 		found = found[max(0, inChannel):]
 	}
 	t := found[0]
 	if t.broken == nil && t.component == "" {
-		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and there is no ModuleReleaseMeta", module, key(t))
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: holds no component name, and there is no ModuleReleaseMeta", module, key(t))
 	}
 	return t.choice(Choice{Module: module, Channel: channel, Version: version, Component: t.component, NamesItself: true, Mandatory: t.Spec.Mandatory})
 }
@@ -115,8 +116,8 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 // mayAsk reports whether a Kyma may name the module in its spec.
 func (o *offer) mayAsk(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName
-	if o.disclosing != nil {
-		return reason("module %s: %v", module, o.disclosing)
+	if o.withheld != nil {
+		return reason.Errorf(reason.CatalogInvalid, "module %s: %v", module, o.withheld)
 	}
 	if o.broken != nil {
 		return o.broken
@@ -125,7 +126,7 @@ func (o *offer) mayAsk(kyma labels.Set) error {
 		return hidden("module %s: is not offered to this runtime: %s", module, why)
 	}
 	if o.meta.Spec.Mandatory != nil {
-		return reason("module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
+		return reason.Errorf(reason.ModuleNotOffered, "module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
 	}
 	return nil
 }
@@ -152,20 +153,20 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	switch len(found) {
 	case 0:
 		if channel == "" && o.meta.Spec.Mandatory == nil {
-			return Choice{}, reason("there is no ModuleTemplate %s-%s", module, version)
+			return Choice{}, reason.Errorf(reason.TemplateMissing, "there is no ModuleTemplate %s-%s", module, version)
 		}
 		if channel == "" {
-			return Choice{}, reason("module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module, version)
+			return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module, version)
 		}
-		return Choice{}, reason("module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel, module, version)
+		return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel, module, version)
 	case 1:
 		component := cmp.Or(o.meta.Spec.OcmComponentName, found[0].component)
 		if component == "" && found[0].broken == nil {
-			return Choice{}, reason("module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module, key(&o.meta))
+			return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module, key(&o.meta))
 		}
 		return found[0].choice(Choice{Module: module, Channel: channel, Version: version, Component: component, NamesItself: o.meta.Spec.OcmComponentName == ""})
 	}
-	return Choice{}, reason("module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
+	return Choice{}, reason.Errorf(reason.TemplateDoubled, "module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
 }
 
 // lookupOlder never finds that a module is hidden: while a ModuleReleaseMeta is made anew, an old template says nothing of who may have it.
@@ -183,21 +184,21 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	found = s.provided(found)
 	switch {
 	case len(named) == 0:
-		return Choice{}, reason("module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)
+		return Choice{}, reason.Errorf(reason.ModuleUnknown, "module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)
 	case len(found) == 0:
-		return Choice{}, reason("module %s: channel %q has no version: no ModuleTemplate of it has that spec.channel", module, channel)
+		return Choice{}, reason.Errorf(reason.ChannelMissing, "module %s: channel %q has no version: no ModuleTemplate of it has that spec.channel", module, channel)
 	case len(found) > 1:
-		return Choice{}, reason("module %s: channel %q has two ModuleTemplates: remove %s or %s", module, channel, key(found[0]), key(found[1]))
+		return Choice{}, reason.Errorf(reason.TemplateDoubled, "module %s: channel %q has two ModuleTemplates: remove %s or %s", module, channel, key(found[0]), key(found[1]))
 	}
 	t := found[0]
 	if why := hiddenByLabels(t.Labels, kyma); why != "" {
-		return Choice{}, reason("module %s: is not offered to this runtime: %s", module, why)
+		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: is not offered to this runtime: %s", module, why)
 	}
 	if slices.Contains(s.restricted, t.module) {
-		return Choice{}, reason("module %s: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
+		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
 	}
 	if t.broken == nil && (t.component == "" || t.version == "") {
-		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
 	}
 	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true})
 }
@@ -205,14 +206,14 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 // choice completes a choice of this template, or says what is wrong with the template itself.
 func (t *template) choice(c Choice) (Choice, error) {
 	switch d := t.descriptor; {
-	case t.disclosing != nil:
-		return Choice{}, reason("module %s: %v", c.Module, t.disclosing)
+	case t.withheld != nil:
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", c.Module, t.withheld)
 	case t.broken != nil:
-		return Choice{}, reason("module %s: %v", c.Module, t.broken)
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", c.Module, t.broken)
 	case d != nil && d.Name != c.Component:
-		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name, c.Component)
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name, c.Component)
 	case d != nil && d.Version != c.Version:
-		return Choice{}, reason("module %s: ModuleTemplate %s spec.descriptor: is of version %s, spec.version is %s", c.Module, key(t), d.Version, c.Version)
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: is of version %s, spec.version is %s", c.Module, key(t), d.Version, c.Version)
 	}
 	c.Template, c.Descriptor = &t.ModuleTemplate, t.descriptor
 	return c, nil
@@ -247,7 +248,7 @@ func (s *Snapshot) Mandatory() []Choice {
 		}
 		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component, NamesItself: true})
 		if err == nil && t.component == "" {
-			err = reason("module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))
+			err = reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))
 		}
 		if err != nil {
 			choice = Choice{Module: t.module, Err: err}

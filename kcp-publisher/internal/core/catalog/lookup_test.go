@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
@@ -91,7 +91,7 @@ func TestAModuleInAChannelIsOneVersion(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeFoundSaysWhyAndTheWayOut(t *testing.T) {
+func TestLookupErrorNamesReasonAndFix(t *testing.T) {
 	const component = "kyma-project.io/module/keda"
 	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}
 	twin := template("keda-again", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0" })
@@ -100,29 +100,30 @@ func TestWhatCannotBeFoundSaysWhyAndTheWayOut(t *testing.T) {
 		templates       []v1beta2.ModuleTemplate
 		meta            func(*v1beta2.ModuleReleaseMeta)
 		module, channel string
+		reason          reason.Reason
 		want            string
 	}{
-		"an unknown module":         {keda, nil, "serverless", "regular", "module serverless: is unknown"},
-		"no name":                   {keda, nil, "", "regular", "is unknown"},
-		"a channel without version": {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "dev", `module keda: channel "dev" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`},
-		"no template":               {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "fast", `module keda: version 1.8.0 of channel "fast" has no ModuleTemplate: add keda-1.8.0`},
-		"two templates":             {append(keda, twin), func(*v1beta2.ModuleReleaseMeta) {}, "keda", "regular", "module keda: version 1.7.0 has two ModuleTemplates: remove kcp-system/keda-1.7.0 or kcp-system/keda-again"},
-		"no component":              {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }, "keda", "regular", "set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"},
-		"a beta module":             {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Beta = true }, "keda", "regular", v1beta2.LabelBeta},
-		"an internal module":        {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Internal = true }, "keda", "regular", v1beta2.LabelInternal},
+		"an unknown module":         {keda, nil, "serverless", "regular", reason.ModuleUnknown, "module serverless: is unknown"},
+		"no name":                   {keda, nil, "", "regular", reason.ModuleUnknown, "is unknown"},
+		"a channel without version": {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "dev", reason.ChannelMissing, `module keda: channel "dev" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`},
+		"no template":               {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "fast", reason.TemplateMissing, `module keda: version 1.8.0 of channel "fast" has no ModuleTemplate: add keda-1.8.0`},
+		"two templates":             {append(keda, twin), func(*v1beta2.ModuleReleaseMeta) {}, "keda", "regular", reason.TemplateDoubled, "module keda: version 1.7.0 has two ModuleTemplates: remove kcp-system/keda-1.7.0 or kcp-system/keda-again"},
+		"no component":              {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }, "keda", "regular", reason.CatalogInvalid, "set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"},
+		"a beta module":             {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Beta = true }, "keda", "regular", reason.ModuleNotOffered, v1beta2.LabelBeta},
+		"an internal module":        {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Internal = true }, "keda", "regular", reason.ModuleNotOffered, v1beta2.LabelInternal},
 		"a module for others": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-		}, "keda", "regular", "kymaSelector"},
+		}, "keda", "regular", reason.ModuleNotOffered, "kymaSelector"},
 		"a selector that is invalid": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.KymaSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-		}, "keda", "regular", "kymaSelector"},
+		}, "keda", "regular", reason.CatalogInvalid, "kymaSelector"},
 		"a mandatory module": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.Channels, m.Spec.Mandatory = nil, &v1beta2.Mandatory{Version: "1.7.0"}
-		}, "keda", "regular", "is mandatory"},
-		"an older one elsewhere": {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular", `module keda: channel "regular" has no version`},
-		"two older ones":         {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil), older("other", "fast", component, "0.9.0", map[string]string{v1beta2.LabelModuleName: "keda"})}, nil, "keda", "fast", "remove kcp-system/keda or kcp-system/other"},
-		"an older beta":          {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", beta)}, nil, "keda", "fast", v1beta2.LabelBeta},
-		"a broken descriptor":    {[]v1beta2.ModuleTemplate{older("keda", "fast", "not a component", "0.8.0", nil)}, nil, "keda", "fast", "ModuleTemplate kcp-system/keda spec.descriptor"},
+		}, "keda", "regular", reason.ModuleNotOffered, "is mandatory"},
+		"an older one elsewhere": {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular", reason.ChannelMissing, `module keda: channel "regular" has no version`},
+		"two older ones":         {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil), older("other", "fast", component, "0.9.0", map[string]string{v1beta2.LabelModuleName: "keda"})}, nil, "keda", "fast", reason.TemplateDoubled, "remove kcp-system/keda or kcp-system/other"},
+		"an older beta":          {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", beta)}, nil, "keda", "fast", reason.ModuleNotOffered, v1beta2.LabelBeta},
+		"a broken descriptor":    {[]v1beta2.ModuleTemplate{older("keda", "fast", "not a component", "0.8.0", nil)}, nil, "keda", "fast", reason.CatalogInvalid, "ModuleTemplate kcp-system/keda spec.descriptor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var metas []v1beta2.ModuleReleaseMeta
@@ -130,9 +131,8 @@ func TestWhatCannotBeFoundSaysWhyAndTheWayOut(t *testing.T) {
 				metas = append(metas, offered("keda", c.meta))
 			}
 			_, err := snapshot(t, c.templates, metas...).Lookup(c.module, c.channel, nil)
-			var reason *catalog.Reason
-			if !errors.As(err, &reason) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+			if reason.Of(err) != c.reason || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %s, %v, want %s, %q", reason.Of(err), err, c.reason, c.want)
 			}
 		})
 	}

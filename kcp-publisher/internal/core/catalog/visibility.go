@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // Hidden reports whether a lookup found nothing because a module is kept from the Kyma, by labels or a selector. Unlike what is missing or
@@ -16,14 +17,18 @@ import (
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously deployed should be removed".
 func Hidden(err error) bool {
-	var r *Reason
-	return errors.As(err, &r) && r.hidden
+	var h hiddenError
+	return errors.As(err, &h)
 }
 
-func hidden(format string, args ...any) *Reason {
-	r := reason(format, args...)
-	r.hidden = true
-	return r
+// hiddenError is the error of a lookup that finds a module which is kept from the Kyma.
+type hiddenError struct{ error }
+
+// Unwrap returns the error with its reason.
+func (h hiddenError) Unwrap() error { return h.error }
+
+func hidden(format string, args ...any) error {
+	return hiddenError{reason.Errorf(reason.ModuleNotOffered, format, args...)}
 }
 
 func (o *offer) hiddenFrom(kyma labels.Set) string {
@@ -79,16 +84,18 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 // held returns the version that the runtime may have of a channel whose version is held back from it, empty for a channel without such. The
 // channel is shown with that version and its template, so that a version that is held changes nothing of what the runtime sees. A channel whose
 // held version has no template any more is shown as it is: it would else look as if it were gone.
+//
+// If the entries exceed the size of a document, the largest ones are left out.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
-	catalog := bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
+	var metas, templates []sizedEntry
 	named := map[*template]bool{}
 	for _, name := range s.moduleNames() {
 		o := s.metas[name]
 		channels := s.channels(o, kyma, held, func(t *template) bool { return t.mayBeSeen(kyma) })
-		if len(channels) == 0 || o.disclosing != nil {
+		if len(channels) == 0 || o.withheld != nil {
 			continue
 		}
-		catalog.ModuleReleaseMetas = append(catalog.ModuleReleaseMetas, o.entryWith(channels))
+		metas = append(metas, sizedEntry{o.entryWith(channels), o.size})
 		for _, c := range channels {
 			for _, t := range s.templatesOf(name, c.Version) {
 				named[t] = true
@@ -97,10 +104,47 @@ func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) st
 	}
 	for _, t := range s.templates {
 		if (named[t] || s.foundByOlderLookups(t)) && t.mayBeSeen(kyma) {
-			catalog.ModuleTemplates = append(catalog.ModuleTemplates, t.entry)
+			templates = append(templates, sizedEntry{t.entry, t.size})
 		}
 	}
-	return catalog
+	most := largestThatFits(slices.Concat(metas, templates))
+	return bundle.Catalog{ModuleTemplates: upTo(most, templates), ModuleReleaseMetas: upTo(most, metas)}
+}
+
+// sizedEntry is an entry with its encoded size in bytes.
+type sizedEntry struct {
+	entry bundle.CatalogEntry
+	size  int
+}
+
+// catalogBytes bounds the entries of one Catalog document, which also has a header and separators.
+const catalogBytes = bundle.MaxDocumentBytes - 64<<10
+
+// largestThatFits returns the size of the largest entry that a document can carry together with all smaller ones. The largest entries
+// are left out first, so that no module can push the others out of the catalog.
+func largestThatFits(entries []sizedEntry) int {
+	sizes := make([]int, len(entries))
+	for i, e := range entries {
+		sizes[i] = e.size + len(",")
+	}
+	slices.Sort(sizes)
+	total := 0
+	for _, size := range sizes {
+		if total += size; total > catalogBytes {
+			return size - len(",") - 1 // entries of one size are kept or left out together
+		}
+	}
+	return bundle.MaxDocumentBytes
+}
+
+func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
+	fitting := make([]bundle.CatalogEntry, 0, len(entries))
+	for _, e := range entries {
+		if e.size <= most {
+			fitting = append(fitting, e.entry)
+		}
+	}
+	return fitting
 }
 
 // channels returns those of a module that a Kyma with these labels may follow, and whose templates may be used; what is held back in the version
@@ -155,7 +199,7 @@ func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry
 }
 
 func (t *template) mayBeSeen(kyma labels.Set) bool {
-	return t.disclosing == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False && hiddenByLabels(t.Labels, kyma) == ""
+	return t.withheld == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False && hiddenByLabels(t.Labels, kyma) == ""
 }
 
 // foundByOlderLookups reports whether a Kyma may ask for a template without a ModuleReleaseMeta: it says its channel itself.

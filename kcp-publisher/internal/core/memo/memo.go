@@ -3,8 +3,8 @@
 // Runtimes and module teams choose the size of what they send, so a limit on the number of entries does not limit memory. Each memo therefore
 // has a function that returns the size of an entry, and drops the least recently used entries first. hashicorp/golang-lru bounds entries only.
 //
-// Memo is for values that are shared by content, such as the differences of two states. Owned is for values that a party asks for: each owner
-// holds one value, its next value replaces the previous one, and a value that no owner holds is dropped.
+// Memo is for values that are shared by content, such as the differences of two states. Shared is for values that one party asks for: each
+// holder has one value, its next value replaces the previous one, and a value without a holder is dropped.
 package memo
 
 import (
@@ -51,6 +51,17 @@ func (m *Memo[K, V]) Put(key K, value V) {
 	m.values.put(key, value)
 }
 
+// Prune drops the values that are outdated.
+func (m *Memo[K, V]) Prune(outdated func(V) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.values.byKey {
+		if outdated(e.value) {
+			m.values.drop(e)
+		}
+	}
+}
+
 // Held returns the number of values and their bytes.
 func (m *Memo[K, V]) Held() (entries, bytes int) {
 	m.mu.Lock()
@@ -71,9 +82,9 @@ type entry[K comparable, V any] struct {
 	key   K
 	value V
 	bytes int
-	// owners counts the owners of an entry of an Owned.
-	owners int
-	// place is nil after the entry was dropped. Its value is zero then, because owners may still refer to it.
+	// holders counts the holders of an entry of a Shared.
+	holders int
+	// place is nil after the entry was dropped. Its value is zero then, because holders may still refer to it.
 	place *list.Element
 }
 

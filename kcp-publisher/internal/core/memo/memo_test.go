@@ -54,69 +54,72 @@ func TestMemoLimitsEntries(t *testing.T) {
 	}
 }
 
-func TestOwnerHoldsOneValue(t *testing.T) {
-	m := NewOwned[string](Limit{Bytes: 1 << 30}, length)
-	m.Put("honest", "usual", text(10))
+func TestHolderHasOneValue(t *testing.T) {
+	m := NewShared(Limit{Bytes: 1 << 30}, length)
+	var honest, hostile Holder[string, string]
+	m.Put(&honest, "usual", text(10))
 	for i := range 1000 {
-		m.Put("hostile", fmt.Sprint("request-", i), text(1000))
+		m.Put(&hostile, fmt.Sprint("request-", i), text(1000))
 	}
-	if owners, entries, bytes := m.Held(); owners != 2 || entries != 2 || bytes != 1010 {
-		t.Errorf("%d owners hold %d values of %d bytes, want 2 of 1010", owners, entries, bytes)
+	if entries, bytes := m.Held(); entries != 2 || bytes != 1010 {
+		t.Errorf("two holders have %d values of %d bytes, want 2 of 1010", entries, bytes)
 	}
-	if _, found := m.Find("hostile", "usual"); !found {
-		t.Error("the honest owner's value is not shared")
+	if _, found := m.Find(&hostile, "usual"); !found {
+		t.Error("the honest holder's value is not shared")
 	}
-	m.Put("honest", "new", text(20))
-	if _, found := m.Of("hostile"); !found {
-		t.Error("a value was dropped that an owner still holds")
+	m.Put(&honest, "new", text(20))
+	if _, found := m.Of(&hostile); !found {
+		t.Error("a value was dropped that a holder still has")
 	}
-	m.Release("hostile")
-	if owners, entries, bytes := m.Held(); owners != 1 || entries != 1 || bytes != 20 {
-		t.Errorf("%d owners hold %d values of %d bytes after a release, want 1 of 20", owners, entries, bytes)
+	m.Release(&hostile)
+	if entries, bytes := m.Held(); entries != 1 || bytes != 20 {
+		t.Errorf("%d values of %d bytes remain after a release, want 1 of 20", entries, bytes)
 	}
 }
 
-// TestOwnedMatchesModel compares random histories with a map from owner to key.
-func TestOwnedMatchesModel(t *testing.T) {
+// TestSharedMatchesModel compares random histories with a map from holder to key.
+func TestSharedMatchesModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
 	for range 300 {
 		limit := Limit{Bytes: 50 + random.IntN(1000), Entries: random.IntN(8)}
-		m, holds, sizes := NewOwned[int](limit, func(_ int, value string) int { return len(value) }), map[int]int{}, map[int]int{}
+		m := NewShared(limit, func(_ int, value string) int { return len(value) })
+		var holders [6]Holder[int, string]
+		has, sizes := map[int]int{}, map[int]int{}
 		for range 200 {
-			owner, key := random.IntN(6), random.IntN(10)
+			holder, key := random.IntN(len(holders)), random.IntN(10)
 			switch random.IntN(4) {
 			case 0:
 				sizes[key] = 1 + random.IntN(100)
-				m.Put(owner, key, text(sizes[key]))
-				holds[owner] = key
+				m.Put(&holders[holder], key, text(sizes[key]))
+				has[holder] = key
 			case 1:
-				if value, found := m.Find(owner, key); found {
-					holds[owner] = key
+				if value, found := m.Find(&holders[holder], key); found {
+					has[holder] = key
 					if len(value) != sizes[key] {
 						t.Fatalf("key %d has %d bytes, want %d", key, len(value), sizes[key])
 					}
 				}
 			case 2:
-				m.Release(owner)
-				delete(holds, owner)
+				m.Release(&holders[holder])
+				delete(has, holder)
 			default:
-				value, found := m.Of(owner)
-				if key, is := holds[owner]; found && (!is || len(value) != sizes[key]) {
-					t.Fatalf("owner %d holds %d bytes, want key %d", owner, len(value), key)
+				value, found := m.Of(&holders[holder])
+				if key, is := has[holder]; found && (!is || len(value) != sizes[key]) {
+					t.Fatalf("holder %d has %d bytes, want key %d", holder, len(value), key)
 				}
 			}
 			held, total := map[int]bool{}, 0
-			for _, key := range holds {
+			for _, key := range has {
 				held[key] = true
 			}
 			for key := range held {
 				total += sizes[key]
 			}
-			owners, entries, bytes := m.Held()
-			if owners != len(holds) || entries > len(held) || bytes > total || entries > 1 && bytes > limit.Bytes || limit.Entries > 0 && entries > limit.Entries {
-				t.Fatalf("%d owners hold %d values of %d bytes, want at most %d owners, %d values, %d bytes, %+v", owners, entries, bytes, len(holds), len(held), total, limit)
+			entries, bytes := m.Held()
+			if entries > len(held) || bytes > total || entries > 1 && bytes > limit.Bytes || limit.Entries > 0 && entries > limit.Entries {
+				t.Fatalf("%d values of %d bytes, want at most %d values, %d bytes, %+v", entries, bytes, len(held), total, limit)
 			}
 		}
 	}

@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
@@ -24,7 +24,7 @@ func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	if text, own := kyma.Annotations[v1beta2.AnnotationMaintenanceWindows]; own {
 		windows, err := window.ParseWindows([]byte(text))
 		if err != nil {
-			return nil, fmt.Errorf("annotation %s: %w", v1beta2.AnnotationMaintenanceWindows, err)
+			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationMaintenanceWindows, err)
 		}
 		return &window.Schedule{Windows: windows, Minimum: metav1.Duration{Duration: m.Minimum}}, nil
 	}

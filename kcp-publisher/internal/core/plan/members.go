@@ -23,13 +23,16 @@ import (
 // zero value is empty. One goroutine may use it.
 type MemberCache struct {
 	catalog *catalog.Snapshot
-	// versions are the resource versions for which follows holds a value, by the UID of the Kyma.
-	versions map[types.UID]string
-	follows  *followsByKyma
+	members map[types.UID]member
+	// follows has an entry for each distinct request. A fleet has some hundred.
+	follows *memo.Shared[requestKey, []resolve.Follow]
 }
 
-// followsByKyma are owned by Kymas. A fleet has some hundred distinct requests; each is resolved once.
-type followsByKyma = memo.Owned[types.UID, requestKey, []resolve.Follow]
+// member holds what a Kyma followed in a version of it.
+type member struct {
+	version string
+	follows memo.Holder[requestKey, []resolve.Follow]
+}
 
 // requestKey is equal for requests that follow the same modules.
 type requestKey [sha256.Size]byte
@@ -40,8 +43,8 @@ const maxFollowsBytes = 32 << 20
 
 // reset drops everything that was computed with another catalog.
 func (c *MemberCache) reset(snapshot *catalog.Snapshot) {
-	c.catalog, c.versions = snapshot, map[types.UID]string{}
-	c.follows = memo.NewOwned[types.UID](memo.Limit{Bytes: maxFollowsBytes}, followBytes)
+	c.catalog, c.members = snapshot, nil
+	c.follows = memo.NewShared(memo.Limit{Bytes: maxFollowsBytes}, followBytes)
 }
 
 func followBytes(_ requestKey, all []resolve.Follow) int {
@@ -80,39 +83,40 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	if c.catalog != snapshot {
 		c.reset(snapshot)
 	}
-	versions := make(map[types.UID]string, len(all))
+	members := make(map[types.UID]member, len(all))
 	for i := range all {
 		kyma := all[i].Kyma
-		all[i].Follows = c.followed(kyma, snapshot)
-		versions[kyma.UID] = kyma.ResourceVersion
+		known := c.members[kyma.UID]
+		all[i].Follows = c.followed(&known, kyma, snapshot)
+		members[kyma.UID] = known
+		delete(c.members, kyma.UID)
 	}
-	for uid := range c.versions {
-		if _, exists := versions[uid]; !exists {
-			c.follows.Release(uid)
-		}
+	for _, gone := range c.members {
+		c.follows.Release(&gone.follows)
 	}
-	c.versions = versions
+	c.members = members
 	return all
 }
 
 // followed returns the modules that a Kyma follows. A Kyma with invalid annotations follows none, because nothing is published to it.
-func (c *MemberCache) followed(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
-	if version := c.versions[kyma.UID]; version != "" && version == kyma.ResourceVersion {
-		if known, found := c.follows.Of(kyma.UID); found {
-			return known
+func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
+	if known.version != "" && known.version == kyma.ResourceVersion {
+		if follows, found := c.follows.Of(&known.follows); found {
+			return follows
 		}
 	}
+	known.version = kyma.ResourceVersion
 	request, err := asked(kyma)
 	if err != nil {
-		c.follows.Release(kyma.UID)
+		c.follows.Release(&known.follows)
 		return nil
 	}
 	key := keyOf(request, snapshot)
-	if known, found := c.follows.Find(kyma.UID, key); found {
-		return known
+	if follows, found := c.follows.Find(&known.follows, key); found {
+		return follows
 	}
 	fresh := resolve.Follows(request, snapshot)
-	c.follows.Put(kyma.UID, key, fresh)
+	c.follows.Put(&known.follows, key, fresh)
 	return fresh
 }
 

@@ -2,9 +2,9 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
@@ -29,13 +29,13 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
-		return err
+		return reason.With(reason.RuntimeIDInvalid, err)
 	}
 	if of := Claimed(kyma); of != id {
-		return fmt.Errorf("its runtime is %s, and the label %s says %s: set it back, or delete the Kyma, which removes all modules from %s, and create one for %s", of, v1beta2.LabelRuntimeID, id, of, id)
+		return reason.Errorf(reason.RuntimeIDChanged, "its runtime is %s, and the label %s says %s: set it back, or delete the Kyma, which removes all modules from %s, and create one for %s", of, v1beta2.LabelRuntimeID, id, of, id)
 	}
 	if owner := o[id]; owner != nil && (owner.Namespace != kyma.Namespace || owner.Name != kyma.Name) && byClaim(owner, kyma) < 0 {
-		return fmt.Errorf("runtime id %s is that of Kyma %s already: change the label %s", id, named(owner), v1beta2.LabelRuntimeID)
+		return reason.Errorf(reason.DuplicateRuntimeID, "runtime id %s is that of Kyma %s already: change the label %s", id, named(owner), v1beta2.LabelRuntimeID)
 	}
 	return nil
 }

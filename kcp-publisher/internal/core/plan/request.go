@@ -2,12 +2,12 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
@@ -31,7 +31,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	case err != nil && request.Deleting:
 		request.Settings = r.Settings // the runtime is told to remove its modules all the same
 	case err != nil:
-		return request, fmt.Errorf("annotations: %w", err)
+		return request, reason.Errorf(reason.AnnotationInvalid, "annotations: %w", err)
 	}
 	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.Leaving = leaving(request.Asked, report)
@@ -145,7 +145,7 @@ func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	}
 	spec, err := kyma.Asked()
 	request.Asked, request.Seed = spec, spec
-	return request, err
+	return request, reason.With(reason.PinsInvalid, err)
 }
 
 // leaving returns the modules that a runtime has and does not ask for any more.

@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 const (
@@ -93,7 +93,7 @@ func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool,
 	}
 	allowed, err := time.ParseDuration(annotation)
 	if err != nil || allowed <= 0 || allowed > maxCarriedSilence {
-		return r.Silence, false, fmt.Errorf("annotation %s: %q: want true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried, annotation, maxCarriedSilence.Hours())
+		return r.Silence, false, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried, annotation, maxCarriedSilence.Hours())
 	}
 	return allowed, true, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
@@ -20,7 +21,7 @@ func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	case bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease:
 		return phase, nil
 	default:
-		return "", fmt.Errorf("annotation %s: %q: want %s, %s or %s", v1beta2.AnnotationTakeoverPhase, bundle.Bounded(string(phase), bundle.MaxMessageBytes),
+		return "", reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want %s, %s or %s", v1beta2.AnnotationTakeoverPhase, bundle.Bounded(string(phase), bundle.MaxMessageBytes),
 			bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease)
 	}
 }

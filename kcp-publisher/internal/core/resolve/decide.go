@@ -6,6 +6,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // decide returns what a runtime gets of one module, with what it got last, and why that is not what it asks for. What cannot be resolved
@@ -20,11 +21,11 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	}
 	switch {
 	case w.revoked:
-		return nil, failure("%v; what is installed of it is removed", w.err)
+		return nil, failure(reason.Of(w.err), "%v; what is installed of it is removed", w.err)
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
 		return last, nil // its template is gone; what was published of it is not
 	case w.err != nil:
-		return last, warning("%v", w.err)
+		return last, warning(reason.Of(w.err), "%v", w.err)
 	case !controlPlane && w.forControlPlane():
 		return last, w.misplaced()
 	case w.downgrades():
@@ -36,10 +37,10 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	}
 	manifest, err := newManifest(w, content)
 	if err != nil {
-		return last, failure("module %s: %v", w.module.Name, err)
+		return last, failure(reason.Of(err), "module %s: %v", w.module.Name, err)
 	}
 	if changedInPlace(last, manifest) {
-		return last, failure("module %s: component %s:%s changed its content under the same version: release a new version instead", w.module.Name, manifest.Component, manifest.Version)
+		return last, failure(reason.ComponentBroken, "module %s: component %s:%s changed its content under the same version: release a new version instead", w.module.Name, manifest.Component, manifest.Version)
 	}
 	return manifest, nil
 }
@@ -91,7 +92,7 @@ func (w *wish) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
 	}
-	return warning("module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there",
+	return warning(reason.ModuleNotOffered, "module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there",
 		w.module.Name, w.choice.Template.Name)
 }
 
@@ -110,7 +111,7 @@ func (w *wish) stays() *bundle.Problem {
 	case w.module.Pin() != "":
 		by = "the Kyma pins it to " + w.choice.Version
 	}
-	return warning("module %s: stays at version %s: %s, which is older", w.module.Name, w.floor, by)
+	return warning(reason.OlderVersionAsked, "module %s: stays at version %s: %s, which is older", w.module.Name, w.floor, by)
 }
 
 // changedInPlace reports whether content changed under the same version: that is another release than the one that was published.
@@ -120,10 +121,10 @@ func changedInPlace(last, next *bundle.Manifest) bool {
 
 func sameBlob(a, b bundle.Content) bool { return a.Name == b.Name && a.Digest == b.Digest }
 
-func warning(format string, args ...any) *bundle.Problem {
-	return &bundle.Problem{State: v1beta2.StateWarning, Message: fmt.Sprintf(format, args...)}
+func warning(why reason.Reason, format string, args ...any) *bundle.Problem {
+	return &bundle.Problem{State: v1beta2.StateWarning, Reason: why, Message: fmt.Sprintf(format, args...)}
 }
 
-func failure(format string, args ...any) *bundle.Problem {
-	return &bundle.Problem{State: v1beta2.StateError, Message: fmt.Sprintf(format, args...)}
+func failure(why reason.Reason, format string, args ...any) *bundle.Problem {
+	return &bundle.Problem{State: v1beta2.StateError, Reason: why, Message: fmt.Sprintf(format, args...)}
 }

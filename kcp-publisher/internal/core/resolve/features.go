@@ -1,11 +1,11 @@
 package resolve
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // Outdated begins every message about what a runtime's agent does not understand.
@@ -41,7 +41,7 @@ func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	for _, f := range missing {
 		names = append(names, string(f))
 	}
-	return warning("module %s: %s%s: it stays as it is until the agent is upgraded", module, Outdated, strings.Join(names, ", "))
+	return warning(reason.AgentOutdated, "module %s: %s%s: it stays as it is until the agent is upgraded", module, Outdated, strings.Join(names, ", "))
 }
 
 // CheckTakeover returns why nothing may be published to a runtime that is taken over: an agent that does not understand that would install modules over
@@ -50,5 +50,5 @@ func (r Request) CheckTakeover() error {
 	if r.Takeover == "" || !slices.Contains(r.Lacks, bundle.FeatureTakeover) {
 		return nil
 	}
-	return fmt.Errorf("%s%s: nothing is published until it is upgraded", Outdated, bundle.FeatureTakeover)
+	return reason.Errorf(reason.AgentOutdated, "%s%s: nothing is published until it is upgraded", Outdated, bundle.FeatureTakeover)
 }

@@ -46,12 +46,12 @@ func TestWhatARolloutLetsARuntimeHave(t *testing.T) {
 			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: why}) }, want: []string{"keda@1.0.0 regular"}, remark: true},
 		"A way back from another version is a downgrade": {
 			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.0.9", Held: why}) }, remark: true,
-			want: []string{"keda@1.1.0 regular", `Warning: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`}},
+			want: []string{"keda@1.1.0 regular", `Warning OlderVersionAsked: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`}},
 		"A module that is pinned is no concern of a rollout": {
 			world: usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held), want: []string{"keda@1.1.0"}},
 		"A version that somebody is to have and that cannot be read leaves the last": {
 			world: usual(), then: func(w *world) { promoted(w).whole("keda", "1.1.0", Content{Err: errUnread}) },
-			want: []string{"keda@1.0.0 regular", "Error: module keda: " + errUnread.Error()}},
+			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: " + errUnread.Error()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.then != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
@@ -40,7 +41,7 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 		}
 		w.inherited, w.gate = inherited, rollout.Decision{}
 		if w.choice, w.err = snapshot.Installed(inherited.Module, channel, inherited.Version); w.err != nil {
-			w.err = fmt.Errorf("module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that version until the runtime has it from its agent",
+			w.err = reason.Errorf(reason.ModuleNotInherited, "module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that version until the runtime has it from its agent",
 				inherited.Module, inherited.Version, w.err)
 		}
 	}

@@ -40,7 +40,7 @@ func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 		"Its templates are of before ModuleReleaseMetas": {newWorld().older("keda-fast", "keda", "fast", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
 			older("keda-regular", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, "1.1.0 follows"},
-		"The version is nowhere to be had": {usual().installed("keda", "0.9.0"), []string{"Warning: module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: " +
+		"The version is nowhere to be had": {usual().installed("keda", "0.9.0"), []string{"Warning ModuleNotInherited: module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: " +
 			`module keda: version 0.9.0 of channel "regular" has no ModuleTemplate: add keda-0.9.0; offer that version until the runtime has it from its agent`}, ""},
 		"The Kyma does not want it managed": {usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"), []string{}, ""},
 	} {

@@ -3,7 +3,6 @@ package resolve
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // newManifest returns a module's manifest in the bundle.
@@ -47,14 +47,22 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 // check returns why no manifest can be made of a component: it could not be read, or no agent would fetch what is in it.
 func (w *wish) check(content Content) error {
 	if content.Err != nil {
-		return content.Err
+		return ofComponent(content.Err)
 	}
 	for _, part := range content.Parts() {
 		if part.SizeBytes > bundle.MaxLayerBytes {
-			return fmt.Errorf("component %s:%s: resource %q has %d bytes, at most %d", w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
+			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q has %d bytes, at most %d", w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
 		}
 	}
 	return nil
+}
+
+// ofComponent adds ComponentBroken to an error of reading a component that has no reason of its own.
+func ofComponent(err error) error {
+	if reason.Of(err) != reason.Other {
+		return err
+	}
+	return reason.With(reason.ComponentBroken, err)
 }
 
 // manifestName returns the name of a module's Manifest in the runtime.
@@ -103,7 +111,7 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 		all[v1beta2.AnnotationRequiresFeatures] = features
 		for _, f := range (bundle.Manifest{Annotations: all}).Features() {
 			if !bundle.IsFeature(f) {
-				return nil, fmt.Errorf("ModuleTemplate %s: annotation %s: %s is no feature that this publisher knows: upgrade it, or correct the name",
+				return nil, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %s is no feature that this publisher knows: upgrade it, or correct the name",
 					w.choice.Template.Name, v1beta2.AnnotationRequiresFeatures, bundle.Quote(string(f), bundle.MaxVersionBytes))
 			}
 		}
@@ -132,7 +140,7 @@ func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {
 		spec.Resource = template.Spec.Data
 	}
 	if r := spec.Resource; r != nil && (r.GetKind() == "" || r.GetName() == "") {
-		return spec, errors.New("ModuleTemplate " + template.Name + " spec.data: kind and metadata.name are required")
+		return spec, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.data: kind and metadata.name are required", template.Name)
 	}
 	return spec, nil
 }

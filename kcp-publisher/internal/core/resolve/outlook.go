@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
@@ -21,16 +23,23 @@ type Prospect struct {
 	Held string
 }
 
+// unread stands for the content of a component that is not read.
+var unread = Part{Content: bundle.Content{Digest: digest.FromString("")}}
+
 // Outlook tells, module by module, what Resolve would decide for a runtime that was given these versions. It takes for granted that
 // every component can be read, because it reads none. What is not asked for any more has no version.
 func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range given {
-		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{Module: module, Version: version})
+		name, err := manifestName(module)
+		if err != nil {
+			name = module
+		}
+		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{Name: name, Module: module, Version: version})
 	}
 	contents := map[Ref]Content{}
 	for _, need := range Needs(request, snapshot) {
-		contents[need.Ref] = Content{}
+		contents[need.Ref] = Content{Install: unread}
 	}
 	result := Resolve(request, snapshot, contents)
 	prospects := map[string]Prospect{}

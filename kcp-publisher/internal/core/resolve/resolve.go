@@ -235,6 +235,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 			result.State.Leaving = append(result.State.Leaving, *manifest)
 		}
 	}
+	result.fit(request)
 	return result
 }
 

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -209,7 +210,7 @@ func outline(result Result) []string {
 		lines = append(lines, line)
 	}
 	for _, p := range result.State.Problems {
-		lines = append(lines, string(p.State)+": "+p.Message)
+		lines = append(lines, fmt.Sprintf("%s %s: %s", p.State, p.Reason, p.Message))
 	}
 	return lines
 }

@@ -23,6 +23,8 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/go-git/go-git/v5/plumbing/transport/server"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // Options name a place in a repository.
@@ -105,7 +107,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		if web.TLSClientConfig, err = r.Credentials.tls(); err != nil {
 			return err
 		}
-		r.client = githttp.NewClient(&http.Client{Transport: bounded{web}})
+		r.client = githttp.NewClient(&http.Client{Transport: bounded{web}, CheckRedirect: store.SameHostRedirects})
 		r.rest = web.CloseIdleConnections
 		r.auth = r.Credentials.http()
 		return nil

@@ -151,7 +151,7 @@ func (f *fixture) publish(t *testing.T, user string) {
 	place, err := store.Open(f.location, f.registries(t, user))
 	must(t, err)
 	for _, runtime := range []string{"a", "b"} {
-		state := bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "of-" + runtime}}}
+		state := bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "of-" + runtime, Module: "of-" + runtime}}}
 		documents, err := bundle.NewDocuments(state, bundle.Catalog{})
 		must(t, err)
 		manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: runtime}}, signer)

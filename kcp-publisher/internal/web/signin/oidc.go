@@ -168,24 +168,29 @@ type arrival struct {
 // errDenied says that the provider let nobody in.
 var errDenied = errors.New("the OIDC provider did not sign you in")
 
-// finish takes what the provider sent the user back with, and exchanges its code.
-func (o *OIDC) finish(ctx context.Context, f flow, request *http.Request) (arrival, error) {
+// code returns the code of the provider's authorization response, if the response belongs to the flow.
+func (o *OIDC) code(f flow, request *http.Request) (string, error) {
 	query := request.URL.Query()
 	for _, name := range []string{"state", "iss", "error", "code"} {
 		if len(query[name]) > 1 {
-			return arrival{}, fmt.Errorf("%w: the answer says %q twice", errDenied, name)
+			return "", fmt.Errorf("%w: the authorization response contains %q twice", errDenied, name)
 		}
 	}
 	if subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(f.State)) != 1 {
-		return arrival{}, fmt.Errorf("%w: the answer belongs to another sign-in", errDenied)
+		return "", fmt.Errorf("%w: the authorization response belongs to another sign-in", errDenied)
 	}
-	// Source: RFC 9207, which has providers name themselves.
+	// Source: RFC 9207, OAuth 2.0 Authorization Server Issuer Identification.
 	if issuer := query.Get("iss"); issuer != "" && issuer != o.options.Issuer {
-		return arrival{}, fmt.Errorf("%w: the answer is another provider's", errDenied)
+		return "", fmt.Errorf("%w: the authorization response has the wrong issuer", errDenied)
 	}
 	if query.Get("error") != "" || query.Get("code") == "" {
-		return arrival{}, errDenied
+		return "", errDenied
 	}
+	return query.Get("code"), nil
+}
+
+// finish exchanges the code for tokens, and returns the user that they name.
+func (o *OIDC) finish(ctx context.Context, f flow, code string) (arrival, error) {
 	provider, err := o.discovered(ctx)
 	if err != nil {
 		return arrival{}, err
@@ -194,7 +199,7 @@ func (o *OIDC) finish(ctx context.Context, f flow, request *http.Request) (arriv
 	if err != nil {
 		return arrival{}, err
 	}
-	tokens, err := config.Exchange(oidc.ClientContext(ctx, o.client), query.Get("code"), oauth2.VerifierOption(f.Verifier))
+	tokens, err := config.Exchange(oidc.ClientContext(ctx, o.client), code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
 		return arrival{}, exchangeFailure(err)
 	}

@@ -65,7 +65,7 @@ type Options struct {
 // Service lets users in. It is safe for concurrent use.
 type Service struct {
 	Options
-	tries, exchanges *tries // tokens are shown to the API server, codes to the provider
+	tries, exchanges *tries // of tokens at the API server, and of codes at the OIDC provider
 }
 
 // New returns a service.
@@ -133,7 +133,7 @@ func (s *Service) protect(page http.Handler) http.Handler {
 			defer cancel()
 			page.ServeHTTP(w, r.WithContext(context.WithValue(ctx, userKey{}, found)))
 		case errors.Is(err, errTries):
-			s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Others are signing in. Try again in a few seconds.")
+			s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
 		case errors.Is(err, errSignedOut), errors.Is(err, errNotAccepted), errors.Is(err, errSealed):
 			s.turnAway(w, r)
 		default:
@@ -175,7 +175,7 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 		if !strings.EqualFold(scheme, "bearer") {
 			return User{}, errNotAccepted
 		}
-		return s.byStrangersToken(r.Context(), strings.TrimSpace(token))
+		return s.byStrangersToken(r.Context(), strings.TrimSpace(token), sourceOf(r))
 	}
 	text := read(r, sessionCookie)
 	if text == "" {
@@ -193,15 +193,16 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 	return named, err
 }
 
-// byStrangersToken is byToken for one that nobody has vouched for yet: of those that are refused there are only so many.
-func (s *Service) byStrangersToken(ctx context.Context, token string) (found User, err error) {
+// byStrangersToken is byToken for a token that was not accepted before. It limits failed attempts.
+func (s *Service) byStrangersToken(ctx context.Context, token string, from source) (found User, err error) {
 	if s.Tokens != nil && s.Tokens.remembered(token) != nil {
 		return s.byToken(ctx, token)
 	}
-	if !s.tries.begin(s.Now()) {
+	end, allowed := s.tries.begin(from, s.Now())
+	if !allowed {
 		return User{}, errTries
 	}
-	defer func() { s.tries.end(s.Now(), err != nil) }()
+	defer func() { end(s.Now(), err != nil) }()
 	return s.byToken(ctx, token)
 }
 
@@ -231,7 +232,7 @@ func (s *Service) takeToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
-	_, err := s.byStrangersToken(r.Context(), token)
+	_, err := s.byStrangersToken(r.Context(), token, sourceOf(r))
 	switch {
 	case errors.Is(err, errTries):
 		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
@@ -324,11 +325,16 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 
 // exchange shows a code to the provider and returns whom it names.
 func (s *Service) exchange(r *http.Request, f flow) (came arrival, err error) {
-	if !s.exchanges.begin(s.Now()) {
+	code, err := s.OIDC.code(f, r)
+	if err != nil {
+		return arrival{}, err // the provider is not asked, so the attempt does not count
+	}
+	end, allowed := s.exchanges.begin(sourceOf(r), s.Now())
+	if !allowed {
 		return arrival{}, errTries
 	}
-	defer func() { s.exchanges.end(s.Now(), err != nil) }()
-	if came, err = s.OIDC.finish(r.Context(), f, r); err == nil && came.user == nil {
+	defer func() { end(s.Now(), err != nil) }()
+	if came, err = s.OIDC.finish(r.Context(), f, code); err == nil && came.user == nil {
 		_, err = s.byToken(r.Context(), came.token)
 	}
 	return came, err

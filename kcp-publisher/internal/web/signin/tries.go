@@ -1,45 +1,117 @@
 package signin
 
 import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// triesPerSecond and triesAtOnce bound how often the API server or the provider is asked about what strangers send.
 const (
+	// triesPerSecond and triesAtOnce limit the failed attempts of one client. Each attempt costs a request to the API server or the OIDC
+	// provider.
 	triesPerSecond = 5
 	triesAtOnce    = 30
+	// pendingAtOnce limits the simultaneous attempts that one peer forwards, such as an ingress controller for all of its clients.
+	pendingAtOnce = 100
+	// maxClients limits the remembered clients. A client that is forgotten starts with all its attempts again.
+	maxClients  = 10_000
+	clientBytes = 512
 )
 
-// tries bounds what is refused. What is being tried counts as refused until it is known: else all that come while the first answer is awaited
-// would be tried.
+// source is the origin of an attempt to sign in.
+type source struct {
+	// peer is the address of the connection, client the one on whose behalf it sends. They differ behind a proxy.
+	peer, client string
+}
+
+// sourceOf returns the origin of a request. A proxy in the cluster appends the client's address to X-Forwarded-For, so the last entry counts
+// if the peer has a private address. A client behind the proxy cannot forge that entry. A pod that connects directly can, which only
+// evades the limit of its client; the limit of its peer still applies.
+func sourceOf(r *http.Request) source {
+	peer := addressOf(r.RemoteAddr)
+	from := source{peer: network(peer), client: network(peer)}
+	if !peer.IsPrivate() && !peer.IsLoopback() {
+		return from
+	}
+	if forwarded := r.Header.Values("X-Forwarded-For"); len(forwarded) > 0 {
+		entries := strings.Split(forwarded[len(forwarded)-1], ",")
+		if client := addressOf(strings.TrimSpace(entries[len(entries)-1])); client.IsValid() {
+			from.client = network(client)
+		}
+	}
+	return from
+}
+
+// addressOf reads ADDRESS or ADDRESS:PORT; the result is not valid for other text.
+func addressOf(text string) netip.Addr {
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		text = host
+	}
+	address, _ := netip.ParseAddr(text)
+	return address.Unmap().WithZone("")
+}
+
+// network returns the range of addresses that one client controls: an IPv6 host usually has a whole /64.
+func network(address netip.Addr) string {
+	if address.Is6() {
+		if prefix, err := address.Prefix(64); err == nil {
+			return prefix.String()
+		}
+	}
+	return address.String()
+}
+
+// tries limits the attempts of each client by itself, so that failed attempts of a stranger lock no other client out.
 type tries struct {
-	mu      sync.Mutex // guards what follows
-	refused *rate.Limiter
+	mu      sync.Mutex // guards all fields and the attempts of each client
+	clients *memo.Memo[string, *attempts]
+	pending map[string]int // by peer
+}
+
+// attempts are those of one client. A pending attempt counts as failed until it ends, because otherwise all attempts that arrive before the
+// first result would be let through.
+type attempts struct {
+	failed  *rate.Limiter
 	pending int
 }
 
-func newTries() *tries { return &tries{refused: rate.NewLimiter(triesPerSecond, triesAtOnce)} }
-
-// begin reports whether one more may be tried; if so, end follows.
-func (t *tries) begin(now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.refused.TokensAt(now) < float64(t.pending+1) {
-		return false
+func newTries() *tries {
+	return &tries{
+		clients: memo.New(memo.Limit{Bytes: maxClients * clientBytes}, func(string, *attempts) int { return clientBytes }),
+		pending: map[string]int{},
 	}
-	t.pending++
-	return true
 }
 
-// end ends what begin began.
-func (t *tries) end(now time.Time, refused bool) {
+// begin reports whether one more attempt is allowed. If it is, the caller calls end with the result.
+func (t *tries) begin(from source, now time.Time) (end func(now time.Time, failed bool), allowed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pending--
-	if refused {
-		t.refused.AllowN(now, 1)
+	client, known := t.clients.Find(from.client)
+	if !known {
+		client = &attempts{failed: rate.NewLimiter(triesPerSecond, triesAtOnce)}
+		t.clients.Put(from.client, client)
 	}
+	if client.failed.TokensAt(now) < float64(client.pending+1) || t.pending[from.peer] == pendingAtOnce {
+		return nil, false
+	}
+	client.pending++
+	t.pending[from.peer]++
+	return func(now time.Time, failed bool) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		client.pending--
+		if t.pending[from.peer]--; t.pending[from.peer] == 0 {
+			delete(t.pending, from.peer)
+		}
+		if failed {
+			client.failed.AllowN(now, 1)
+		}
+	}, true
 }

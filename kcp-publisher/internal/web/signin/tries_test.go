@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -30,10 +32,11 @@ func TestTokensThatAreTriedAtOnceAreBounded(t *testing.T) {
 	api := &slowReviews{asked: make(chan struct{}), answer: make(chan struct{})}
 	now := time.Unix(1_000_000, 0)
 	s := &Service{Options: Options{Tokens: NewTokens(api, "", time.Minute), TokenForm: true, Now: func() time.Time { return now }}, tries: newTries()}
+	stranger := source{peer: "192.0.2.1", client: "192.0.2.1"}
 	results := make(chan error, tried)
 	for n := range tried {
 		go func() {
-			_, err := s.byStrangersToken(t.Context(), fmt.Sprint("wrong-", n))
+			_, err := s.byStrangersToken(t.Context(), fmt.Sprint("wrong-", n), stranger)
 			results <- err
 		}()
 	}
@@ -60,11 +63,62 @@ func TestTokensThatAreTriedAtOnceAreBounded(t *testing.T) {
 	now = now.Add(time.Second)
 	for range triesPerSecond {
 		go func() { <-api.asked }()
-		if _, err := s.byStrangersToken(t.Context(), "wrong"); !errors.Is(err, errNotAccepted) {
+		if _, err := s.byStrangersToken(t.Context(), "wrong", stranger); !errors.Is(err, errNotAccepted) {
 			t.Error("a second later:", err)
 		}
 	}
-	if _, err := s.byStrangersToken(t.Context(), "wrong"); !errors.Is(err, errTries) {
+	if _, err := s.byStrangersToken(t.Context(), "wrong", stranger); !errors.Is(err, errTries) {
 		t.Error("one too many:", err)
+	}
+}
+
+func TestFailedAttemptsLockOutNoOtherClient(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	limits := newTries()
+	attempt := func(client string, failed bool) bool {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = "10.0.0.7:4711"
+		r.Header.Set("X-Forwarded-For", client)
+		end, allowed := limits.begin(sourceOf(r), now)
+		if allowed {
+			end(now, failed)
+		}
+		return allowed
+	}
+	locked := false
+	for range 10 * 60 * 6 { // ten minutes, six a second
+		now = now.Add(time.Second / 6)
+		locked = !attempt("203.0.113.9, 198.51.100.1", true) || locked
+		if !attempt("203.0.113.9, 198.51.100.2", false) {
+			t.Fatal("another client behind the same proxy is locked out")
+		}
+	}
+	if !locked {
+		t.Error("the stranger's attempts are not limited")
+	}
+}
+
+func TestSourceOfRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		remote    string
+		forwarded []string
+		want      source
+	}{
+		"direct":                             {"203.0.113.9:1", nil, source{"203.0.113.9", "203.0.113.9"}},
+		"direct with a forged header":        {"203.0.113.9:1", []string{"198.51.100.1"}, source{"203.0.113.9", "203.0.113.9"}},
+		"behind a proxy":                     {"10.0.0.7:1", []string{"198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"}},
+		"behind a proxy with forged entries": {"10.0.0.7:1", []string{"1.1.1.1", "2.2.2.2, 198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"}},
+		"behind a proxy without an address":  {"10.0.0.7:1", []string{"unknown"}, source{"10.0.0.7", "10.0.0.7"}},
+		"IPv6":                               {"[2001:db8:1:2:3::4]:1", nil, source{"2001:db8:1:2::/64", "2001:db8:1:2::/64"}},
+		"IPv4 in IPv6":                       {"[::ffff:203.0.113.9]:1", nil, source{"203.0.113.9", "203.0.113.9"}},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = c.remote
+		for _, value := range c.forwarded {
+			r.Header.Add("X-Forwarded-For", value)
+		}
+		if got := sourceOf(r); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
 	}
 }

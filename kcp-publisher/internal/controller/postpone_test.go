@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
@@ -103,8 +104,8 @@ func TestAPublisherThatStartsReadsTheReportsThatItNeeds(t *testing.T) {
 	}{
 		"nothing is new": {func(*waves) {}, 0},
 		"a promotion":    {func(w *waves) { w.promote("1.1.0") }, runtimes},
-		"a notification": {func(w *waves) { w.kymas.reports.notified[one]++ }, 1},
-		"a Secret":       {func(w *waves) { w.kymas.settled.change(one) }, 1},
+		"a notification": {func(w *waves) { w.kymas.reports.notify(one) }, 1},
+		"a Secret":       {func(w *waves) { w.kymas.fleet.Edit(one, func(r *fleetstate.Runtime) { r.Changed++ }) }, 1},
 		"somebody asks": {func(w *waves) {
 			w.changed(one, func(kyma *v1beta2.Kyma) {
 				kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
@@ -162,36 +163,40 @@ func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
 	}
 	for what, c := range map[string]struct {
-		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *look)
+		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *fleetstate.Basis)
 		want   bool
 	}{
-		"at rest":                 {func(*v1beta2.Kyma, *ingest.Facts, *look) {}, true},
-		"carried by hand":         {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *look) { f.Carried = true }, false},
-		"its Secrets changed":     {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *look) { l.own++ }, false},
-		"it has another spec":     {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Generation++ }, false},
-		"it is deleted":           {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.DeletionTimestamp = new(metav1.Now()) }, false},
-		"it was silent":           {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.Conditions[0].Status = metav1.ConditionFalse }, false},
-		"it is not ready":         {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.State = v1beta2.StateProcessing }, false},
-		"it was noted yesterday":  {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { noted(k, plan.MaxUnnoted) }, true},
-		"nobody noted it a day":   {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { noted(k, plan.MaxUnnoted+time.Second) }, false},
-		"a rollout waits for it":  {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *look) { l.view = awaiting }, false},
-		"its report is of before": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *look) { k.Status.Runtime.Observed.Digest = "sha256:a" }, false},
+		"at rest":             {func(*v1beta2.Kyma, *ingest.Facts, *fleetstate.Basis) {}, true},
+		"carried by hand":     {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *fleetstate.Basis) { f.Carried = true }, false},
+		"its Secrets changed": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.Own++ }, false},
+		"it has another spec": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.Generation++ }, false},
+		"it is deleted":       {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.DeletionTimestamp = new(metav1.Now()) }, false},
+		"it was silent": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+			k.Status.Conditions[0].Status = metav1.ConditionFalse
+		}, false},
+		"it is not ready":        {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.Status.State = v1beta2.StateProcessing }, false},
+		"it was noted yesterday": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnnoted) }, true},
+		"nobody noted it a day":  {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnnoted+time.Second) }, false},
+		"a rollout waits for it": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.View = awaiting }, false},
+		"its report is of before": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+			k.Status.Runtime.Observed.Digest = "sha256:a"
+		}, false},
 	} {
-		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, look{}
+		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, fleetstate.Basis{}
 		c.change(kyma, &facts, &this)
-		if got := w.kymas.mayResume(kyma.DeepCopy(), kyma, facts, this); got != c.want {
+		if got := w.kymas.mayPostpone(kyma.DeepCopy(), kyma, facts, this); got != c.want {
 			t.Errorf("%s: got %v", what, got)
 		}
 	}
 	changed := resting.DeepCopy()
 	changed.Status.ActiveChannel = "another"
-	if w.kymas.mayResume(resting, changed, ingest.Facts{}, look{}) {
+	if w.kymas.mayPostpone(resting, changed, ingest.Facts{}, fleetstate.Basis{}) {
 		t.Error("its status is to be written")
 	}
 }
 
 func TestAReportIsPutOffOnce(t *testing.T) {
-	r := newReports(nil, func() time.Time { return noon })
+	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil))
 	kyma := restingKyma("one")
 	if got := r.postpone(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
 		t.Errorf("put off until %s", got)
@@ -205,7 +210,7 @@ func TestAReportIsPutOffOnce(t *testing.T) {
 		t.Errorf("that of another Kyma of the name is put off until %s", got)
 	}
 	known := r.remembered(other)
-	known.asked = noon
+	known.Asked = noon
 	r.remember(other, known)
 	if got := r.postpone(other, noon.Add(time.Hour)); !got.IsZero() {
 		t.Error("it was asked for, and is put off")
@@ -214,25 +219,28 @@ func TestAReportIsPutOffOnce(t *testing.T) {
 
 func TestARuntimeThatWaitsForItsFirstLookIsNotTheOldestHeard(t *testing.T) {
 	now := noon
-	r := newReports(nil, func() time.Time { return now })
+	r := newReports(nil, func() time.Time { return now }, fleetstate.New(nil))
 	kyma := restingKyma("one")
-	name := client.ObjectKeyFromObject(kyma)
-	if got := r.lastHeard(name); !got.IsZero() {
+	last := func() time.Time {
+		known := r.fleet.Get(client.ObjectKeyFromObject(kyma))
+		return lastReport(&known)
+	}
+	if got := last(); !got.IsZero() {
 		t.Errorf("nothing is known of it, and it was heard at %s", got)
 	}
 	r.postpone(kyma, noon.Add(20*time.Second))
-	if got := r.lastHeard(name); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
+	if got := last(); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
 		t.Errorf("it waits for its first look, and was heard at %s", got)
 	}
 	known := r.remembered(kyma)
-	known.asked = noon.Add(20 * time.Second)
+	known.Asked = noon.Add(20 * time.Second)
 	r.remember(kyma, known)
-	if got := r.lastHeard(name); !got.IsZero() {
+	if got := last(); !got.IsZero() {
 		t.Errorf("nothing was found, and it was heard at %s", got)
 	}
-	known.accepted, known.seen = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
+	known.Accepted, known.Arrived = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
 	r.remember(kyma, known)
-	if got := r.lastHeard(name); !got.Equal(noon.Add(-time.Hour)) {
+	if got := last(); !got.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("it was heard at %s", got)
 	}
 }

@@ -1,0 +1,184 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/jitter"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
+)
+
+// end is the only exit of a pass: it removes the finalizer of a deleted Kyma that needs nothing more, writes the status of the state, updates the record, and
+// returns when the Kyma is reconciled next.
+func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
+	if state == reconcile.Due && p.outcome.Pushed {
+		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
+		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", p.runtime.ID, "sequence", p.outcome.Published.Predicate.Sequence,
+			"digest", p.outcome.Published.Digest, "reason", p.outcome.Reason)
+	}
+	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
+	if state == reconcile.Refused {
+		k.dropPending(p.name) // it waits for an operator
+	}
+	if state != reconcile.Settled && state != reconcile.Unknown {
+		p.own()
+	}
+	if reason, message := k.finalizable(p, state); reason != "" {
+		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
+	}
+	var until time.Time // until when this pass stands for equal ones
+	write := k.judge(p, state)
+	if state == reconcile.Due {
+		if write {
+			until = settles(p.before, p.kyma, p.status, p.outcome, k.Now(), k.PollInterval)
+			write = until.IsZero() // else there is nothing to write
+			if !write {
+				k.count(p.kyma)
+			}
+		}
+		k.fleet.EditOf(p.kyma, func(r *fleetstate.Runtime) { r.Settled = fleetstate.Settled{Basis: p.basis, Until: until} })
+	}
+	if write {
+		if err := k.write(ctx, p.before, p.kyma); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	k.answered(ctx, p, state)
+	return k.next(p, state, until), nil
+}
+
+// finalizable returns why a deleted Kyma needs its finalizer no longer, empty if it does. Its last bundle was published and its runtime is empty, or it
+// need not wait for that.
+func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message string) {
+	if !p.facts.Deleted {
+		return "", ""
+	}
+	switch state {
+	case reconcile.Refused:
+		return plan.FinalizableRefused(p.kyma, k.DeletionTimeout, k.Now())
+	case reconcile.Due:
+		if p.status.Published != nil {
+			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
+		}
+		return plan.FinalizableUntold(p.kyma)
+	case reconcile.Unreachable: // a deleted Kyma whose runtime is gone needs no registry
+		return plan.FinalizableUntold(p.kyma)
+	}
+	return "", ""
+}
+
+// judge makes the Kyma's status follow from the state of a pass, and reports whether it may have to be written.
+func (k *Kymas) judge(p *pass, state reconcile.State) bool {
+	switch state {
+	case reconcile.Due:
+		if postponesStatus(p.outcome) {
+			return false
+		}
+		k.setStatus(p)
+		return true
+	case reconcile.Refused:
+		k.setStatus(p)
+		return true
+	case reconcile.Unreachable:
+		return k.setSilent(p, k.reports.remembered(p.kyma))
+	case reconcile.Held:
+		if p.facts.Admitted != reconcile.Yes {
+			return false // the refusal is written once the Kyma can be resolved
+		}
+		k.setSilent(p, p.newest)
+		return true
+	}
+	return false
+}
+
+// setStatus makes the status follow from everything that the pass found.
+func (k *Kymas) setStatus(p *pass) {
+	before := p.kyma.Status
+	if p.runtime.Secrets != nil && !p.runtime.Secrets.Partial {
+		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, p.runtime.Secrets.All, p.status)
+	}
+	p.kyma.Status = ingest.Status(before, p.status, k.Now())
+	if p.requested != "" {
+		p.kyma.Status.LastHandledReconcileAt = p.requested
+	}
+}
+
+// setSilent records a report, and makes the status that of a silent runtime if its allowed silence is over. Before that it says nothing else.
+func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
+	allowed, carried, _ := k.Rules.Allowed(p.kyma) // an invalid annotation is reported once the Kyma can be published to
+	k.noteReport(p.kyma, newest)
+	p.kyma.Status, silent = ingest.Unheard(p.kyma.Status, p.kyma.Generation, allowed, carried, k.reports.unnoted(p.kyma), k.Now())
+	return silent
+}
+
+// answered records that the registry answered in a pass without trouble.
+func (k *Kymas) answered(ctx context.Context, p *pass, state reconcile.State) {
+	reported := !p.newest.Asked.Before(p.started)
+	switch {
+	case state == reconcile.Due && p.wait == 0, state == reconcile.Settled && !p.rests():
+		k.backoff.answered(ctx, p.name, p.started, p.outcome.Pushed || reported, reported)
+	case state == reconcile.Settled:
+		k.backoff.answered(ctx, p.name, p.started, p.firstCheck, false)
+	case state == reconcile.Held && p.facts.Report == reconcile.Yes:
+		k.backoff.answered(ctx, p.name, p.started, false, reported)
+	}
+}
+
+// rests reports whether the pass ended with the check of the bundle, without the report.
+func (p *pass) rests() bool { return p.facts.Postponed && p.facts.Bundle == reconcile.Yes }
+
+// next returns when the Kyma is reconciled next.
+func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Result {
+	soon := func(wait time.Duration) ctrl.Result {
+		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(wait), Priority: k.orderOf(p.kyma)}
+	}
+	switch state {
+	case reconcile.Unknown:
+		return ctrl.Result{RequeueAfter: catalogSettles}
+	case reconcile.Held:
+		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(k.PollInterval)}
+	case reconcile.Unreachable:
+		return ctrl.Result{RequeueAfter: p.wait}
+	case reconcile.Refused:
+		return k.nextPoll(p.kyma, k.Now(), time.Time{})
+	case reconcile.Settled:
+		if p.rests() {
+			k.count(p.kyma)
+			return ctrl.Result{RequeueAfter: p.postponed.Sub(p.started), Priority: k.orderOf(p.kyma)}
+		}
+		return k.nextPoll(p.kyma, p.newest.Asked, p.settled.Until)
+	case reconcile.Due:
+		result := k.nextPoll(p.kyma, p.newest.Asked, until)
+		switch {
+		case p.outcome.Unrecorded:
+			result = ctrl.Result{RequeueAfter: recordedSoon}
+		case postponesStatus(p.outcome):
+			result = soon(min(statusSettles, k.PollInterval))
+		}
+		if p.wait > 0 {
+			result.RequeueAfter = p.wait
+		}
+		return result
+	}
+	return ctrl.Result{}
+}
+
+// beginPending takes the pending work of a Kyma from its record.
+func (k *Kymas) beginPending(p *pass) {
+	if !p.begun {
+		p.begun = true
+		p.pending = k.takePending(p.name)
+	}
+}
+
+// finishPending records whether the pending work was done.
+func (k *Kymas) finishPending(p *pass, done bool) {
+	if p.begun {
+		k.pendingAfter(p.name, done || !p.pending)
+	}
+}

@@ -1,0 +1,137 @@
+// Package fleetstate holds what a publisher knows about each runtime besides the status of its Kyma: one record per runtime, under one lock, by the name
+// of the Kyma. Everything in it is lost with the process and found again from the registry and the API server.
+package fleetstate
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// Key is the name of a Kyma.
+type Key = types.NamespacedName
+
+// Fleet holds the records of all runtimes of a publisher, or of one shard. It is safe for concurrent use.
+type Fleet struct {
+	// release frees what the publisher shares with a record that is dropped.
+	release func(*publish.Record)
+
+	mu       sync.Mutex // guards runtimes, and every Runtime apart from what Published points to
+	runtimes map[Key]*Runtime
+	failing  int // runtimes with a Backoff
+}
+
+// New returns an empty Fleet. Release is called with each publish record that is dropped.
+func New(release func(*publish.Record)) *Fleet {
+	return &Fleet{release: release, runtimes: map[Key]*Runtime{}}
+}
+
+// Get returns a copy of the record of a Kyma, zero if there is none.
+func (f *Fleet) Get(key Key) Runtime {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.runtimes[key]; r != nil {
+		return *r
+	}
+	return Runtime{}
+}
+
+// Edit changes the record of a Kyma under the lock, and creates it if there is none.
+func (f *Fleet) Edit(key Key, change func(*Runtime)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.edit(key, change)
+}
+
+func (f *Fleet) edit(key Key, change func(*Runtime)) {
+	r := f.runtimes[key]
+	if r == nil {
+		r = &Runtime{}
+		f.runtimes[key] = r
+	}
+	failed := r.Backoff != nil
+	change(r)
+	f.count(failed, r.Backoff != nil)
+}
+
+func (f *Fleet) count(before, now bool) {
+	switch {
+	case now && !before:
+		f.failing++
+	case before && !now:
+		f.failing--
+	}
+}
+
+// Of returns a copy of the record of a Kyma. A record of another object with the same name, or of another runtime, starts over.
+func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
+	return f.EditOf(kyma, func(*Runtime) {})
+}
+
+// EditOf changes the record of a Kyma as Edit does and returns a copy. It starts over as Of does.
+func (f *Fleet) EditOf(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.edit(client.ObjectKeyFromObject(kyma), func(r *Runtime) {
+		if id := plan.RuntimeID(kyma); r.UID != kyma.UID || r.ID != id {
+			f.drop(r.Published)
+			r.startOver(kyma.UID, id)
+		}
+		change(r)
+		after = *r
+	})
+	return after
+}
+
+// Drop deletes the record of a Kyma and returns it.
+func (f *Fleet) Drop(key Key) (dropped Runtime) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.runtimes[key]; r != nil {
+		dropped = *r
+		f.drop(r.Published)
+		f.count(r.Backoff != nil, false)
+		delete(f.runtimes, key)
+	}
+	return dropped
+}
+
+func (f *Fleet) drop(published *publish.Record) {
+	if published != nil && f.release != nil {
+		f.release(published)
+	}
+}
+
+// Each calls a function with every record under the lock. The function may change it.
+func (f *Fleet) Each(visit func(Key, *Runtime)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, r := range f.runtimes {
+		failed := r.Backoff != nil
+		visit(key, r)
+		f.count(failed, r.Backoff != nil)
+	}
+}
+
+// Failing returns the number of runtimes with a backoff of their own.
+func (f *Fleet) Failing() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failing
+}
+
+// Wait returns how long the registry must not be asked for a runtime.
+func (f *Fleet) Wait(key Key, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.runtimes[key]; r != nil {
+		return r.Backoff.Left(now)
+	}
+	return 0
+}

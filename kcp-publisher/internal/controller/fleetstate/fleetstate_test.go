@@ -1,0 +1,130 @@
+package fleetstate
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func kymaOf(name, uid, runtime string) *v1beta2.Kyma {
+	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kcp-system", Name: name, UID: types.UID(uid), Labels: map[string]string{v1beta2.LabelRuntimeID: runtime},
+	}}
+}
+
+func TestSettledPassStandsForEqualOnly(t *testing.T) {
+	basis := Basis{Version: "1", View: &plan.View{}, All: 1, Report: "sha256:a"}
+	settled := Settled{basis, noon.Add(time.Minute)}
+	for name, c := range map[string]struct {
+		change func(*Basis)
+		at     time.Time
+		want   bool
+	}{
+		"the same":                       {func(*Basis) {}, noon, true},
+		"its time is over":               {func(*Basis) {}, noon.Add(time.Minute), false},
+		"the Kyma was written":           {func(b *Basis) { b.Version = "2" }, noon, false},
+		"another catalog or gate":        {func(b *Basis) { b.View = &plan.View{} }, noon, false},
+		"another commit":                 {func(b *Basis) { b.Source = &bundle.Source{} }, noon, false},
+		"a change concerns all Kymas":    {func(b *Basis) { b.All++ }, noon, false},
+		"a change concerns this Kyma":    {func(b *Basis) { b.Own++ }, noon, false},
+		"the report has another content": {func(b *Basis) { b.Report = "sha256:b" }, noon, false},
+	} {
+		next := basis
+		if c.change(&next); settled.Stands(next, c.at) != c.want {
+			t.Errorf("%s: it stands: %t, want %t", name, !c.want, c.want)
+		}
+	}
+	if (Settled{}).Stands(Basis{}, noon) {
+		t.Error("a first pass stands for nothing")
+	}
+}
+
+func TestPendingLastsUntilPublished(t *testing.T) {
+	var p Pending
+	p.Add(noon)
+	p.Take()
+	p.Add(noon.Add(time.Minute)) // the pass failed
+	if !p.Next || !p.Since.Equal(noon) {
+		t.Errorf("after a pass that failed: %+v", p)
+	}
+	p.Take()
+	p.Add(noon.Add(time.Minute)) // it is requested again during the pass
+	p.Done(noon.Add(2 * time.Minute))
+	if !p.Next || !p.Since.Equal(noon.Add(2*time.Minute)) {
+		t.Errorf("after a request during the pass: %+v", p)
+	}
+	p.Take()
+	p.Done(noon.Add(3 * time.Minute))
+	if p != (Pending{}) {
+		t.Errorf("nothing is to be published: %+v", p)
+	}
+}
+
+// TestRecordsFollowTheirKymas checks random histories: a record belongs to one object and one runtime, and each publish record that is dropped is
+// released once.
+func TestRecordsFollowTheirKymas(t *testing.T) {
+	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
+	for range 200 {
+		released := map[*publish.Record]int{}
+		fleet := New(func(r *publish.Record) { released[r]++ })
+		held := map[Key]*publish.Record{}
+		identity := map[Key][2]string{}
+		failing := map[Key]bool{}
+		for range 100 {
+			name := string(rune('a' + random.IntN(3)))
+			kyma := kymaOf(name, string(rune('0'+random.IntN(2))), string(rune('r'+random.IntN(2))))
+			key := Key{Namespace: kyma.Namespace, Name: kyma.Name}
+			switch random.IntN(5) {
+			case 0:
+				fleet.Drop(key)
+				if r := held[key]; r != nil && released[r] != 1 {
+					t.Fatalf("a dropped record was released %d times", released[r])
+				}
+				delete(held, key)
+				delete(identity, key)
+				delete(failing, key)
+			case 1:
+				fleet.Edit(key, func(r *Runtime) { r.Backoff = NewBackoff(noon) })
+				failing[key] = true
+			case 2:
+				fleet.Edit(key, func(r *Runtime) { r.Backoff = nil })
+				delete(failing, key)
+			default:
+				now := [2]string{string(kyma.UID), plan.RuntimeID(kyma)}
+				before := held[key]
+				after := fleet.EditOf(kyma, func(r *Runtime) {
+					if r.Published == nil {
+						r.Published = &publish.Record{}
+						r.Report.Digest = "sha256:a"
+					}
+				})
+				if before != nil && (after.Published == before) != (identity[key] == now) {
+					t.Fatalf("of %v after %v: the record is the same: %t", now, identity[key], after.Published == before)
+				}
+				if before != nil && identity[key] != now && released[before] != 1 {
+					t.Fatal("the record of another runtime was not released")
+				}
+				held[key], identity[key] = after.Published, now
+			}
+			if fleet.Failing() != len(failing) {
+				t.Fatalf("%d runtimes fail, want %d", fleet.Failing(), len(failing))
+			}
+		}
+		for _, r := range held {
+			if released[r] != 0 {
+				t.Fatal("a record in use was released")
+			}
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// pass is one reconcile of a Kyma: the facts that decide what it does, and what its actions found.
+type pass struct {
+	name    types.NamespacedName
+	started time.Time
+	facts   reconcile.Facts
+	rules   plan.Rules
+	basis   fleetstate.Basis
+	settled fleetstate.Settled
+	// kyma is the cache's, and must not be changed, until own was called. before is the Kyma as the API server has it.
+	kyma, before *v1beta2.Kyma
+	// requested is the value of the annotation by which an operator requested this pass, empty for none.
+	requested string
+	// postponed is when the report is asked for first, and firstCheck whether this process has not checked the bundle yet.
+	postponed  time.Time
+	firstCheck bool
+	// pending is whether the pass began with something to publish, and begun whether that was taken from the record.
+	pending, begun bool
+	// wait is how long the registry must not be asked, 0 if it answered.
+	wait    time.Duration
+	answer  *answer
+	newest  fleetstate.Report
+	runtime plan.Runtime
+	outcome publish.Outcome
+	// status are the facts that the status follows from.
+	status ingest.Facts
+}
+
+// begin reads the facts that cost no request.
+func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
+	name := client.ObjectKeyFromObject(kyma)
+	// The counts of changes are read before what was changed.
+	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
+	rules, view := k.resolvedBy(kyma)
+	p := &pass{
+		name: name, started: k.Now(), rules: rules, kyma: kyma, settled: record.Settled, requested: plan.Requested(kyma), pending: record.Pending.Next,
+		basis: fleetstate.Basis{Version: kyma.ResourceVersion, View: view, Source: rules.Source, All: all, Own: record.Changed},
+	}
+	p.wait = k.backoff.wait(name, p.started)
+	p.facts = reconcile.Facts{
+		View: view != nil, Deleted: !kyma.DeletionTimestamp.IsZero(), Finalizer: slices.Contains(kyma.Finalizers, v1beta2.FinalizerKyma),
+		Requested: p.requested != "", Pending: p.pending, Backoff: p.wait > 0,
+	}
+	if view == nil {
+		p.facts.Changing = max(k.Catalog.changingFor(), k.Shard.unannouncedFor())
+		if p.facts.Changing >= reconcile.HoldSettles {
+			k.Catalog.waited.Store(true)
+		}
+		return p
+	}
+	known := k.reports.remembered(kyma)
+	basis := p.basis
+	basis.Report = known.Content()
+	p.facts.Settled = known.Digest != "" && p.settled.Stands(basis, p.started) && k.checkOwner(ctx, kyma) == nil
+	return p
+}
+
+// own makes the Kyma of a pass a copy that may be changed.
+func (p *pass) own() {
+	if p.before == nil {
+		p.kyma = p.kyma.DeepCopy()
+		p.before = p.kyma.DeepCopy()
+	}
+}
+
+// take takes one action and adds its result to the facts.
+func (k *Kymas) take(ctx context.Context, p *pass, action reconcile.Action) error {
+	if action == reconcile.AskNewest {
+		k.askNewest(ctx, p)
+		return nil
+	}
+	p.own()
+	switch action {
+	case reconcile.AddFinalizer:
+		return k.addFinalizer(ctx, p)
+	case reconcile.Admit:
+		k.admit(ctx, p)
+		return nil
+	case reconcile.CheckBundle:
+		k.checkBundle(ctx, p)
+		return nil
+	case reconcile.FetchReport:
+		k.fetchNewest(ctx, p)
+		return nil
+	default:
+		return k.publish(ctx, p)
+	}
+}
+
+// askNewest asks which report is the newest. Nothing is made of the Kyma but this comparison.
+func (k *Kymas) askNewest(ctx context.Context, p *pass) {
+	known := k.reports.remembered(p.kyma)
+	answer := k.reports.ask(ctx, p.kyma, known, k.freshEnough(p.kyma, false))
+	if answer.err != nil || answer.digest != known.Digest {
+		p.answer, p.facts.Newest = &answer, reconcile.No
+		return
+	}
+	p.newest, p.facts.Newest = known, reconcile.Yes
+	p.newest.Asked = answer.at
+}
+
+// admit checks whether anything may be published to a Kyma.
+func (k *Kymas) admit(ctx context.Context, p *pass) {
+	kyma := p.kyma
+	p.status = ingest.Facts{Generation: kyma.Generation, Finished: kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished}
+	if p.status.PublishError = k.refusal(ctx, p); p.status.PublishError != nil {
+		p.facts.Admitted = reconcile.No
+		return
+	}
+	p.facts.Admitted = reconcile.Yes
+	p.basis.Version = kyma.ResourceVersion // the finalizer may be new
+	if p.facts.View && k.mayPostpone(p.before, kyma, p.status, p.basis) {
+		p.firstCheck = k.reports.remembered(kyma).Postponed.IsZero()
+		p.postponed = k.reports.postpone(kyma, k.firstPoll(kyma))
+		p.facts.Postponed = p.started.Before(p.postponed)
+	}
+}
+
+// refusal returns why nothing may be published to a Kyma. It adds to its status what is known without the runtime.
+func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
+	if p.status.Silence, p.status.Carried, err = p.rules.Allowed(p.kyma); err != nil && !p.facts.Deleted {
+		return err
+	}
+	if err := k.checkOwner(ctx, p.kyma); err != nil {
+		return err
+	}
+	plan.Begin(p.kyma)
+	return k.inherit(ctx, p.kyma)
+}
+
+// checkBundle compares the published bundle with the Kyma without its report.
+func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
+	k.beginPending(p)
+	p.facts.Bundle = reconcile.No // the report is needed
+	runtime := p.rules.Runtime(p.kyma, nil)
+	request, err := p.rules.Request(p.kyma, nil)
+	if err != nil {
+		return
+	}
+	p.basis.View.Decide(runtime.ID, &request, p.kyma.Status.Runtime)
+	if rests, err := k.Publisher.Rests(ctx, k.published(p.kyma), runtime, request, p.basis.View.Catalog); err == nil && rests {
+		p.facts.Bundle = reconcile.Yes
+	}
+}
+
+// fetchNewest fetches the newest report.
+func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
+	fresh := k.PollInterval / 2
+	p.wait = 0 // a requested pass does not wait
+	if p.facts.View {
+		k.beginPending(p)
+		fresh = k.freshEnough(p.kyma, p.pending)
+	}
+	if p.requested != "" && p.facts.View {
+		k.published(p.kyma).Recheck()
+	}
+	newest, err := k.fetchReport(ctx, p.kyma, p.rules, fresh, p.answer)
+	p.newest, p.facts.Report = newest, reconcile.Yes
+	if err == nil {
+		p.basis.Report = newest.Content()
+		p.facts.Unchanged = p.settled.Stands(p.basis, k.Now())
+		return
+	}
+	why, down := k.failed(ctx, p, err)
+	if p.newest.Unread = why; down || !p.facts.View {
+		p.facts.Report = reconcile.Down
+	}
+}
+
+// failed records that the registry did not answer for a runtime. The error is the reason for this runtime alone; down is whether the registry answers no
+// request.
+func (k *Kymas) failed(ctx context.Context, p *pass, err error) (why error, down bool) {
+	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
+	return unanswered(err), down
+}
+
+// unanswered returns why the registry did not answer for one runtime, in the same words each time: a condition with a port or a time in it would be
+// written in every pass.
+func unanswered(err error) error {
+	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
+		return answer
+	}
+	return errors.New("the registry answers, but not the requests for this runtime: see the publisher's log")
+}
+
+// publish records the report, resolves the request of a Kyma, and pushes a bundle if one is needed.
+func (k *Kymas) publish(ctx context.Context, p *pass) error {
+	kyma, facts, newest := p.kyma, &p.status, p.newest
+	if p.wait == 0 {
+		k.noteReport(kyma, newest)
+	}
+	p.runtime = p.rules.Runtime(kyma, newest.Accepted)
+	facts.Unnoted = k.reports.unnoted(kyma)
+	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.Deleting = newest.Accepted, newest.Refused, newest.Unread, p.runtime.Deleting
+	var err error
+	if facts.SecretsError, err = k.addSecrets(ctx, kyma, &p.runtime, newest); err != nil {
+		return err
+	}
+	if err := k.persistFirst(ctx, p.before, kyma); err != nil {
+		return err
+	}
+	view := p.basis.View
+	request, err := p.rules.Request(kyma, facts.Report)
+	if err == nil {
+		view.Decide(p.runtime.ID, &request, kyma.Status.Runtime)
+		p.outcome, err = k.Publisher.Publish(ctx, k.published(kyma), p.runtime, request, view.Catalog)
+	}
+	if p.outcome.Pushed && k.Notify != nil {
+		k.Notify(p.runtime.ID)
+	}
+	facts.Problems = slices.Concat(p.outcome.Problems, p.outcome.Remarks)
+	facts.SecretsError = errors.Join(facts.SecretsError, p.outcome.SecretsError)
+	facts.LeftOut, facts.Deviation, facts.Consistent = p.outcome.LeftOut, p.outcome.Deviation, p.outcome.Checked
+	k.announceDeviation(ctx, kyma, p.outcome.Deviation)
+	p.facts.Published = reconcile.Yes
+	switch {
+	case err == nil:
+		facts.Published, facts.Given = &p.outcome.Published, view.Given(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
+		facts.Templates = view.Catalog.Templates(p.outcome.Published.Templates()...)
+	case errors.Is(err, publish.ErrMayNotPush):
+		return err // another process publishes to the runtime now
+	case store.Unavailable(err):
+		var down bool
+		if facts.PublishError, down = k.failed(ctx, p, err); down {
+			p.facts.Published = reconcile.Down
+		} else {
+			p.facts.Published = reconcile.No
+			publishFailures.Inc()
+		}
+	default:
+		facts.PublishError = err
+		publishFailures.Inc()
+	}
+	return nil
+}
+
+// checkOwner returns an error if a Kyma's runtime belongs to another Kyma.
+func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
+	kymas, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
+	if err != nil {
+		return err
+	}
+	return plan.NewOwners(kymas).Check(kyma)
+}

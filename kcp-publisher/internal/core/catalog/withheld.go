@@ -1,0 +1,58 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Withheld is an object of the catalog that no bundle carries.
+type Withheld struct {
+	// Kind is ModuleTemplate or ModuleReleaseMeta.
+	Kind string
+	Key  types.NamespacedName
+	// Err is the cause; its text names the object and the field.
+	Err error
+}
+
+// Withheld returns the objects that no bundle carries, ModuleReleaseMetas first, each kind sorted.
+func (s *Snapshot) Withheld() []Withheld {
+	var all []Withheld
+	for _, name := range s.moduleNames() {
+		if o := s.metas[name]; o.withheld != nil {
+			all = append(all, Withheld{"ModuleReleaseMeta", types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name}, o.withheld})
+		}
+	}
+	for _, t := range s.templates {
+		if t.withheld != nil {
+			all = append(all, Withheld{"ModuleTemplate", types.NamespacedName{Namespace: t.Namespace, Name: t.Name}, t.withheld})
+		}
+	}
+	return all
+}
+
+// CheckTemplate returns why no bundle could carry a ModuleTemplate. Webhooks call it before the template is stored.
+func CheckTemplate(object *v1beta2.ModuleTemplate) error {
+	e, err := entry(&object.ObjectMeta, object.Spec)
+	if err != nil {
+		return err
+	}
+	return e.Check()
+}
+
+// inspect returns an entry's size and why no bundle carries it: an agent would refuse the bundle, or the entry contains a secret.
+func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return 0, nil, fmt.Errorf("encode %s: %w", object, err)
+	}
+	if err := e.Check(); err != nil {
+		return len(data), fmt.Errorf("%s: %w", object, err), nil
+	}
+	withheld, problem = disclosing(object, e)
+	return len(data), withheld, problem
+}

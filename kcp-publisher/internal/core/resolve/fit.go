@@ -1,0 +1,181 @@
+package resolve
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+)
+
+// budget counts the parts of a desired state against the limits of agents. An agent refuses a whole bundle that exceeds one of them.
+type budget struct {
+	manifests     int
+	contentBytes  int64
+	documentBytes int
+	modules       map[string]string // by the name of their Manifest
+}
+
+// take adds a manifest, or returns why it does not fit.
+func (b *budget) take(m bundle.Manifest) error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	encoded := encodedSize(m)
+	switch other, taken := b.modules[m.Name]; {
+	case taken:
+		return fmt.Errorf("its Manifest would be named %s, as that of module %s: rename one of them", m.Name, other)
+	case b.manifests == bundle.MaxManifests:
+		return fmt.Errorf("the runtime already has %d modules, which is the limit: remove some", bundle.MaxManifests)
+	case b.contentBytes+m.ContentBytes() > bundle.MaxBundleBytes:
+		return fmt.Errorf("its content of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
+			m.ContentBytes(), bundle.MaxBundleBytes, b.contentBytes)
+	case b.documentBytes+encoded > bundle.MaxManifestsBytes:
+		return fmt.Errorf("its manifest of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
+			encoded, bundle.MaxManifestsBytes, b.documentBytes)
+	}
+	b.manifests++
+	b.contentBytes += m.ContentBytes()
+	b.documentBytes += encoded
+	b.modules[m.Name] = m.Module
+	return nil
+}
+
+// giveBack reverts take.
+func (b *budget) giveBack(m bundle.Manifest) {
+	b.manifests--
+	b.contentBytes -= m.ContentBytes()
+	b.documentBytes -= encodedSize(m)
+	delete(b.modules, m.Name)
+}
+
+func encodedSize(m bundle.Manifest) int {
+	encoded, err := json.Marshal(m)
+	if err != nil {
+		return bundle.MaxDocumentBytes + 1
+	}
+	return len(encoded)
+}
+
+// fit leaves out the modules that would make an agent refuse the whole bundle, each with a Problem. The budget goes to mandatory modules,
+// then to the versions that the runtime has, then to upgrades of these, then to new modules. So a request for one more module stops no
+// other, and an upgrade that does not fit keeps the version before.
+func (r *Result) fit(request Request) {
+	b := budget{modules: map[string]string{}}
+	fitting := map[string]*bundle.Manifest{}
+	lasts := map[string]*bundle.Manifest{}
+	var optional []bundle.Manifest
+	for _, m := range r.State.Manifests {
+		if lasts[m.Module] = request.readable(lastManifest(request.Last, m.Module)); m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
+			optional = append(optional, m)
+			continue
+		}
+		r.choose(&b, m, lasts[m.Module], fitting)
+	}
+	for _, m := range optional {
+		if last := lasts[m.Module]; last != nil && b.take(*last) == nil {
+			fitting[m.Module] = last
+		}
+	}
+	upgrades, added := partition(optional, func(m bundle.Manifest) bool { return lasts[m.Module] != nil })
+	for _, m := range slices.Concat(upgrades, added) {
+		if reserved := fitting[m.Module]; reserved != nil {
+			b.giveBack(*reserved)
+		}
+		r.choose(&b, m, lasts[m.Module], fitting)
+	}
+	r.keepFitting(fitting, request)
+	r.State.Leaving = slices.DeleteFunc(r.State.Leaving, func(m bundle.Manifest) bool { return b.take(m) != nil })
+	r.fitOffers(b.modules)
+	r.fitProblems()
+	slices.SortStableFunc(r.State.Problems, func(a, b bundle.Problem) int { return cmp.Compare(a.Module, b.Module) })
+}
+
+// partition splits manifests by a condition and keeps their order.
+func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []bundle.Manifest) {
+	for _, m := range all {
+		if is(m) {
+			yes = append(yes, m)
+		} else {
+			no = append(no, m)
+		}
+	}
+	return yes, no
+}
+
+// choose takes a module's new manifest, or else its last one with a Problem.
+func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest) {
+	delete(fitting, m.Module)
+	err := b.take(m)
+	if err == nil {
+		fitting[m.Module] = &m
+		return
+	}
+	r.State.Problems = append(r.State.Problems, bundle.Problem{
+		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit, Message: fmt.Sprintf("module %s: %v", m.Module, err),
+	})
+	if last != nil && b.take(*last) == nil {
+		fitting[m.Module] = last
+	}
+}
+
+// keepFitting replaces each manifest by the one of its module that fits, and removes it if none does.
+func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Request) {
+	kept := make([]bundle.Manifest, 0, len(fitting))
+	for _, m := range r.State.Manifests {
+		if fits := fitting[m.Module]; fits != nil {
+			kept = append(kept, *fits)
+			r.Versions[m.Module] = fits.Version
+			continue
+		}
+		delete(r.Versions, m.Module)
+		if version := floor(lastManifest(request.Last, m.Module), request.Versions[m.Module]); version != "" {
+			r.Versions[m.Module] = version
+		}
+	}
+	r.State.Manifests = kept
+}
+
+// fitOffers bounds the offers. The first offer of each module comes first, then the second of each, and small offers before large ones, so
+// that a module with many or large offers cannot push out those of another module.
+func (r *Result) fitOffers(taken map[string]string) {
+	type candidate struct{ index, round, size int }
+	var candidates []candidate
+	rounds := map[string]int{}
+	for i, m := range r.State.Offers {
+		encoded, err := json.Marshal(m)
+		if other, used := taken[m.Name]; err != nil || m.Check() != nil || used && other != m.Module {
+			continue
+		}
+		candidates = append(candidates, candidate{i, rounds[m.Module], len(encoded)})
+		rounds[m.Module]++
+	}
+	slices.SortStableFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.size, b.size))
+	})
+	var fitting []int
+	total := 0
+	for _, c := range candidates {
+		if len(fitting) < bundle.MaxOffers && total+c.size <= bundle.MaxOffersBytes {
+			fitting, total = append(fitting, c.index), total+c.size
+		}
+	}
+	slices.Sort(fitting)
+	var offers []bundle.Manifest
+	for _, i := range fitting {
+		offers = append(offers, r.State.Offers[i])
+	}
+	r.State.Offers = offers
+}
+
+// fitProblems bounds the problems and their messages.
+func (r *Result) fitProblems() {
+	const most, mostBytes = 1_000, 2 << 10
+	r.State.Problems = r.State.Problems[:min(len(r.State.Problems), most)]
+	for i, problem := range r.State.Problems {
+		r.State.Problems[i].Message = bundle.Bounded(problem.Message, mostBytes)
+	}
+}

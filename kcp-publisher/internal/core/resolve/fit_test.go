@@ -1,0 +1,252 @@
+package resolve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+// nested gives a template a default CR whose fields are nested depth levels deep.
+func nested(depth int) func(*v1beta2.ModuleTemplate) {
+	return func(t *v1beta2.ModuleTemplate) {
+		var value any = "leaf"
+		for range depth {
+			value = map[string]any{"a": value}
+		}
+		t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "sample.example/v1", "kind": "Deep", "metadata": map[string]any{"name": "deep"}, "spec": value,
+		}}
+	}
+}
+
+// padded gives a template an annotation of n bytes.
+func padded(n int) func(*v1beta2.ModuleTemplate) {
+	return func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{"padding": strings.Repeat("x", n)} }
+}
+
+func (w *world) sized(module, version string, bytes int64) *world {
+	content := part(rawManifest, v1beta2.OCIDir, "application/x-tar", module+version)
+	content.Content.SizeBytes = bytes
+	return w.whole(module, version, Content{Install: content})
+}
+
+func manifestOf(result Result, module string) *bundle.Manifest {
+	return lastManifest(&result.State, module)
+}
+
+func problemOf(result Result, module string) string {
+	i := slices.IndexFunc(result.State.Problems, func(p bundle.Problem) bool { return p.Module == module })
+	if i < 0 {
+		return ""
+	}
+	return result.State.Problems[i].Message
+}
+
+func TestDeepTemplateIsLeftOutAndNamed(t *testing.T) {
+	left := 0
+	for depth := 30; depth < 90; depth++ {
+		w := usual().template("deep", "1.0.0", nested(depth)).meta("deep", "regular=1.0.0").ask("deep")
+		result := w.resolve(t)
+		encoded(t, result)
+		if manifestOf(result, "keda") == nil {
+			t.Fatalf("depth %d: module keda was left out", depth)
+		}
+		if manifestOf(result, "deep") != nil {
+			continue
+		}
+		left++
+		if problem := problemOf(result, "deep"); !strings.Contains(problem, "ModuleTemplate kcp-system/deep-1.0.0") || !strings.Contains(problem, "deeper than") {
+			t.Errorf("depth %d: got problem %q, want the template and the limit", depth, problem)
+		}
+	}
+	if left == 0 || left == 60 {
+		t.Errorf("%d of 60 depths were left out, want the deep ones only", left)
+	}
+}
+
+// A template reaches agents in the catalog even if no Kyma asks for its module.
+func TestDeepTemplateThatNoKymaRequestsIsLeftOut(t *testing.T) {
+	for _, w := range []*world{
+		usual().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
+		usual().older("deep-regular", "deep", "regular", "1.0.0", nested(80)),
+	} {
+		result := w.resolve(t)
+		encoded(t, result)
+		if slices.ContainsFunc(result.Catalog.ModuleTemplates, func(e bundle.CatalogEntry) bool { return strings.HasPrefix(e.Name, "deep") }) {
+			t.Error("the catalog contains the template")
+		}
+		if len(result.Catalog.ModuleTemplates) == 0 {
+			t.Error("the catalog lost the other templates")
+		}
+	}
+}
+
+func TestMetaWithTooManyChannelsIsLeftOut(t *testing.T) {
+	var channels []string
+	for i := range 2_100 {
+		channels = append(channels, fmt.Sprintf("c%d=1.0.0", i))
+	}
+	w := usual().template("many", "1.0.0").meta("many", channels...).ask("many", inChannel("c7"))
+	w.request.Settings.Autonomy = bundle.AutonomyCatalog
+	result := w.resolve(t)
+	encoded(t, result)
+	if !slices.ContainsFunc(result.State.Offers, func(m bundle.Manifest) bool { return m.Module == "keda" }) {
+		t.Error("module keda is not offered")
+	}
+	if problem := problemOf(result, "many"); !strings.Contains(problem, "spec.channels: 2100 channels, at most 32") {
+		t.Errorf("got problem %q", problem)
+	}
+}
+
+func TestManyOffersLeaveOutTheModulesWithMostChannels(t *testing.T) {
+	w := usual()
+	for i := range 90 {
+		name := fmt.Sprintf("crowd-%d", i)
+		w.template(name, "1.0.0")
+		var channels []string
+		for c := range bundle.MaxChannels {
+			channels = append(channels, fmt.Sprintf("c%d=1.0.0", c))
+		}
+		w.meta(name, channels...)
+	}
+	w.request.Settings.Autonomy = bundle.AutonomyCatalog
+	result := w.resolve(t)
+	encoded(t, result)
+	var offered []string
+	for _, m := range result.State.Offers {
+		if m.Module == "keda" {
+			offered = append(offered, m.Channel)
+		}
+	}
+	if !slices.Equal(offered, []string{"fast", "regular"}) {
+		t.Errorf("module keda is offered in channels %v, want fast and regular", offered)
+	}
+}
+
+func TestLargeRequestDoesNotStopMandatoryAndInstalledModules(t *testing.T) {
+	w := usual().published(t).template("zz-guard", "1.0.0", mandatory, described("zz-guard", "1.0.0"))
+	w.sized("zz-guard", "1.0.0", 20<<20)
+	for i := range 9 {
+		name := fmt.Sprintf("big-%d", i)
+		w.template(name, "1.0.0").meta(name, "regular=1.0.0").ask(name).sized(name, "1.0.0", 30<<20)
+	}
+	result := w.resolve(t)
+	encoded(t, result)
+	if manifestOf(result, "zz-guard") == nil || manifestOf(result, "keda") == nil {
+		t.Errorf("got %v, want zz-guard and keda among them", outline(result))
+	}
+	if problem := problemOf(result, "big-8"); !strings.Contains(problem, "content of 31457280 bytes exceeds") {
+		t.Errorf("got problem %q", problem)
+	}
+	if !slices.Contains(result.Asked, "big-8") {
+		t.Error("a module that does not fit must not be removed from the runtime")
+	}
+}
+
+func TestUpgradeThatDoesNotFitKeepsTheLastVersion(t *testing.T) {
+	w := newWorld()
+	for i := range 8 {
+		name := fmt.Sprintf("big-%d", i)
+		w.template(name, "1.0.0").template(name, "2.0.0").meta(name, "regular=1.0.0", "fast=2.0.0").ask(name)
+		w.sized(name, "1.0.0", 30<<20).sized(name, "2.0.0", 32<<20)
+	}
+	w.template("tiny", "1.0.0").template("tiny", "2.0.0").meta("tiny", "regular=1.0.0", "fast=2.0.0").ask("tiny")
+	w.sized("tiny", "1.0.0", 1<<20).sized("tiny", "2.0.0", 1<<20)
+	result := w.published(t).channel("fast").resolve(t)
+	encoded(t, result)
+	if m := manifestOf(result, "big-6"); m == nil || m.Version != "2.0.0" {
+		t.Errorf("got %v, want big-6 upgraded", outline(result))
+	}
+	if m := manifestOf(result, "big-7"); m == nil || m.Version != "1.0.0" || result.Versions["big-7"] != "1.0.0" {
+		t.Errorf("got %v, want big-7 at its last version", outline(result))
+	}
+	if m := manifestOf(result, "tiny"); m == nil || m.Version != "2.0.0" {
+		t.Errorf("got %v, want tiny upgraded", outline(result))
+	}
+	if problem := problemOf(result, "big-7"); !strings.Contains(problem, "exceeds") {
+		t.Errorf("got problem %q", problem)
+	}
+}
+
+func TestModulesWithOneManifestNameAreNotPublishedTogether(t *testing.T) {
+	w := usual().older("a", "sys-a", "regular", "1.0.0").template("kcp-system-a", "1.0.0").meta("kcp-system-a", "regular=1.0.0")
+	w.ask("kcp-system/a").ask("kcp-system-a")
+	result := w.resolve(t)
+	encoded(t, result)
+	if manifestOf(result, "keda") == nil {
+		t.Error("module keda was left out")
+	}
+	if problem := problemOf(result, "kcp-system/a"); !strings.Contains(problem, "named kcp-system-a, as that of module kcp-system-a") {
+		t.Errorf("got problem %q", problem)
+	}
+}
+
+func TestLargestTemplatesAreLeftOutOfAFullCatalog(t *testing.T) {
+	w := usual()
+	for i := range 12 {
+		name := fmt.Sprintf("huge-%d", i)
+		w.template(name, "1.0.0", padded(1_400_000)).meta(name, "regular=1.0.0")
+	}
+	for i := range 80 {
+		name := fmt.Sprintf("large-%d", i)
+		w.template(name, "1.0.0", padded(250_000)).meta(name, "regular=1.0.0")
+	}
+	result := w.resolve(t)
+	documents := encoded(t, result)
+	if len(documents.Catalog.Bytes) > bundle.MaxDocumentBytes {
+		t.Errorf("catalog has %d bytes", len(documents.Catalog.Bytes))
+	}
+	var names []string
+	for _, e := range result.Catalog.ModuleTemplates {
+		names = append(names, e.Name)
+	}
+	if !slices.Contains(names, "keda-1.0.0") || !slices.Contains(names, "keda-1.1.0") {
+		t.Errorf("the catalog has %v, want the templates of keda", names)
+	}
+}
+
+// Whatever one module team and one runtime contribute, an agent reads the result and the other modules are in it.
+func TestAgentsReadEveryResolvedBundle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld().template("keda", "1.0.0", mandatory, described("keda", "1.0.0"))
+		for i := range rapid.IntRange(0, 6).Draw(t, "modules") {
+			name := fmt.Sprintf("m%d", i)
+			depth, padding := rapid.IntRange(0, 90).Draw(t, "depth"), rapid.SampledFrom([]int{0, 10, 200_000, 262_000, 2_000_000}).Draw(t, "padding")
+			w.template(name, "1.0.0", nested(depth), padded(padding))
+			var channels []string
+			for c := range rapid.SampledFrom([]int{0, 1, 4, 31, 32, 33, 600}).Draw(t, "channels") {
+				channels = append(channels, fmt.Sprintf("c%d=1.0.0", c))
+			}
+			w.meta(name, append(channels, "regular=1.0.0")...)
+			w.sized(name, "1.0.0", rapid.SampledFrom([]int64{0, 1 << 20, bundle.MaxLayerBytes, bundle.MaxLayerBytes + 1}).Draw(t, "size"))
+		}
+		for i := range rapid.IntRange(0, 12).Draw(t, "asked") {
+			w.ask(fmt.Sprintf("m%d", i))
+		}
+		if rapid.Bool().Draw(t, "autonomy") {
+			w.request.Settings.Autonomy = bundle.AutonomyCatalog
+		}
+		snapshot, err := catalog.New(w.templates, w.metas)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := Resolve(w.request, snapshot, w.contents)
+		encoded(t, result)
+		if manifestOf(result, "keda") == nil {
+			t.Fatal("the mandatory module was left out")
+		}
+		for _, module := range w.request.Asked.Modules {
+			if manifestOf(result, module.Name) == nil && problemOf(result, module.Name) == "" {
+				t.Fatalf("module %s is neither published nor a problem", module.Name)
+			}
+		}
+	})
+}
