@@ -6,6 +6,8 @@ FUZZTIME ?= 10s
 TIMEOUT ?= 45m
 LONG_TIMEOUT ?= 120m
 HISTORIES ?= 10000
+# For scenarios that still depend on the load of the machine: 0 once none does.
+RERUNS ?= 1
 KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
@@ -18,7 +20,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help prepare kind-nodes demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,17 +49,18 @@ soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, g
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 # Random tests repeat the same cases here, as $$RAPID_SEED and hack/suite say.
 # Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
-test: build assets ## all tests, over real API servers and a real registry; RERUNS=1 runs up to three that failed once more, and lists them
+test: build assets bin/lend ## the short suite, over real API servers and a real registry; up to three tests that fail run RERUNS=1 times more and are listed
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
-	  $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(or $(RERUNS),0) --rerun-fails-max-failures 3 \
+	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(RERUNS) --rerun-fails-max-failures 3 \
 	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
+	@echo "make test: passed"
 
 # Every part of it can run alone. The bucket and the release come with the programs that they need.
-test-long: build assets ## the long suite: expensive tests of code that seldom changes, for one to two hours; CONTRIBUTING.md lists the folders
+test-long: build assets bin/lend ## the long suite: expensive tests of code that seldom changes, for one to two hours; CONTRIBUTING.md lists the folders
 	set -a; eval "$$(go run ./hack/browser)"; TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" KYMA_PULL_LONG=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
-	  go test -count=1 -vet=off -ldflags='-s -w' -timeout $(LONG_TIMEOUT) $$(hack/suite/list)
+	  bin/lend go test -count=1 -vet=off -ldflags='-s -w' -timeout $(LONG_TIMEOUT) $$(hack/suite/list)
 	$(MAKE) histories
 	$(MAKE) test-s3
 	$(MAKE) test-cosign
@@ -68,16 +71,16 @@ test-long: build assets ## the long suite: expensive tests of code that seldom c
 # Ctrl-C is the test's, which then takes the clusters down; the shell has to be there after it to stop the Docker that it started.
 test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
 	@trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit; \
-	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/anywhere -args -ground=kind $(if $(KEEP),-keep); \
+	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/kindscenario -args -kind $(if $(KEEP),-keep); \
 	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.
 test-race: assets ## the race detector over publishing while keys change, and over the agent's pulls; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
-	  CGO_ENABLED=1 go test -race -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish && \
-	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 go test -race \
+	  CGO_ENABLED=1 go test -race -vet=off -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish && \
+	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 go test -race -vet=off \
 	    ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription; \
-	else echo "test-race: no C compiler here, so nothing was checked"; fi
+	else echo "SKIPPED: the race detector needs a C compiler"; fi
 
 # make test runs a part of the same histories.
 histories: ## 10,000 random histories each of attackers and of key changes, and 100,000 of rollouts; HISTORIES=N for another number
@@ -112,6 +115,12 @@ test-s3: ## a fleet over distribution with a bucket of versitygw; both are built
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
 	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestAFleetOnABucket ./integration/scenario
 
+# One process lends API servers to all test binaries, so each is started once and used many times.
+.PHONY: bin/lend
+bin/lend:
+	@mkdir -p bin
+	@go build -ldflags='-s -w' -o bin/lend ./integration/cluster/lend
+
 build: ## both programs into bin/
 	@mkdir -p bin
 	$(GO_BUILD) -o bin/ ./kcp-publisher ./skr-agent
@@ -141,11 +150,30 @@ lint: ## gofmt, the linters of .golangci.yml, and actionlint for the workflows
 	$(LINT) config verify
 	GOGC="$${GOGC:-400}" GOMEMLIMIT="$${GOMEMLIMIT:-6GiB}" $(LINT) run ./...
 
+lint-docs: ## the prose of the pages, by Vale; it is compiled once, for minutes, and needs a C compiler
+	@if command -v $$(go env CC) >/dev/null; then \
+	  CGO_ENABLED=1 go tool -modfile=hack/vale/go.mod vale --config hack/vale/vale.ini docs README.md CONTRIBUTING.md SECURITY.md; \
+	else echo "lint-docs: no C compiler here, so nothing was checked"; fi
+
 # npm's folder stays out of bin/, because the configuration imports from it.
 docs: ## the documentation as a searchable site in bin/site, and a check of its links and anchors; needs Node 20
 	@command -v npm >/dev/null || { echo "make docs needs Node 20 or newer with npm"; exit 1; }
 	cd hack/site && npm ci --no-audit --no-fund --loglevel=error && npx vitepress build .
 	go run ./hack/site/linkcheck bin/site
+
+# The later steps of .ci/run then compile little, so their CPU budgets hold with empty caches too. go tool -n builds a tool.
+RACE_PACKAGES := ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription
+prepare: build assets bin/lend ## compile all packages and tools, and install the browser, for the steps of .ci/run
+	@go list -export -test -deps ./... >/dev/null
+	@if command -v $$(go env CC) >/dev/null; then CGO_ENABLED=1 go list -race -export -test -deps $(RACE_PACKAGES) >/dev/null; fi
+	@cd integration/oracle && go list -mod=mod -export -test -deps . >/dev/null
+	@for tool in gotestsum actionlint controller-gen govulncheck; do $(TOOL) -n $$tool >/dev/null || exit; done
+	@go tool -modfile=hack/golangci/go.mod -n golangci-lint >/dev/null
+	@go tool -modfile=hack/helmdocs/go.mod -n helm-docs >/dev/null
+	@go run ./hack/browser
+
+kind-nodes: ## pull or build the image of kind's nodes, and print its name; needs Docker
+	@timeout 30m go run ./integration/kind/nodes
 
 vulncheck: ## known vulnerabilities that our code can reach; VULNDB=URL for a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...

@@ -20,7 +20,7 @@ func TestJudge(t *testing.T) {
 		"nothing is found":                                   {0, "No vulnerabilities found.", "", 0, "nothing known"},
 		"something is found":                                 {3, "Vulnerability #1", "", 3, "upgrade"},
 		"something is found after trouble":                   {3, away, "", 3, "upgrade"},
-		"the public database is away":                        {1, away, "", 0, "NOT CHECKED"},
+		"the public database is away":                        {1, away, "", 0, "SKIPPED: "},
 		"a copy is away":                                     {1, away, "file:///nowhere", 1, "failed"},
 		"the code does not compile":                          {1, "govulncheck: loading packages:", "", 1, "failed"},
 		"govulncheck is called with a flag it does not know": {2, "flag provided but not defined", "", 2, "failed"},

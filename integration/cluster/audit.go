@@ -38,18 +38,18 @@ func audit(api *envtest.APIServer, dir string, users []string) error {
 	return os.WriteFile(path, policy, 0o600)
 }
 
-// Requests returns what the users of Options.Audit asked for so far, each thing once.
+// Requests returns the distinct requests of the users in Options.Audit since the loan of the cluster began.
 func (c *Cluster) Requests() ([]Request, error) {
-	data, err := os.ReadFile(filepath.Join(c.dir, auditLog))
+	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // nobody asked for anything
+		return nil, nil // there were no requests
 	}
 	if err != nil {
 		return nil, err
 	}
 	var found []Request
 	seen := map[Request]bool{}
-	for line := range bytes.Lines(data[c.audited:]) {
+	for line := range bytes.Lines(data[c.place.Audited:]) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it is being written
 		}

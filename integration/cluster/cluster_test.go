@@ -31,7 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-// clusters are those of all tests but the one whose process is killed.
+// clusters serve all tests that do not end one.
 var clusters Pool
 
 func TestMain(m *testing.M) {
@@ -44,12 +44,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// take lends a cluster with the definitions of a control plane.
+// take lends a cluster with the CRDs of a control plane.
 func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	started := time.Now()
-	options := Options{Progress: os.Stderr, Workloads: workloads, CRDs: []fs.FS{charts.PublisherCRDs}, Audit: []string{"auditor"}}
-	c, err := clusters.Take(t.Context(), options)
+	c, err := clusters.Take(t.Context(), Options{Progress: os.Stderr, Workloads: workloads, CRDs: []fs.FS{charts.PublisherCRDs}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +227,7 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(c.dir), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(c.place.Dir), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		select {}
@@ -289,7 +288,7 @@ func awaitCurrent(t *testing.T, c *Cluster, client dynamic.Interface, resource, 
 		return current, nil
 	})
 	if err != nil {
-		t.Fatalf("%s %s is not current: %v\nseen: %s\nkwok: %s", resource, name, err, seen, tail(c.kwok.log.Name()))
+		t.Fatalf("%s %s is not current: %v\nseen: %s\nkwok: %s", resource, name, err, seen, tail(filepath.Join(c.place.Dir, "kwok.log")))
 	}
 }
 

@@ -4,52 +4,104 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"slices"
 	"sync"
 
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
-// Pool lends clusters. One that is stopped becomes as it was when it was new, and is lent again: this takes a part of a second,
-// and the start of an API server seconds of a processor.
+// Pool lends clusters. A cluster that is stopped is restored to the state of a new one and lent again: this takes a part of a second,
+// and a start of an API server takes two seconds of a processor. If a run has a lender, the pool borrows from it instead of starting
+// clusters of its own.
 //
-// A cluster that cannot be made as new is ended. So is what the pool has at its Close.
+// The pool ends a cluster that it cannot restore, and all the others at its Close.
 type Pool struct {
-	mu       sync.Mutex // guards what follows
-	idle     []*Cluster
+	mu       sync.Mutex // guards the fields below
+	idle     []*server
 	starting int
+	started  int // clusters
+	lent     int // loans
 	closed   bool
-	changed  chan struct{} // closed when one of these is another
+	changed  chan struct{} // closed when idle, starting or closed changes
 }
 
-// startingAtOnce is how many clusters start at a time: a start is nothing but work, and meanwhile another may be given back.
+// startingAtOnce limits how many clusters start at a time: a start is all work, and another cluster may be returned before it ends.
 var startingAtOnce = runtime.NumCPU()
 
-// Take lends a cluster until its Stop. One that is Durable or Measured is nobody else's before or after.
+// Audited are the users whose requests every cluster of a pool records: the accounts of both programs. One kind of cluster then serves
+// the tests that look at requests and those that do not.
+func Audited() []string {
+	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
+}
+
+// shared returns the options of the cluster that serves a request for these. The publisher's CRDs include the agent's.
+func shared(options Options) Options {
+	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
+	if len(options.CRDs) > 0 && !slices.ContainsFunc(options.CRDs, func(system fs.FS) bool { return !ofChart(system) }) {
+		options.CRDs = []fs.FS{charts.PublisherCRDs}
+	}
+	audit := Audited()
+	for _, user := range options.Audit {
+		if !slices.Contains(audit, user) {
+			audit = append(audit, user)
+		}
+	}
+	options.Audit = audit
+	return options
+}
+
+// lendable reports whether the lender of a run has such clusters.
+func lendable(options Options) bool {
+	return slices.Equal(options.CRDs, []fs.FS{charts.PublisherCRDs}) && slices.Equal(options.Audit, Audited())
+}
+
+// Take lends a cluster until its Stop. A Durable or Measured cluster is never shared.
 func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Durable || options.Measured {
 		return Start(ctx, options)
 	}
-	c, err := p.findOrStart(ctx, options)
+	options = shared(options)
+	if socket := lender.Socket(); socket != "" && lendable(options) {
+		loan, err := lender.Borrow(ctx, socket, lender.Want{Workloads: options.Workloads})
+		if err != nil {
+			return nil, err
+		}
+		return open(loan.Place, borrowed{loan})
+	}
+	s, err := p.take(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.begin(options); err != nil {
-		return nil, errors.Join(err, c.end())
-	}
-	return c, nil
+	return open(s.place(), pooled{s, p})
 }
 
-func (p *Pool) findOrStart(ctx context.Context, options Options) (*Cluster, error) {
+func (p *Pool) take(ctx context.Context, options Options) (*server, error) {
+	s, err := p.findOrStart(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(options.Workloads); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+func (p *Pool) findOrStart(ctx context.Context, options Options) (*server, error) {
 	for {
 		p.mu.Lock()
-		if c := p.find(options); c != nil {
+		if s := p.find(options); s != nil {
+			p.lent++
 			p.mu.Unlock()
-			return c, nil
+			return s, nil
 		}
 		if p.starting < startingAtOnce {
 			p.starting++
+			p.started++
+			p.lent++
 			p.mu.Unlock()
 			return p.start(ctx, options)
 		}
@@ -66,20 +118,23 @@ func (p *Pool) findOrStart(ctx context.Context, options Options) (*Cluster, erro
 	}
 }
 
-func (p *Pool) start(ctx context.Context, options Options) (*Cluster, error) {
+func (p *Pool) start(ctx context.Context, options Options) (*server, error) {
 	defer p.change(func() { p.starting-- })
-	c, err := Start(ctx, options)
+	s, err := start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	c.giveBack = p.take
-	if c.origin, err = pristine.Take(ctx, c.Config, c.env.ControlPlane.Etcd.URL); err != nil {
-		return nil, errors.Join(err, c.end())
+	config, err := s.place().Config()
+	if err == nil {
+		s.origin, err = pristine.Take(ctx, config, s.env.ControlPlane.Etcd.URL)
 	}
-	return c, nil
+	if err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
 }
 
-// change changes the pool and tells those who wait.
+// change changes the pool and wakes the waiting borrowers.
 func (p *Pool) change(how func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,52 +145,52 @@ func (p *Pool) change(how func()) {
 	}
 }
 
-// find takes one from those that nobody has. The caller holds the lock.
-func (p *Pool) find(options Options) *Cluster {
-	// One whose kwok runs already is the better one for who needs it, and the worse one for who does not.
+// find removes a suitable cluster from the idle ones. The caller holds the lock.
+func (p *Pool) find(options Options) *server {
+	// A cluster with a running kwok suits those who need workloads best, and the others least.
 	better := func(i, j int) bool {
 		return j < 0 || (p.idle[i].kwok != nil) == options.Workloads && (p.idle[j].kwok != nil) != options.Workloads
 	}
 	best := -1
-	for i, c := range p.idle {
-		if slices.Equal(c.options.CRDs, options.CRDs) && slices.Equal(c.options.Audit, options.Audit) && better(i, best) {
+	for i, s := range p.idle {
+		if slices.Equal(s.options.CRDs, options.CRDs) && slices.Equal(s.options.Audit, options.Audit) && better(i, best) {
 			best = i
 		}
 	}
 	if best < 0 {
 		return nil
 	}
-	c := p.idle[best]
+	s := p.idle[best]
 	p.idle = slices.Delete(p.idle, best, best+1)
-	return c
+	return s
 }
 
-// take has a cluster back that was lent.
-func (p *Pool) take(c *Cluster) error {
-	if err := c.renew(); err != nil {
-		fmt.Fprintf(c.progress(), "cluster: not lent again: %v\n", err)
-		return c.end()
+// giveBack restores a cluster that was lent and keeps it, or ends it.
+func (p *Pool) giveBack(s *server) error {
+	if err := s.renew(); err != nil {
+		fmt.Fprintf(s.progress(), "cluster: not lent again: %v\n", err)
+		return s.stop()
 	}
 	closed := false
 	p.change(func() {
 		if closed = p.closed; !closed {
-			p.idle = append(p.idle, c)
+			p.idle = append(p.idle, s)
 		}
 	})
 	if closed {
-		return c.end()
+		return s.stop()
 	}
 	return nil
 }
 
-func (c *Cluster) renew() error {
-	if c.paused {
+func (s *server) renew() error {
+	if s.paused {
 		return errors.New("its API server is stopped")
 	}
-	return c.origin.Restore(context.Background())
+	return s.origin.Restore(context.Background())
 }
 
-// Close ends the clusters that nobody has, and those that somebody has when they are given back.
+// Close ends the idle clusters. Those on loan end when they are returned.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	idle := p.idle
@@ -143,9 +198,36 @@ func (p *Pool) Close() error {
 	p.mu.Unlock()
 	problems := make([]error, len(idle))
 	var ends sync.WaitGroup
-	for i, c := range idle {
-		ends.Go(func() { problems[i] = c.end() })
+	for i, s := range idle {
+		ends.Go(func() { problems[i] = s.stop() })
 	}
 	ends.Wait()
 	return errors.Join(problems...)
+}
+
+// pooled is a cluster on loan from a pool of this process.
+type pooled struct {
+	*server
+	pool *Pool
+}
+
+func (l pooled) stop() error { return l.pool.giveBack(l.server) }
+
+// borrowed is a cluster on loan from the lender of the run.
+type borrowed struct{ loan *lender.Loan }
+
+func (b borrowed) addUser(user lender.User) (kubeconfig []byte, err error) {
+	err = b.loan.Call("AddUser", user, &kubeconfig)
+	return kubeconfig, err
+}
+
+func (b borrowed) pause() error             { return b.do("Pause", "") }
+func (b borrowed) resume() error            { return b.do("Resume", "") }
+func (b borrowed) backup(dir string) error  { return b.do("Backup", dir) }
+func (b borrowed) restore(dir string) error { return b.do("Restore", dir) }
+func (b borrowed) stop() error              { return b.loan.Return() }
+
+func (b borrowed) do(method, argument string) error {
+	var none bool
+	return b.loan.Call(method, argument, &none)
 }

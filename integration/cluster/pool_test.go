@@ -1,10 +1,16 @@
 package cluster
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
+	"net"
+	"net/rpc"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,11 +19,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
 func thingOf(name string) *unstructured.Unstructured {
@@ -42,9 +50,10 @@ func kymas(t *testing.T) *unstructured.Unstructured {
 	return definition
 }
 
-func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
+func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	ctx := t.Context()
-	first := take(t, true)
+	_, socket := startLender(t)
+	first := borrow(t, socket)
 	api := kubernetes.NewForConfigOrDie(first.Config)
 	must := func(_ any, err error) {
 		t.Helper()
@@ -95,7 +104,7 @@ func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
 	must(nil, err)
 	admin.Labels["left"] = "here"
 	must(api.RbacV1().ClusterRoles().Update(ctx, admin, metav1.UpdateOptions{}))
-	auditor, err := first.User("auditor")
+	auditor, err := first.User(Audited()[0])
 	must(nil, err)
 	_, err = kubernetes.NewForConfigOrDie(auditor).CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) {
@@ -108,12 +117,12 @@ func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
 	must(nil, first.Stop())
 	t.Logf("as new after %s", time.Since(started).Round(time.Millisecond))
 
-	again := take(t, true)
-	if again != first {
-		t.Fatal("another cluster is lent, not that which was given back")
+	again := borrow(t, socket)
+	if again.place.Dir != first.place.Dir {
+		t.Fatal("the lender started another cluster instead of lending the returned one")
 	}
 	if after := identity(); after == before {
-		t.Error("it has the identity that it had")
+		t.Error("it has the same identity as before")
 	}
 	if now := served(); !slices.Equal(now, atFirst) {
 		t.Errorf("%d resources are served, not %d", len(now), len(atFirst))
@@ -150,45 +159,155 @@ func TestAClusterIsLentAgainAsIfItWereNew(t *testing.T) {
 	stop(t, again)
 }
 
-func TestAClusterThatRemembersIsNotLentAgain(t *testing.T) {
+func TestPoolEndsAClusterThatItCannotRestore(t *testing.T) {
 	ctx := t.Context()
-	for what, spoil := range map[string]func(*Cluster) error{
-		"an admission policy": func(c *Cluster) error {
-			policy := &admissionv1.ValidatingAdmissionPolicy{
-				ObjectMeta: metav1.ObjectMeta{Name: "left"},
-				Spec: admissionv1.ValidatingAdmissionPolicySpec{
-					MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
-						RuleWithOperations: admissionv1.RuleWithOperations{
-							Operations: []admissionv1.OperationType{admissionv1.Create},
-							Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-						},
-					}}},
-					Validations: []admissionv1.Validation{{Expression: "false"}},
+	var pool Pool
+	c, err := pool.take(ctx, shared(Options{CRDs: []fs.FS{charts.PublisherCRDs}, Progress: os.Stderr}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := c.place().Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "left"},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 				},
-			}
-			_, err := kubernetes.NewForConfigOrDie(c.Config).AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
-			return err
+			}}},
+			Validations: []admissionv1.Validation{{Expression: "false"}},
 		},
-		"another definition": func(c *Cluster) error {
-			api, err := client.New(c.Config, client.Options{})
-			if err != nil {
-				return err
-			}
-			other := kymas(t)
-			if err := unstructured.SetNestedStringSlice(other.Object, []string{"left"}, "spec", "names", "categories"); err != nil {
-				return err
-			}
-			return api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("somebody"), client.ForceOwnership)
-		},
-		"a stopped API server": (*Cluster).Pause,
+	}
+	policies := kubernetes.NewForConfigOrDie(config).AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	if _, err := policies.Create(ctx, policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.renew(); err == nil {
+		t.Error("a cluster with an admission policy was restored, but its API server may still enforce the policy")
+	}
+	if err := policies.Delete(ctx, policy.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := kymas(t)
+	if err := unstructured.SetNestedStringSlice(other.Object, []string{"left"}, "spec", "names", "categories"); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("somebody"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.giveBack(c); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) || len(pool.idle) > 0 {
+		t.Errorf("a cluster with a changed CRD is kept: %v", err)
+	}
+	if err := (&server{paused: true}).renew(); err == nil {
+		t.Error("a cluster with a stopped API server was restored")
+	}
+}
+
+func TestLenderEndsTheClusterOfABorrowerThatDisconnects(t *testing.T) {
+	l, socket := startLender(t)
+	loan, err := lender.Borrow(t.Context(), socket, lender.Want{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loan.Disconnect(); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		_, err := os.Stat(loan.Dir)
+		return errors.Is(err, os.ErrNotExist), nil
+	})
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	if err != nil || len(l.pool.idle) > 0 {
+		t.Errorf("%d clusters are idle, and the folder still exists: %v", len(l.pool.idle), err)
+	}
+}
+
+func TestLenderRefusesCallsWithoutALoan(t *testing.T) {
+	_, socket := startLender(t)
+	connection, err := rpc.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	var none bool
+	if err := connection.Call(lender.Service+".Pause", "", &none); err == nil || err.Error() != errNoLoan.Error() {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestChartsAreServedByOneKindOfCluster(t *testing.T) {
+	for name, options := range map[string]Options{
+		"a control plane":         {CRDs: []fs.FS{charts.PublisherCRDs}},
+		"a runtime":               {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
+		"a cluster that is heard": {CRDs: []fs.FS{charts.PublisherCRDs, charts.AgentCRDs}, Audit: Audited()},
 	} {
-		c := take(t, false)
-		if err := spoil(c); err != nil {
-			t.Fatal(err)
-		}
-		stop(t, c)
-		if _, err := os.Stat(c.dir); !errors.Is(err, os.ErrNotExist) || slices.Contains(clusters.idle, c) {
-			t.Errorf("a cluster with %s is kept: %v", what, err)
+		if !lendable(shared(options)) {
+			t.Errorf("%s needs a cluster of its own", name)
 		}
 	}
+	for name, options := range map[string]Options{
+		"without CRDs":    {},
+		"with other CRDs": {CRDs: []fs.FS{charts.AgentCRDs, os.DirFS("testdata")}},
+		"other users":     {CRDs: []fs.FS{charts.AgentCRDs}, Audit: []string{"auditor"}},
+	} {
+		if lendable(shared(options)) {
+			t.Errorf("%s: the lender would give other clusters", name)
+		}
+	}
+	brought, err := fs.Glob(charts.AgentCRDs, "skr-agent/crds/*.yaml")
+	if err != nil || len(brought) == 0 {
+		t.Fatalf("found %d CRDs of the agent: %v", len(brought), err)
+	}
+	for _, path := range brought {
+		agents, err := charts.AgentCRDs.ReadFile(path)
+		publishers, other := charts.PublisherCRDs.ReadFile(strings.Replace(path, "skr-agent/crds", "kcp-publisher/files/crds", 1))
+		if err := errors.Join(err, other); err != nil || !bytes.Equal(agents, publishers) {
+			t.Errorf("%s differs from the publisher's: %v", path, err)
+		}
+	}
+}
+
+// startLender serves clusters at a socket until the test ends.
+func startLender(t *testing.T) (*Lender, string) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "clusters")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLender(os.Stderr)
+	served := make(chan error, 1)
+	go func() { served <- l.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(listener.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return l, socket
+}
+
+// borrow returns a cluster with workloads.
+func borrow(t *testing.T, socket string) *Cluster {
+	t.Helper()
+	loan, err := lender.Borrow(t.Context(), socket, lender.Want{Workloads: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := open(loan.Place, borrowed{loan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

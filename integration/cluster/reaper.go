@@ -71,11 +71,11 @@ func (r *reaper) forget(name string) error {
 	return nil
 }
 
-// started is when a program last left its process id, which is the first that it does.
-func (r *reaper) started(name string) (time.Time, error) {
-	file, err := os.Stat(r.pidFile(name))
+// startedAt returns when a program wrote its process id, which it does first.
+func startedAt(pidFile string) (time.Time, error) {
+	file, err := os.Stat(pidFile)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s does not run: %w", name, err)
+		return time.Time{}, fmt.Errorf("the program does not run: %w", err)
 	}
 	return file.ModTime(), nil
 }

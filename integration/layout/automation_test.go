@@ -92,21 +92,129 @@ func runnable(command string, targets []string) bool {
 	return true
 }
 
-// A step that only one of the two has would be green in one place and never run in the other.
+// A step that only one of the two has would pass in one place and never run in the other. The first two steps of .ci/run prepare the others,
+// which each job of the workflow does on its own.
 func TestTheWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
-	script := readFile(t, ".ci", "run")
-	var steps []string
-	for _, step := range regexp.MustCompile(`(?m)^\s*step .*?(make .*)$`).FindAllStringSubmatch(script, -1) {
-		steps = append(steps, step[1])
-	}
-	if len(steps) < 5 {
-		t.Fatalf(".ci/run has %d steps that run make, which is too few to be true: %v", len(steps), steps)
+	steps := stepsOfCI(t)
+	steps = slices.DeleteFunc(steps, func(step string) bool { return step == "make prepare" || step == "make kind-nodes" })
+	if !slices.Contains(steps, "make test") {
+		t.Errorf(".ci/run does not call exactly make test: %q", steps)
 	}
 	commands := workflows(t)[".github/workflows/ci.yaml"].commands()
 	slices.Sort(steps)
 	slices.Sort(commands)
 	if !slices.Equal(steps, commands) {
 		t.Errorf(".ci/run has the steps\n%q\nand .github/workflows/ci.yaml\n%q", steps, commands)
+	}
+}
+
+// stepsOfCI returns the calls of make in .ci/run.
+func stepsOfCI(t *testing.T) []string {
+	t.Helper()
+	var steps []string
+	for _, step := range regexp.MustCompile(`(?m)^ *(?:step|beside) ([a-z].*)$`).FindAllStringSubmatch(readFile(t, ".ci", "run"), -1) {
+		steps = append(steps, "make "+step[1])
+	}
+	if len(steps) < 5 {
+		t.Fatalf(".ci/run has %d steps, which is too few to be true: %v", len(steps), steps)
+	}
+	return steps
+}
+
+func TestEveryStepOfCIHasABudget(t *testing.T) {
+	var budgeted, targets []string
+	for line := range strings.Lines(readFile(t, ".ci", "budgets")) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(fields) != 2 || !regexp.MustCompile(`^[1-9]\d*$`).MatchString(fields[1]) {
+			t.Errorf(".ci/budgets: want a step and a number: %q", line)
+		} else if fields[0] != "speed" {
+			budgeted = append(budgeted, fields[0])
+		}
+	}
+	for _, step := range stepsOfCI(t) {
+		targets = append(targets, strings.Fields(step)[1])
+	}
+	slices.Sort(budgeted)
+	slices.Sort(targets)
+	if !slices.Equal(budgeted, targets) {
+		t.Errorf(".ci/budgets has\n%q\nand .ci/run has the steps\n%q", budgeted, targets)
+	}
+}
+
+func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
+	_, rest, found := strings.Cut(readFile(t, "README.md"), "```")
+	block, after, closed := strings.Cut(rest, "```")
+	if !found || !closed || block != "sh\nmake demo\nmake test\n" {
+		t.Fatalf("the first code block is %q, want make demo and make test", block)
+	}
+	for _, column := range []string{"first run", "last line"} {
+		if before, _, _ := strings.Cut(after, "```"); !strings.Contains(before, column) {
+			t.Errorf("README.md lacks the %s of make demo and make test", column)
+		}
+	}
+	for _, c := range []struct{ last, file string }{{"Ctrl-C ends it.", "integration/demo/main.go"}, {"make test: passed", "Makefile"}} {
+		if !strings.Contains(after, "`"+c.last+"`") || !strings.Contains(readFile(t, c.file), c.last) {
+			t.Errorf("README.md and %s must both have the last line %q", c.file, c.last)
+		}
+	}
+}
+
+// A folder without a row would never run the suite that its changes need.
+func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
+	_, section, found := strings.Cut(readFile(t, "CONTRIBUTING.md"), "| a change in | needs |\n|---|---|\n")
+	if !found {
+		t.Fatal("CONTRIBUTING.md has no table of suites")
+	}
+	table, _, _ := strings.Cut(section, "\n\n")
+	targets := makeTargets(t)
+	var listed []string
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			t.Fatalf("CONTRIBUTING.md: want two cells: %q", line)
+		}
+		named := regexp.MustCompile("`([^`]+)`")
+		for _, folder := range named.FindAllStringSubmatch(cells[1], -1) {
+			listed = append(listed, folder[1])
+			if len(tracked(t, strings.TrimSuffix(folder[1], "/")+"/**")) == 0 {
+				t.Errorf("CONTRIBUTING.md: no folder %s", folder[1])
+			}
+		}
+		commands := named.FindAllStringSubmatch(cells[2], -1)
+		if len(commands) == 0 {
+			t.Errorf("CONTRIBUTING.md: %q names no command", line)
+		}
+		for _, command := range commands {
+			if !runnable(command[1], targets) {
+				t.Errorf("CONTRIBUTING.md: no target for %q", command[1])
+			}
+		}
+	}
+	covered := func(file string) bool {
+		return slices.ContainsFunc(listed, func(folder string) bool { return strings.HasPrefix(file, folder) })
+	}
+	for _, file := range tracked(t, "**/*.go") {
+		if strings.Contains(file, "/") && !covered(file) {
+			t.Errorf("CONTRIBUTING.md: the table of suites lacks the folder of %s", file)
+		}
+	}
+	// A folder with a long test needs make test-long, directly or by its parent.
+	for _, file := range tracked(t, "**/*_test.go") {
+		if strings.HasPrefix(file, "hack/suite/") || strings.HasPrefix(file, "integration/layout/") || !strings.Contains(readFile(t, file), "suite.Long(t)") {
+			continue
+		}
+		ok := false
+		for line := range strings.Lines(table) {
+			for _, folder := range regexp.MustCompile("`([^`]+/)`").FindAllStringSubmatch(line, -1) {
+				ok = ok || strings.HasPrefix(file, folder[1]) && strings.Contains(line, "make test-")
+			}
+		}
+		if !ok {
+			t.Errorf("CONTRIBUTING.md: %s has a long test, and no row of its folder names a target of the long suite", file)
+		}
 	}
 }
 
@@ -224,7 +332,7 @@ func workflows(t *testing.T) map[string]workflow {
 func makeTargets(t *testing.T) []string {
 	t.Helper()
 	var targets []string
-	for _, target := range regexp.MustCompile(`(?m)^([a-z-]+):.*## `).FindAllStringSubmatch(readFile(t, "Makefile"), -1) {
+	for _, target := range regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `).FindAllStringSubmatch(readFile(t, "Makefile"), -1) {
 		targets = append(targets, target[1])
 	}
 	return targets

@@ -42,7 +42,7 @@ var forbiddenInAgent = []string{
 }
 
 // forTests are the packages of hack that the tests of every folder may import.
-var forTests = []string{module + "/hack/pristine", module + "/hack/suite"}
+var forTests = []string{module + "/hack/lender", module + "/hack/pristine", module + "/hack/suite"}
 
 type goPackage struct {
 	ImportPath, Dir, Name              string

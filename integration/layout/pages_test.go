@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -75,6 +76,44 @@ func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	for _, page := range tracked(t, "docs/**/*.md") {
 		if !seen[page] && page != template {
 			t.Errorf("%s is not reachable from docs/README.md: add it there", page)
+		}
+	}
+}
+
+// maxWords limits the pages of a folder. References are looked up, so their length is free.
+var maxWords = map[string]int{"docs/concepts/": 900, "docs/": 2500, "docs/reference/": math.MaxInt}
+
+// longConcepts are pages of tables that are longer than other concepts.
+var longConcepts = []string{"docs/concepts/scaling.md"}
+
+func TestPagesStayShort(t *testing.T) {
+	for _, page := range tracked(t, "docs/**/*.md") {
+		if page == "docs/kyma-compatibility.md" {
+			continue // a reference
+		}
+		limit := maxWords["docs/"]
+		for folder, words := range maxWords {
+			if strings.HasPrefix(page, folder) && folder != "docs/" && !slices.Contains(longConcepts, page) {
+				limit = words
+			}
+		}
+		if words := len(strings.Fields(readFile(t, page))); words > limit {
+			t.Errorf("%s has %d words, want at most %d: split it by task", page, words, limit)
+		}
+	}
+}
+
+// TestIndexAnswersQuestions requires a link for each question of the index, so that every answer is two clicks away.
+func TestIndexAnswersQuestions(t *testing.T) {
+	_, questions, _ := strings.Cut(readFile(t, "docs/README.md"), "## Questions\n")
+	questions, _, _ = strings.Cut(questions, "\n## ")
+	rows := regexp.MustCompile(`(?m)^\| [^|]+\? \| (.+) \|$`).FindAllStringSubmatch(questions, -1)
+	if len(rows) < 15 {
+		t.Errorf("docs/README.md answers %d questions, want at least 15", len(rows))
+	}
+	for _, row := range rows {
+		if !link.MatchString(row[1]) {
+			t.Errorf("docs/README.md: the answer %q lacks a link", row[1])
 		}
 	}
 }

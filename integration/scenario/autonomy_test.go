@@ -112,7 +112,7 @@ func TestARuntimeThatDecidesByItselfNeverGoesBack(t *testing.T) {
 
 	modules := func(names ...string) (all []v1beta2.Module) {
 		for _, name := range names {
-			all = append(all, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			all = append(all, managed(name))
 		}
 		return all
 	}

@@ -53,7 +53,8 @@ func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
 
-	// The publisher: an old key folder whose key everybody may read, no password for the registry, and rights that nobody gave.
+	// The publisher: an old key folder whose key everybody may read, no password for the registry, and rights that
+	// nobody gave.
 	stale := filepath.Join(t.TempDir(), "keys")
 	must(t, os.CopyFS(stale, os.DirFS(f.Keys())))
 	must(t, os.Chmod(filepath.Join(stale, "publisher.key"), 0o644))

@@ -138,7 +138,8 @@ func TestAnUnrelatedChangeLeavesRuntimesReadyAndKubectlShowsIt(t *testing.T) {
 		t.Errorf("kstatus says %s, observed generation %d of %d", got, ready.Status.ObservedGeneration, ready.Generation)
 	}
 
-	// A version in a channel that nobody follows. The agent is away, so that the report is awaited; a publisher that starts then knows what is noted.
+	// A version in a channel that nobody follows. The agent is away, so that the report is awaited; a publisher that
+	// starts then knows what is noted.
 	published := watchKymas(t, f.PublisherKubeconfig(), sample.Namespace)
 	runs := watchKymas(t, r.Kubeconfig(), v1beta2.RuntimeNamespace)
 	must(t, r.Agent().Stop())

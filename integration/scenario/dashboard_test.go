@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAnAdminWorksWithTheKymaDashboard sends the JSON patches of the dashboard: it writes a channel together with the version that the channel
-// has, which Kyma's own definition drops, and takes only the channel away again. The kyma CLI then writes the Kyma back as a whole, with the
-// fields that it knows.
+// TestAnAdminWorksWithTheKymaDashboard sends the JSON patches of the dashboard: it writes a channel together with the
+// version that the channel has, which Kyma's own definition drops, and takes only the channel away again. The kyma
+// CLI then writes the Kyma back as a whole, with the fields that it knows.
 func TestAnAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--kyma-labels=" + v1beta2.LabelGlobalAccountID + "," + v1beta2.LabelSubaccountID}})

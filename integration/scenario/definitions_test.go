@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -133,6 +134,7 @@ func (d *definitions) untilNothingIsWritten() {
 
 // TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays runs the programs of the oldest release and the current ones over the same stored objects.
 func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
+	suite.Long(t)
 	oldest := releases(t)[0].commit
 	before := programsAt(t, oldest)
 	today, err := fleet.Build()

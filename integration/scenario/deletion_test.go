@@ -60,7 +60,7 @@ func scalerOfUser(name string) *unstructured.Unstructured {
 
 func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	mine := scalerOfUser("mine")
 	must(t, r.API.Create(ctx, mine))
@@ -71,7 +71,7 @@ func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 			return false, err.Error()
 		}
 		for _, m := range kyma.Status.Modules {
-			if m.Name == "scaler" && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "default/mine") {
+			if m.Name == f.Own("scaler") && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "default/mine") {
 				return kyma.Status.State == v1beta2.StateDeleting || kyma.Status.State == v1beta2.StateWarning, string(kyma.Status.State)
 			}
 		}
@@ -82,8 +82,8 @@ func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	untilEmpty(t, r)
 
 	// A runtime may be taken up again: it starts anew.
-	must(t, f.Control.Create(ctx, fleet.NewKyma("one", "regular", "mailer")))
-	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	must(t, f.CreateKyma(ctx, fleet.NewKyma(r.ID, "regular", f.Own("mailer"))))
+	must(t, r.UntilState(ctx, f.Own("mailer"), "1.0.0", v1beta2.StateReady))
 }
 
 func TestARuntimeThatNeverAnswersDoesNotKeepItsKyma(t *testing.T) {
@@ -134,7 +134,7 @@ func TestADeletionCanBeForced(t *testing.T) {
 
 func TestAKymaThatIsDeletedInItsRuntimeComesBack(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	kyma, err := r.Kyma(ctx)
 	must(t, err)

@@ -111,7 +111,8 @@ func (s *sshServer) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// TestAnSSHServerWithAnotherHostKeyChangesNothing: the server is replaced, or somebody stands between it and the control plane.
+// TestAnSSHServerWithAnotherHostKeyChangesNothing: the server is replaced, or somebody stands between it and the
+// control plane.
 func TestAnSSHServerWithAnotherHostKeyChangesNothing(t *testing.T) {
 	repo := newRepository(t)
 	server := repo.serveOverSSH()

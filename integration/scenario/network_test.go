@@ -30,8 +30,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestWhoOwnsTheRegistryLeadsNobodyElsewhere: registries that keep blobs in a storage that the operator named work; nothing else that
-// a registry answers with makes either program ask another address, or steers the terminal of who reads the answer.
+// TestWhoOwnsTheRegistryLeadsNobodyElsewhere: registries that keep blobs in a storage that the operator named work;
+// nothing else that a registry answers with makes either program ask another address, or steers the terminal of who
+// reads the answer.
 func TestWhoOwnsTheRegistryLeadsNobodyElsewhere(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]

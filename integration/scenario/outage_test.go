@@ -90,17 +90,28 @@ func TestPublisherKilledBetweenPushAndStatusWriteAdoptsWhatItPushed(t *testing.T
 	}
 }
 
-// settle waits until nothing writes to the registry but heartbeats of agents.
+// settle waits until the publisher has published nothing to the runtimes of the fleet or share for two seconds.
 func settle(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	published := -1
 	since := time.Now()
 	until(t, 30*time.Second, "the publisher has nothing to publish for two seconds", func() (bool, string) {
-		if n := strings.Count(f.Publisher().Log(), "published bundle"); n != published {
+		if n := publications(f); n != published {
 			published, since = n, time.Now()
 		}
 		return time.Since(since) > 2*time.Second, fmt.Sprint(published)
 	})
+}
+
+// publications counts the bundles that the log of the publisher names for runtimes of the fleet or share.
+func publications(f *fleet.Fleet) int {
+	count := 0
+	for line := range strings.Lines(f.Publisher().Log()) {
+		if strings.Contains(line, "published bundle") && strings.Contains(line, f.Own("")+`"`) {
+			count++
+		}
+	}
+	return count
 }
 
 func TestSecuredRegistryIsReachedWithWhatTheBootstrapSecretBrings(t *testing.T) {
@@ -143,7 +154,8 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	}
 }
 
-// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made twice.
+// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made
+// twice.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime says "+reason, func() (bool, string) {
@@ -228,7 +240,8 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	})
 }
 
-// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its digest.
+// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its
+// digest.
 func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}

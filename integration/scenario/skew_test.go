@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -92,6 +93,7 @@ func untilLabeled(t *testing.T, r *fleet.Runtime) {
 }
 
 func TestEachReleaseWorksWithTheCurrentVersion(t *testing.T) {
+	suite.Long(t)
 	today, err := fleet.Build()
 	must(t, err)
 	for _, past := range releases(t) {

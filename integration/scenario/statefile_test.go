@@ -100,7 +100,8 @@ func TestPublishRemembersWhatItPublished(t *testing.T) {
 	})
 }
 
-// readOnly makes a folder one that a program cannot write to, and returns as whom it has to run for that, nil for the test's own user.
+// readOnly makes a folder one that a program cannot write to, and returns as whom it has to run for that, nil for the
+// test's own user.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))

@@ -1,22 +1,21 @@
-// Package bounded keeps the beginning of what a child process writes. Bytes go in without end; at most so many are kept, and somebody is told when
-// there are more.
+// Package bounded captures the output of a child process up to a limit, and calls a function once the output exceeds it.
 package bounded
 
 import "bytes"
 
-// Buffer keeps the beginning of what is written. It never fails, so that the writer is not stopped by it but by Full. It embeds no buffer: whoever
-// copies into one of those goes by its ReadFrom, which knows no limit. It is for one goroutine.
+// Buffer keeps the beginning of the data written to it. Write never fails, so only Full can stop the writer. Buffer embeds no
+// bytes.Buffer, because io.Copy would call its ReadFrom, which has no limit. It is not safe for concurrent use.
 type Buffer struct {
-	// MaxBytes is how much is kept.
+	// MaxBytes limits the kept data.
 	MaxBytes int
-	// Full is called once, when more than that is written; it may be nil.
+	// Full is called once, when the data exceeds MaxBytes. It can be nil.
 	Full func()
 
 	kept       bytes.Buffer
 	overflowed bool
 }
 
-// Write keeps what there is room for.
+// Write keeps data up to the limit.
 func (b *Buffer) Write(p []byte) (int, error) {
 	room := max(b.MaxBytes-b.kept.Len(), 0)
 	b.kept.Write(p[:min(len(p), room)])
@@ -29,11 +28,11 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Overflowed reports whether more was written than is kept.
+// Overflowed reports whether data was dropped.
 func (b *Buffer) Overflowed() bool { return b.overflowed }
 
-// Bytes returns what was kept.
+// Bytes returns the kept data.
 func (b *Buffer) Bytes() []byte { return b.kept.Bytes() }
 
-// String returns what was kept.
+// String returns the kept data as text.
 func (b *Buffer) String() string { return b.kept.String() }

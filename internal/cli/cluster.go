@@ -8,24 +8,24 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster holds kubectl's flags for a connection to an API server. They mean what they mean there: a kubeconfig is that of --kubeconfig, of
-// $KUBECONFIG, which may name several, or of the home folder; a Pod without any uses its own ServiceAccount.
+// Cluster holds kubectl's flags for a connection to an API server, with the same meaning: the kubeconfig comes from
+// --kubeconfig, $KUBECONFIG, which can list several files, or the home folder. A Pod without one uses its ServiceAccount.
 type Cluster struct {
 	what       string
 	kubeconfig string
 	overrides  clientcmd.ConfigOverrides
 }
 
-// connectionFlag marks flags that say how to connect, in an annotation: the help lists them apart.
+// connectionFlag is the annotation of connection flags, which the help lists separately.
 const connectionFlag = "kyma-pull.dev/connection"
 
-// What a person's command may ask of an API server, as kubectl has it.
+// Client-side rate limits of interactive commands, as in kubectl.
 const (
 	queriesPerSecond = 50
 	queriesAtOnce    = 300
 )
 
-// AddFlags adds the flags; what is the cluster's name in the help. The namespace is left to the command.
+// AddFlags adds the flags, except for the namespace. The help calls the cluster what.
 func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	c.what = what
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -36,9 +36,9 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 		ClusterName:  clientcmd.FlagInfo{LongName: clientcmd.FlagClusterName, Description: "cluster of the kubeconfig"},
 		AuthInfoName: clientcmd.FlagInfo{LongName: clientcmd.FlagAuthInfoName, Description: "user of the kubeconfig"},
 	}
-	names.Timeout = clientcmd.FlagInfo{} // it would end watches as well
+	names.Timeout = clientcmd.FlagInfo{} // it would also end watches
 	auth, server := &names.AuthOverrideFlags, &names.ClusterOverrideFlags
-	auth.Username, auth.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // no API server takes them any more
+	auth.Username, auth.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{} // API servers no longer support them
 	auth.ClientCertificate.Description = "file with a client certificate for the API server"
 	auth.ClientKey.Description = "file with the key of the client certificate"
 	auth.Token.Description = "bearer token for the API server"
@@ -55,7 +55,7 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	c.add(flags, own)
 }
 
-// AddTimeoutFlag adds --request-timeout, for commands that watch nothing.
+// AddTimeoutFlag adds --request-timeout, for commands without watches.
 func (c *Cluster) AddTimeoutFlag(flags *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.StringVar(&c.overrides.Timeout, clientcmd.FlagTimeout, "0", "how long one request to the API server may take, such as 30s; 0: as long as it takes")
@@ -69,7 +69,7 @@ func (c *Cluster) add(flags, own *pflag.FlagSet) {
 	})
 }
 
-// Config returns what the flags and the kubeconfig say.
+// Config returns the configuration from the flags and the kubeconfig.
 func (c *Cluster) Config() (*rest.Config, error) {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = c.kubeconfig

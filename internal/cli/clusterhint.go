@@ -11,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// apiServerPath is the path of a request to an API server, which may be behind a proxy with paths of its own. A registry's begins with /v2/.
+// apiServerPath matches the path of a request to an API server, also behind a proxy with a path prefix. Paths of registries start
+// with /v2/.
 var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 
-// clusterHint returns what a person can do about an API server that does not answer, does not know them, or is that of another cluster.
+// clusterHint returns advice for an API server that does not respond, rejects the user, or belongs to another cluster.
 func clusterHint(err error) string {
 	if server := unreachable(err); server != "" {
 		return "no API server answers at " + server + ": is it running? --kubeconfig, --context or --server name another"
@@ -22,7 +23,7 @@ func clusterHint(err error) string {
 	if apierrors.IsUnauthorized(err) {
 		return "the API server does not accept these credentials: --kubeconfig, --context or --token name others"
 	}
-	// Admission refuses with the same code, and says what it wants by itself.
+	// Admission uses the same code, and its message contains the reason.
 	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), "is forbidden: User ") {
 		return "give the user that right, or name another user's kubeconfig with --kubeconfig or --context"
 	}
@@ -36,7 +37,7 @@ func clusterHint(err error) string {
 	return "`kubectl api-resources` lists the kinds that the API server has"
 }
 
-// unreachable returns the address of an API server to which there was no connection, empty for other errors.
+// unreachable returns the address of an API server that could not be connected to, and an empty string for other errors.
 func unreachable(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) || !errors.As(err, new(*net.OpError)) {
@@ -49,7 +50,7 @@ func unreachable(err error) string {
 	return to.Scheme + "://" + to.Host
 }
 
-// notServed reports whether an API server does not have a kind, and of which group.
+// notServed returns the group of a kind that the API server does not serve, and whether the error has that cause.
 func notServed(err error) (group string, missing bool) {
 	var kind *meta.NoKindMatchError
 	if errors.As(err, &kind) {

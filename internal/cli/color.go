@@ -8,7 +8,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Color is how a word looks on a terminal.
+// Color is the terminal color of a word.
 type Color string
 
 // Colors of words.
@@ -23,19 +23,19 @@ const (
 
 const noColor = "\x1b[0m"
 
-// ownColors are the only escapes that a command may send to a terminal, and only where colors are on.
+// ownColors are the only escape sequences that a command sends to a terminal, if colors are enabled.
 var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
 
-// Palette colors words where that is wanted; the zero value leaves them as they are.
+// Palette colors words. The zero value does not.
 type Palette struct{ on bool }
 
-// PaletteOf returns what a command colors what it prints to out with.
+// PaletteOf returns the palette of a command that writes to out.
 func PaletteOf(out io.Writer) Palette {
 	p, ok := out.(*printed)
 	return Palette{ok && p.colors}
 }
 
-// Paint returns a word in a color. What others wrote has to be printable before: see bundle.PrintableLine.
+// Paint returns a word in a color. Pass text from outside through bundle.PrintableLine first.
 func (p Palette) Paint(color Color, word string) string {
 	if !p.on || color == Plain || word == "" {
 		return word
@@ -43,7 +43,7 @@ func (p Palette) Paint(color Color, word string) string {
 	return string(color) + word + noColor
 }
 
-// colored reports whether to color what is printed, as --color says.
+// colored reports whether the output is colored, from --color and the terminal.
 func colored(mode string, terminal bool, env func(string) string) (bool, error) {
 	switch mode {
 	case "always":
@@ -56,10 +56,10 @@ func colored(mode string, terminal bool, env func(string) string) (bool, error) 
 	return false, Usage(fmt.Errorf("--color %q: want auto, always or never", mode))
 }
 
-// unknownWidth is that of what is no terminal.
+// unknownWidth is the width of output that is not a terminal.
 const unknownWidth = 80
 
-// Width returns how many columns out has.
+// Width returns the number of columns of out.
 func Width(out io.Writer) int {
 	if file, ok := Raw(out).(interface{ Fd() uintptr }); ok {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {

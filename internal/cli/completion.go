@@ -11,17 +11,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completionTimeout is how long a shell waits for names at most.
+// completionTimeout limits the time for a completion.
 const completionTimeout = 3 * time.Second
 
-// plainName is a name that means nothing to a shell: bash expands names once more when it compares them with what was typed, so that one such as
-// $(reboot) would run at the touch of a key.
+// plainName matches names without shell syntax. Bash expands candidates again when it compares them with the typed word, so the name
+// $(reboot) would run as a command.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 
-// Names lists what a shell may complete an argument or a flag with; args are the arguments before it. The flags before it are parsed.
+// Names lists the candidates for an argument or a flag. args are the preceding arguments; preceding flags are parsed.
 type Names func(ctx context.Context, args []string) ([]string, error)
 
-// Complete completes a command's arguments: the first by the first list, and so on. Names that cannot be listed are none.
+// Complete completes a command's arguments: the first with the first list, and so on. A failed list offers no candidates.
 func Complete(cmd *cobra.Command, arguments ...Names) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(arguments) {
@@ -31,14 +31,14 @@ func Complete(cmd *cobra.Command, arguments ...Names) {
 	}
 }
 
-// CompleteFlag completes the values of a command's flag.
+// CompleteFlag completes the values of a flag.
 func CompleteFlag(cmd *cobra.Command, flag string, names Names) {
 	if cmd.Flags().Lookup(flag) == nil {
 		panic("there is no flag --" + flag + " to complete")
 	}
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return listed(cmd.Context(), args, names)
-	}) // which knows the flag
+	}) // fails only for an unknown flag
 }
 
 func listed(ctx context.Context, args []string, names Names) ([]string, cobra.ShellCompDirective) {
@@ -61,7 +61,7 @@ func listed(ctx context.Context, args []string, names Names) ([]string, cobra.Sh
 	return shown, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeFixed completes the flags whose values are known to every program.
+// completeFixed completes flags with a fixed set of values.
 func completeFixed(cmd *cobra.Command) {
 	fixed := map[string][]string{"color": {"auto", "always", "never"}, "log-level": {"trace", "debug", "info", "error"}, "log-format": {"json", "console"}}
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
@@ -73,7 +73,7 @@ func completeFixed(cmd *cobra.Command) {
 			return
 		}
 		if _, done := cmd.GetFlagCompletionFunc(flag.Name); !done {
-			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // which knows the flag
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
 		}
 	})
 	for _, inner := range cmd.Commands() {
@@ -81,7 +81,8 @@ func completeFixed(cmd *cobra.Command) {
 	}
 }
 
-// asPlugin has the help of a program that is installed as a plugin of kubectl say how it is called. program is the path of the program that runs.
+// asPlugin adapts the help of a program that is installed as a kubectl plugin to the way it is called. program is the path of the
+// running program.
 func asPlugin(root *cobra.Command, program string) {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	plugin, is := strings.CutPrefix(name, "kubectl-")

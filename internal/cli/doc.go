@@ -1,3 +1,3 @@
-// Package cli is what the command lines of both programs have in common: exit codes, usage errors, the root command with --config and
-// logging, flags for registries and the root of trust, output formats and progress bars. What a command does is the programs' own.
+// Package cli contains the shared parts of both command lines: exit codes, usage errors, the root command with --config and logging,
+// flags for registries and the root of trust, output formats and progress bars. The commands themselves are in the programs.
 package cli

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Exit codes of both programs, a contract.
+// Exit codes of both programs. They are a contract.
 const (
 	ExitDone    = 0
 	ExitFailed  = 1
@@ -22,19 +22,20 @@ const (
 	ExitRefused = 3
 )
 
-// usageError is a mistake in how a command was called.
+// usageError is the error for a wrong command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Usage marks an error as a mistake in how the command was called: the program exits with ExitUsage and points to its help.
+// Usage marks an error as a usage error: the program exits with ExitUsage and points to its help.
 func Usage(err error) error { return usageError{err} }
 
-// IsUsage reports whether an error is a mistake in how the command was called.
+// IsUsage reports whether an error is a usage error.
 func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 
-// Execute runs a program's command line and returns its exit code. The context of its commands ends with the first signal to stop. Whatever
-// they print, nothing steers the terminal. A *refusal.Error, and any error that refused reports, exits with ExitRefused; refused may be nil.
+// Execute runs a program's command line and returns its exit code. The first signal to stop ends the context of the commands. Control
+// characters in their output are escaped. A *refusal.Error, and any error for which refused returns true, exits with ExitRefused;
+// refused can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
 	shown, told := &printed{out: out}, &printed{out: errOut}
 	defer shown.flush()
@@ -44,7 +45,7 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 	root.SetErr(told)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // whoever sends a second one does not want to wait
+	context.AfterFunc(ctx, stop) // a second signal stops the program at once
 	refuseUnknownTopics(root)
 	completeFixed(root)
 	cmd, err := root.ExecuteContextC(ctx)

@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 )
 
-// WriteFile writes a file as a whole or not at all: what was there stays until everything is on the disk. A link is followed where the system follows
-// it, and what is no regular file, such as /dev/stdout, is written to as it is. A file that is there keeps its mode; a new one has what the umask leaves.
+// WriteFile replaces a file atomically: the old content stays until the new content is on disk. It follows symbolic links like the
+// system does, and writes directly to anything that is not a regular file, such as /dev/stdout. An existing file keeps its mode; the
+// umask applies to a new one.
 func WriteFile(path string, data []byte) error {
 	const usual = 0o644
-	info, err := os.Stat(path) // follows links as far as the system lets this user
+	info, err := os.Stat(path) // follows symbolic links with the permissions of this user
 	there := err == nil
 	switch {
 	case there && !info.Mode().IsRegular():
@@ -46,7 +47,7 @@ func WriteFile(path string, data []byte) error {
 	return nil
 }
 
-// createBeside makes a file in the folder of another one. That of os.CreateTemp has a mode of its own instead of what the umask leaves.
+// createBeside creates a file in the folder of another one. os.CreateTemp would ignore the umask.
 func createBeside(path string, mode fs.FileMode) (*os.File, error) {
 	name := fmt.Sprintf(".%s-%.10s", filepath.Base(path), rand.Text())
 	return os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)

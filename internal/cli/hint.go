@@ -12,10 +12,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// hint returns what a person can do about an error that a registry, an API server or a disk explains badly, empty for other errors.
+// hint returns advice for unclear errors of registries, API servers and disks, and an empty string for other errors.
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
-		// Go's own functions name the file of a full disk. What watches files has this error alone from the system.
+		// Go's functions include the file in the error of a full disk. File watchers return the bare system error.
 		return "too many files are watched on this machine: raise the limit with `sysctl fs.inotify.max_user_watches`, or stop what watches them"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -35,12 +35,12 @@ func hint(err error) string {
 	return ""
 }
 
-// aboutFile reports whether an error names a file or a call of the system.
+// aboutFile reports whether an error names a file or a system call.
 func aboutFile(err error) bool {
 	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) || errors.As(err, new(*os.SyscallError))
 }
 
-// diskFull says where room is needed. Every command may be repeated: what it writes appears as a whole or not at all.
+// diskFull returns advice for a full disk. Commands write atomically, so each can be repeated.
 func diskFull(err error) string {
 	where := "the disk"
 	var at *fs.PathError

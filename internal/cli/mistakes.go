@@ -10,17 +10,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// suggestionDistance is by how many letters what was meant may differ from what was typed.
+// suggestionDistance is the maximum edit distance of a suggestion.
 const suggestionDistance = 2
 
-// unknownCommand is the error for a word that is no command of a group.
+// unknownCommand is the error for an unknown subcommand.
 func unknownCommand(group *cobra.Command, word string) error {
 	group.SuggestionsMinimumDistance = suggestionDistance
 	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
 }
 
-// refuseUnknownTopics has cobra's own commands, completion and help, refuse words that they do not know. They would show a help, with exit
-// code 0, which a shell that loads a completion would take for it.
+// refuseUnknownTopics makes cobra's completion and help commands refuse unknown words. By default they print help with exit code 0, and
+// a shell would load that help as a completion script.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -45,13 +45,13 @@ func refuseUnknownTopics(root *cobra.Command) {
 	}
 }
 
-// Required is a flag that has to be given, by its name, and whether it was.
+// Required is a required flag, and whether it is set.
 type Required struct {
 	Flag  string
 	Given bool
 }
 
-// RequireFlags is the error that names the flags that were not given, and no others; nil where all were.
+// RequireFlags returns an error that names the missing flags, or nil.
 func RequireFlags(flags ...Required) error {
 	var missing []string
 	for _, flag := range flags {
@@ -69,8 +69,8 @@ func RequireFlags(flags ...Required) error {
 	return Usage(fmt.Errorf("%s and %s are required", strings.Join(missing[:last], ", "), missing[last]))
 }
 
-// flagMistake is the error for flags that cannot be parsed. Where a group was meant to run a command that it has not, that is the mistake: the flags
-// are the command's.
+// flagMistake is the error for flags that cannot be parsed. If a group was called with an unknown subcommand, the error names that
+// subcommand, because the flags belong to it.
 func flagMistake(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknownCommand(cmd, words[0])
@@ -82,7 +82,7 @@ func flagMistake(cmd *cobra.Command, err error) error {
 	return Usage(err)
 }
 
-// similarFlags returns the flags of a command that somebody may have meant.
+// similarFlags returns the flags of a command with similar names.
 func similarFlags(cmd *cobra.Command, name string) []string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
@@ -93,7 +93,7 @@ func similarFlags(cmd *cobra.Command, name string) []string {
 	return names.SuggestionsFor(name)
 }
 
-// DidYouMean ends an error with those of some names that somebody may have meant by another. It is empty where there are none.
+// DidYouMean returns the end of an error with the names that are similar to an unknown one, or an empty string.
 func DidYouMean(name string, of []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, one := range of {
@@ -109,10 +109,10 @@ func meant(names []string, prefix string) string {
 	return ": did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
 }
 
-// maxMeant is how many names a mistyped one is compared to in what people read.
+// maxMeant limits the number of names that an unknown one is compared with.
 const maxMeant = 3
 
-// Meant asks whether one of the known names was meant that a mistyped one is near to: ": did you mean X?", empty where none is near.
+// Meant returns ": did you mean X?" with the most similar known name, or an empty string if none is similar.
 func Meant(typed string, known []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, name := range known {

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// outputFormats marks the flag -o with the formats that it takes, in an annotation.
+// outputFormats is the annotation of flag -o that lists its formats.
 const outputFormats = "kyma-pull.dev/formats"
 
-// OutputFlag adds -o; more are formats besides those of Print.
+// OutputFlag adds -o. more lists formats in addition to those of Print.
 func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	formats := append([]string{"table", "json", "yaml"}, more...)
 	last := len(formats) - 1
@@ -19,7 +19,7 @@ func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	flags.Lookup("output").Annotations = map[string][]string{outputFormats: formats}
 }
 
-// Print writes data in the format that -o names; table draws the table.
+// Print writes data in the format of -o; table writes the table.
 func Print(out io.Writer, format string, data any, table func(io.Writer)) error {
 	switch format {
 	case "table":

@@ -17,17 +17,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// printed is where a command prints to: texts of registries, charts and runtimes are among what it prints, and what steers a terminal
-// leaves as escapes.
+// printed is the output of a command. It escapes control characters, because the output contains text of registries, charts and
+// runtimes.
 type printed struct {
 	out io.Writer
-	// rest is the beginning of a letter whose end is still to come.
+	// rest is the beginning of an incomplete character.
 	rest []byte
-	// colors says that the program's own colors are no escapes.
+	// colors lets the program's own color sequences through.
 	colors bool
 }
 
-// Raw returns the writer below the one of a command, for data that a program reads and for what draws on a terminal.
+// Raw returns the writer below a command's output, for data for programs and for terminal drawing.
 func Raw(out io.Writer) io.Writer {
 	if p, ok := out.(*printed); ok {
 		return p.out
@@ -53,7 +53,7 @@ func (p *printed) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// printable returns a text without what steers a terminal, but for the program's own colors where they are on.
+// printable escapes control characters in a text, except for the program's own colors if they are enabled.
 func (p *printed) printable(text string) string {
 	if !p.colors {
 		return bundle.Printable(text)
@@ -72,13 +72,13 @@ func (p *printed) printable(text string) string {
 	return out.String()
 }
 
-// flush writes what was no letter after all.
+// flush writes the remaining bytes, which form no complete character.
 func (p *printed) flush() {
-	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program ends
+	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program is about to exit
 	p.rest = nil
 }
 
-// writeJSON writes data with everything escaped that steers a terminal, which encoding/json does for part of it only.
+// writeJSON writes data with all control characters escaped. encoding/json escapes only some of them.
 func writeJSON(out io.Writer, data any) error {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -90,7 +90,7 @@ func writeJSON(out io.Writer, data any) error {
 	return err
 }
 
-// How JSON and YAML, in double quotes, write letters that have no place in the first 65,536.
+// Escapes of JSON and YAML, in double quotes, for characters above U+FFFF.
 func inJSON(r rune) string {
 	high, low := utf16.EncodeRune(r)
 	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
@@ -98,7 +98,7 @@ func inJSON(r rune) string {
 
 func inYAML(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
 
-// escaped writes letters that are not to be shown as JSON and YAML do in double quotes.
+// escaped replaces unprintable characters by the escapes of JSON or YAML in double quotes.
 func escaped(text []byte, wide func(rune) string) []byte {
 	if !hidden(string(text)) {
 		return text
@@ -123,13 +123,13 @@ func hidden(text string) bool {
 	return slices.ContainsFunc([]rune(text), func(r rune) bool { return !shown(r) })
 }
 
-// writeYAML writes a document. A text with letters that are not to be shown is put into double quotes, where they can be escaped.
+// writeYAML writes a document. A string with unprintable characters is double-quoted, so they can be escaped.
 func writeYAML(out io.Writer, data any) error {
 	encoded, err := json.Marshal(data)
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // which reads no control characters
+	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // does not accept control characters
 	if err != nil {
 		return err
 	}

@@ -14,25 +14,25 @@ func IsTerminal(out io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// fewSteps are done before a bar could be read.
+// fewSteps is the number of steps that need no progress bar.
 const fewSteps = 20
 
-// Steps draws a bar of what is done on a terminal when there are many; advance may be called from several goroutines.
+// Steps shows a progress bar on a terminal if there are many steps. advance is safe for concurrent use.
 func Steps(out io.Writer, what string, total int) (advance func()) {
 	if total < fewSteps || !IsTerminal(out) {
 		return func() {}
 	}
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(Raw(out)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
-	return func() { _ = bar.Add(1) } // drawing is a courtesy
+	return func() { _ = bar.Add(1) } // the work goes on if drawing fails
 }
 
-// Bytes draws a bar of bytes on a terminal; total is -1 when it is not known.
+// Bytes shows a progress bar of bytes on a terminal. total is -1 if unknown.
 func Bytes(out io.Writer, what string, total int64) (advance func(int64), done func()) {
 	if !IsTerminal(out) {
 		return func(int64) {}, func() {}
 	}
 	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(Raw(out)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
-	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // drawing is a courtesy
+	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // the work goes on if drawing fails
 }

@@ -12,41 +12,41 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TransferTimeout bounds one request with its body where images are transferred: the largest layer over a slow line.
+// TransferTimeout limits one request including its body when images are transferred: the largest layer over a slow connection.
 const TransferTimeout = 2 * time.Hour
 
 // Registry holds the flags for access to registries.
 type Registry struct {
 	Config, CA string
 	PlainHTTP  bool
-	// BlobHosts are where registries may redirect to.
+	// BlobHosts are the hosts that registries can redirect to.
 	BlobHosts []string
 }
 
-// AddFlags adds all of them.
+// AddFlags adds all flags.
 func (r *Registry) AddFlags(flags *pflag.FlagSet) {
 	r.AddConfigFlag(flags, "docker config.json with the credentials for registries")
 	r.AddTLSFlags(flags)
 }
 
-// AddConfigFlag adds --registry-config alone, for commands where the credentials are somebody else's.
+// AddConfigFlag adds only --registry-config, for commands that use credentials of another party.
 func (r *Registry) AddConfigFlag(flags *pflag.FlagSet, usage string) {
 	flags.StringVar(&r.Config, "registry-config", "", usage)
 }
 
-// AddTLSFlags adds the flags that say how registries are connected to.
+// AddTLSFlags adds the flags for connections to registries.
 func (r *Registry) AddTLSFlags(flags *pflag.FlagSet) {
 	r.AddCAFlag(flags)
 	flags.BoolVar(&r.PlainHTTP, "plain-http", false, "use plain HTTP for all registries (loopback always does)")
 	flags.StringArrayVar(&r.BlobHosts, "blob-host", nil, "HOST or HOST:PORT of a storage that registries may redirect to, beside their own host; may be repeated")
 }
 
-// AddCAFlag adds --registry-ca alone.
+// AddCAFlag adds only --registry-ca.
 func (r *Registry) AddCAFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&r.CA, "registry-ca", "", "additional CA certificates (PEM file) for registries")
 }
 
-// Access reads the files that the flags name; base has what no flag says.
+// Access reads the files that the flags name. base contains the settings without a flag.
 func (r *Registry) Access(base store.Access) (store.Access, error) {
 	access := base
 	access.PlainHTTP = base.PlainHTTP || r.PlainHTTP
@@ -72,7 +72,7 @@ func (r *Registry) Access(base store.Access) (store.Access, error) {
 	return access, nil
 }
 
-// Registries prepares access to registries; base has what no flag says.
+// Registries prepares access to registries. base contains the settings without a flag.
 func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	access, err := r.Access(base)
 	if err != nil {
@@ -81,8 +81,8 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open opens the store of a location, which flag named, and the registries beside it; base has what no flag says. It does no I/O but
-// reading the flags' files.
+// Open opens the store of the location from a flag, and the other registries. base contains the settings without a flag. Its only I/O is
+// reading the files that the flags name.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Root holds the flags that every command of a program has.
+// Root holds the global flags of a program.
 type Root struct {
 	Version string
 	config  string
@@ -24,7 +24,7 @@ type Root struct {
 	log     logger.Options
 }
 
-// fluxNames are flags by the names that Flux's controllers, or for metrics-secure kubebuilder's, give them; both names work.
+// fluxNames maps names of flags in Flux's controllers, and in kubebuilder for metrics-secure, to ours. Both names work.
 var fluxNames = map[string]pflag.NormalizedName{
 	"log-encoding":           "log-format",
 	"concurrent":             "concurrency",
@@ -68,7 +68,7 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	return cmd, r
 }
 
-// Group returns a command that does nothing but hold subcommands.
+// Group returns a command that only groups subcommands.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
@@ -83,7 +83,7 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Exactly accepts n positional arguments; what names them in the error otherwise.
+// Exactly requires n positional arguments. what describes them in the error.
 func Exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -97,7 +97,7 @@ func Exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// AtLeastOne accepts one positional argument or more; what names one in the error otherwise.
+// AtLeastOne requires at least one positional argument. what describes it in the error.
 func AtLeastOne(what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -107,10 +107,10 @@ func AtLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
-// Logger returns the logger that the flags ask for.
+// Logger returns the logger that the flags configure.
 func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
 
-// setColors turns on colors where --color asks for them.
+// setColors enables colors according to --color.
 func (r *Root) setColors(out io.Writer) error {
 	on, err := colored(r.color, IsTerminal(out), os.Getenv)
 	if p, ok := out.(*printed); ok {
@@ -119,7 +119,7 @@ func (r *Root) setColors(out io.Writer) error {
 	return err
 }
 
-// checkLogging refuses what the logger would ignore.
+// checkLogging refuses values that the logger would ignore.
 func (r *Root) checkLogging() error {
 	if !slices.Contains([]string{"trace", "debug", "info", "error"}, r.log.LogLevel) {
 		return Usage(fmt.Errorf("--log-level %q: want trace, debug, info or error", r.log.LogLevel))
@@ -130,7 +130,7 @@ func (r *Root) checkLogging() error {
 	return nil
 }
 
-// readConfig sets every flag that the file names and the command line does not.
+// readConfig sets the flags of the configuration file that the command line does not set.
 func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	if r.config == "" {
 		return nil
@@ -140,7 +140,7 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 		return Usage(fmt.Errorf("--config: %w", err))
 	}
 	values := map[string]any{}
-	// Numbers stay as they are written: a flag does not parse 1e+06.
+	// Numbers keep their notation, because flags do not parse 1e+06.
 	exact := func(d *json.Decoder) *json.Decoder { d.UseNumber(); return d }
 	if err := yaml.UnmarshalStrict(data, &values, exact); err != nil {
 		return Usage(fmt.Errorf("--config %s: %w", r.config, err))
@@ -165,7 +165,7 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// setFlag sets a flag to a value of the file.
+// setFlag sets a flag to a value of the configuration file.
 func setFlag(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
 	list, isList := value.([]any)
 	if _, repeatable := flag.Value.(pflag.SliceValue); isList && !repeatable {

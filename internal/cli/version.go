@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build is what is known of how a program was built.
+// build describes the build of a program.
 type build struct {
 	Version string `json:"version"`
-	// Commit and Date are those of the sources, empty where they came from no repository. Modified says that the sources differed from it.
+	// Commit and Date describe the sources; empty if they did not come from a repository. Modified reports uncommitted changes.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -21,11 +21,11 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// notReleased is the version of a program that nobody gave one.
+// notReleased is the version of a build without a version.
 const notReleased = "dev"
 
-// versionOf returns the version that a program was given when it was built, else that of the module that `go install` took it from. A module of
-// a checkout has no sum, and is no release.
+// versionOf returns the version that was set at build time, or else the version of the module that `go install` built. A module from a
+// checkout has no sum and is not a release.
 func versionOf(given string, info *debug.BuildInfo) string {
 	if given == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version
@@ -47,7 +47,7 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// buildOf returns what is known of a build; info is nil for a program without.
+// buildOf returns the description of a build. info is nil for a program without build information.
 func buildOf(version string, info *debug.BuildInfo) build {
 	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {

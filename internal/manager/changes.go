@@ -15,12 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Watched is what a program needs and others can take away: one object, or all of a namespace.
+// Watched selects objects that a program depends on: one object, or all of a namespace.
 type Watched struct {
 	Resource schema.GroupVersionResource
-	// Namespace is empty for objects without one.
+	// Namespace is empty for cluster-scoped objects.
 	Namespace string
-	// Name is that of the one object, empty for all. Rights that name the object are enough to watch it.
+	// Name selects one object; empty for all. RBAC rules with resourceNames are enough to watch it.
 	Name string
 }
 
@@ -35,11 +35,11 @@ func (w Watched) String() string {
 	return name
 }
 
-// WatchChanges calls changed with the metadata of each object that is deleted, replaced or changed, and with that of a new one, until the
-// context ends. What is there when it begins is no change, and neither is a new status of an object with a generation.
+// WatchChanges calls changed with the metadata of each object that is created, changed, replaced or deleted, until the context ends. It
+// does not report objects that exist at the start, nor status changes of objects with a generation.
 //
-// It watches metadata only. A watch that the API server does not allow is said once and tried again: what is watched has to be looked at
-// by the clock as well.
+// It watches metadata only. If the API server forbids a watch, it logs that once and tries again. Callers therefore also check
+// periodically.
 func WatchChanges(
 	ctx context.Context, client metadata.Interface, what Watched, changed func(object *metav1.PartialObjectMetadata, deleted bool),
 ) error {
@@ -63,7 +63,7 @@ func WatchChanges(
 	return nil
 }
 
-// withoutFields drops what is large and tells nothing.
+// withoutFields drops large metadata that does not affect the comparison.
 func withoutFields(in any) (any, error) {
 	if o, ok := in.(*metav1.PartialObjectMetadata); ok {
 		o.ManagedFields = nil
@@ -96,8 +96,7 @@ func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEv
 	}
 }
 
-// differs reports whether an object is another than before. Where the API server counts changes of what is asked for, its status does
-// not matter.
+// differs reports whether an object changed. If the object has a generation, status changes do not count.
 func differs(was, is *metav1.PartialObjectMetadata) bool {
 	if was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
 		return true
@@ -108,7 +107,7 @@ func differs(was, is *metav1.PartialObjectMetadata) bool {
 	return was.ResourceVersion != is.ResourceVersion
 }
 
-// refusedWatch says once that a watch is not allowed.
+// refusedWatch logs once that a watch is forbidden.
 type refusedWatch struct {
 	what Watched
 	said sync.Once

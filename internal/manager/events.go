@@ -14,25 +14,25 @@ import (
 	crrecorder "sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
-// maxPosts is how many events wait for the address to answer; more are dropped, for the cluster has them.
+// maxPosts limits the queue of events for the address. Further events are dropped; the cluster stores them anyway.
 const maxPosts = 100
 
-// A fleet that fails at once is no reason to call somebody a thousand times.
+// These limits keep a failing fleet from sending thousands of notifications.
 const (
 	postsPerSecond = 1
 	postsAtOnce    = 20
 )
 
-// eventManager is a manager whose recorders also post.
+// eventManager is a manager whose recorders also post events to an address.
 type eventManager struct {
 	ctrl.Manager
 	posts *posts
 }
 
-// posting returns the manager with recorders that post every event to the address as well, as Flux's controllers do.
+// posting returns the manager with recorders that also post every event to the address, as Flux's controllers do.
 func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
 	p := newPosts(to, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
-	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // as each recorder's will be
+	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // the same settings as for each recorder
 		return nil, err
 	}
 	if err := mgr.Add(p); err != nil {
@@ -46,7 +46,7 @@ func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 	return m.posts.recorder(name, m.Manager.GetEventRecorder(name))
 }
 
-// posts are events on their way to the address. A slow or dead address delays no reconciliation.
+// posts queues events for the address, so a slow or dead address delays no reconciliation.
 type posts struct {
 	to     webhook
 	scheme *runtime.Scheme
@@ -59,7 +59,7 @@ func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *posts {
 	return &posts{to: to, scheme: scheme, log: log, queue: make(chan func(), maxPosts), limit: rate.NewLimiter(postsPerSecond, postsAtOnce)}
 }
 
-// Start posts what is queued, one after another, until the manager ends; it does not wait for a post under way.
+// Start posts queued events one by one until the manager ends. It does not wait for a pending request.
 func (p *posts) Start(ctx context.Context) error {
 	go func() {
 		for {
@@ -77,10 +77,10 @@ func (p *posts) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection says that posting does not: only the leader has events.
+// NeedLeaderElection returns false: only the leader records events anyway.
 func (p *posts) NeedLeaderElection() bool { return false }
 
-// recorder records events in the cluster and queues them for the address.
+// recorder records events in the cluster, and queues them for the address.
 type recorder struct {
 	crrecorder.EventRecorder
 	posts *posts
@@ -114,7 +114,7 @@ func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations
 		r.posts.log.Error(err, "failed to post an event: its object cannot be named", "reason", reason)
 		return
 	}
-	object := regarding.DeepCopyObject() // the reconciler goes on changing its own
+	object := regarding.DeepCopyObject() // the reconciler keeps modifying its copy
 	select {
 	case r.posts.queue <- func() { r.to.AnnotatedEventf(object, annotations, eventType, reason, note, args...) }:
 	default:
@@ -122,7 +122,7 @@ func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations
 	}
 }
 
-// recorded stands for the cluster's recorder where Flux's wants one: the event is in the cluster already.
+// recorded is the cluster recorder that Flux's recorder requires. It does nothing, because the event is already in the cluster.
 type recorded struct{}
 
 func (recorded) Event(runtime.Object, string, string, string)          {}

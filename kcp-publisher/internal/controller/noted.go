@@ -3,7 +3,6 @@ package controller
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -53,10 +52,10 @@ func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus
 	}
 }
 
-// toldRefused reports whether a Kyma's status says that a report was refused for the same reason.
+// toldRefused reports whether a Kyma's status already records a report that was refused for the same reason.
 func toldRefused(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
-	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
-	return refusedReport(kyma) && strings.HasSuffix(reporting.Message, refused.Error())
+	r := kyma.Status.Runtime
+	return refusedReport(kyma) && r != nil && r.Reasons != nil && refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
 }
 
 func isSilent(conditions []metav1.Condition) bool {

@@ -162,6 +162,7 @@ func TestARestartRepeatsNoEventOfRefusals(t *testing.T) {
 	kyma.Status.Conditions = []metav1.Condition{{
 		Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonReportRefused, Message: "the latest report was refused: " + why.Error(),
 	}}
+	kyma.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Expired"}
 	if !toldRefused(kyma, why) || toldRefused(kyma, refusal.New(refusal.ForeignKey, "another")) {
 		t.Error("which refusal of a report was told is not known")
 	}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
@@ -197,9 +198,9 @@ func (k *Kymas) failed(ctx context.Context, p *pass, err error) (why error, down
 // written in every pass.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
-		return answer
+		return reason.With(reason.RegistryNotAnswering, answer)
 	}
-	return errors.New("the registry answers, but not the requests for this runtime: see the publisher's log")
+	return reason.Errorf(reason.RegistryNotAnswering, "the registry answers, but not the requests for this runtime: see the publisher's log")
 }
 
 // publish records the report, resolves the request of a Kyma, and pushes a bundle if one is needed.
@@ -248,6 +249,9 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		}
 	default:
 		facts.PublishError = err
+		if _, refused := store.Answered(err); refused {
+			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
+		}
 		publishFailures.Inc()
 	}
 	return nil

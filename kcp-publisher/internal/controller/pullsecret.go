@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // newPullSecretCache returns a cache of one Secret and of no others, so that rights on that name are enough.
@@ -47,10 +48,10 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 		return nil, nil, fmt.Errorf("read image pull Secret %s: %w", k.ImagePullSecret, err)
 	}
 	if apierrors.IsNotFound(err) || !secret.DeletionTimestamp.IsZero() {
-		return nil, fmt.Errorf("image pull Secret %s: is not there: create it, or run without --image-pull-secret", k.ImagePullSecret), nil
+		return nil, reason.Errorf(reason.SecretMissing, "image pull Secret %s: is not there: create it, or run without --image-pull-secret", k.ImagePullSecret), nil
 	}
 	if secret.Type != corev1.SecretTypeDockerConfigJson && secret.Type != corev1.SecretTypeDockercfg {
-		return nil, fmt.Errorf("image pull Secret %s: type %q: want %s", k.ImagePullSecret, secret.Type, corev1.SecretTypeDockerConfigJson), nil
+		return nil, reason.Errorf(reason.SecretMissing, "image pull Secret %s: type %q: want %s", k.ImagePullSecret, secret.Type, corev1.SecretTypeDockerConfigJson), nil
 	}
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
 // noise does not compress, so that it fills chunks.
@@ -92,11 +92,10 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
-	env := &envtest.Environment{}
-	cfg, err := pristine.Start(env)
+	server, err := lender.Start(t.Context(), &envtest.Environment{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = env.Stop() })
-	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	c, err := client.New(server.Config, client.Options{Scheme: scheme.Scheme})
 	require.NoError(t, err)
 	ctx, store := t.Context(), New(c, c, "default")
 	data := noise(2 << 20)

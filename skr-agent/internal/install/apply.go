@@ -207,6 +207,9 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	if err := guard.Check(p.all(), i.Namespace); err != nil {
 		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
 	}
+	for n, o := range p.shared {
+		p.shared[n] = guard.NameAndLabels(o)
+	}
 	p.resources, p.images = finding{true, v1beta2.ReasonRendered, fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	problem, err = i.claimed(ctx, m, p)
 	return p, problem, err

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestNoModuleLocksTheAgentOut(t *testing.T) {
+func TestModulesCannotLockTheAgentOut(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const nosy = `apiVersion: admissionregistration.k8s.io/v1
@@ -91,6 +91,19 @@ webhooks:
 			}
 		})
 	}
+	t.Log("shared namespaces keep their owners, finalizers and annotations")
+	shared := func(fields string) string { return namespaceWith("kyma-system", "labels: {inject: 'yes'}"+fields) }
+	w.wants("labels", shared(", ownerReferences: "+gone))
+	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.ownerReferences would delete a namespace of all modules with its owner")
+	w.wants("labels", shared(", finalizers: [thief.example/hold]"))
+	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.finalizers would keep a namespace of all modules from being deleted")
+	w.wants("labels", shared(", annotations: {openshift.io/node-selector: no=where}"))
+	w.state("labels", v1beta2.StateReady, "")
+	require.True(t, w.exists(namespace, "", home))
+	require.Empty(t, namespace.OwnerReferences)
+	require.Empty(t, namespace.Finalizers)
+	require.Empty(t, namespace.Annotations)
+
 	admin := &rbacv1.ClusterRole{}
 	require.True(t, w.exists(admin, "", "cluster-admin"))
 	require.NotEmpty(t, admin.Rules)

@@ -210,8 +210,8 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		"such a revision in capitals": {func(c client.Client) error {
 			return written(c, revision("{Spec: {TEMPLATE: {spec: {ServiceAccountName: skr-agent}}}}"))
 		}, "revisions of workloads are written by Kubernetes"},
-		"an autoscaler of its own": {func(c client.Client) error { return written(c, autoscaler("skr-agent")) }, "nobody else scales skr-agent"},
-		"one of its memory":        {func(c client.Client) error { return written(c, vertical("{name: skr-agent}")) }, "nobody else scales skr-agent"},
+		"an autoscaler of its own": {func(c client.Client) error { return written(c, autoscaler("skr-agent")) }, "only operators scale skr-agent"},
+		"one of its memory":        {func(c client.Client) error { return written(c, vertical("{name: skr-agent}")) }, "only operators scale skr-agent"},
 		"pod security by way of the namespace's status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
 				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)), client.DryRunAll)
@@ -225,7 +225,7 @@ func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
 		}, "serviceaccounts skr-agent is skr-agent's own"},
 		"a token Secret of the agent": {func(c client.Client) error {
 			return written(c, "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: {kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
-		}, "nobody else gets a token of skr-agent"},
+		}, "only skr-agent gets its tokens"},
 		"the agent's rights": {func(c client.Client) error {
 			return written(c, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
 		}, "clusterroles skr-agent is skr-agent's own"},

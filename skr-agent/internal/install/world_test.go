@@ -30,6 +30,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
@@ -51,14 +52,17 @@ type world struct {
 
 // server is the API server of all worlds, one after the other.
 var server struct {
-	env   *envtest.Environment
+	*lender.Server
 	fresh *pristine.Snapshot
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if server.env != nil {
-		_ = server.env.Stop()
+	if server.Server != nil {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "install:", err)
+			code = max(code, 1)
+		}
 	}
 	os.Exit(code)
 }
@@ -66,25 +70,24 @@ func TestMain(m *testing.M) {
 // renewed returns the API server as if it were new; if it cannot be made so, another one.
 func renewed(t *testing.T) *rest.Config {
 	t.Helper()
-	if server.env != nil {
+	if server.Server != nil {
 		err := server.fresh.Restore(t.Context())
 		if err == nil {
-			return rest.CopyConfig(server.env.Config)
+			return rest.CopyConfig(server.Config)
 		}
-		t.Logf("another API server is started: %v", err)
-		require.NoError(t, server.env.Stop())
+		t.Logf("another API server is used: %v", err)
+		require.NoError(t, server.Stop())
 	}
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true,
 	}
 	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
-	_, err := pristine.Start(env)
+	var err error
+	server.Server, err = lender.Start(context.Background(), env)
 	require.NoError(t, err)
-	server.env = env
-	env.Config.QPS = -1
-	server.fresh, err = pristine.Take(t.Context(), env.Config, env.ControlPlane.Etcd.URL)
+	server.fresh, err = pristine.Take(t.Context(), server.Config, server.Etcd)
 	require.NoError(t, err)
-	return rest.CopyConfig(env.Config)
+	return rest.CopyConfig(server.Config)
 }
 
 func newWorld(t *testing.T) *world { return newWorldWith(t, Options{}) }

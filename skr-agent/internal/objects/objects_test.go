@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
-	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
@@ -41,22 +41,20 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func withCluster(run func() int) (int, error) {
+func withCluster(run func() int) (code int, err error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return run(), nil
 	}
-	env := &envtest.Environment{}
-	cfg, err := pristine.Start(env)
+	server, err := lender.Start(context.Background(), &envtest.Environment{})
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = env.Stop() }()
-	cfg.QPS = -1
+	defer func() { err = errors.Join(err, server.Stop()) }()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return 0, err
 	}
-	if cluster, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
+	if cluster, err = client.New(server.Config, client.Options{Scheme: scheme}); err != nil {
 		return 0, err
 	}
 	if err := Foundation(context.Background(), cluster); err != nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
-	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
@@ -84,20 +84,25 @@ func newKey(t *testing.T) trust.Signer {
 	return signer
 }
 
-var env envtest.Environment
+// server is the API server that all tests share, each in namespaces of its own; nil until the first of them.
+var server *lender.Server
 
-// apiServer starts the one that all tests share, each in namespaces of its own.
 var apiServer = sync.OnceValues(func() (*rest.Config, error) {
-	config, err := pristine.Start(&env)
-	if err == nil {
-		config.QPS = -1
+	var err error
+	if server, err = lender.Start(context.Background(), &envtest.Environment{}); err != nil {
+		return nil, err
 	}
-	return config, err
+	return server.Config, nil
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	_ = env.Stop()
+	if server != nil {
+		if err := server.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, "pull:", err)
+			code = max(code, 1)
+		}
+	}
 	os.Exit(code)
 }
 

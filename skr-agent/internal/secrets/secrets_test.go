@@ -19,7 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
 const value = "hunter2-and-more"
@@ -109,11 +109,10 @@ func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
-	env := &envtest.Environment{}
-	config, err := pristine.Start(env)
+	server, err := lender.Start(t.Context(), &envtest.Environment{})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = env.Stop() })
-	api, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	t.Cleanup(func() { require.NoError(t, server.Stop()) })
+	api, err := client.New(server.Config, client.Options{Scheme: scheme.Scheme})
 	require.NoError(t, err)
 	ctx := t.Context()
 	identity, err := age.GenerateX25519Identity()

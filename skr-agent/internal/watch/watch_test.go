@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
 // world is one API server with an agent that may watch only what it is let.
@@ -36,10 +36,10 @@ func newWorld(t *testing.T) *world {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: no API server to watch")
 	}
-	env := &envtest.Environment{}
-	admin, err := pristine.Start(env)
+	server, err := lender.Start(t.Context(), &envtest.Environment{})
 	must(t, err)
-	t.Cleanup(func() { must(t, env.Stop()) })
+	t.Cleanup(func() { must(t, server.Stop()) })
+	admin := server.Config
 	agent := rest.CopyConfig(admin)
 	agent.Impersonate = rest.ImpersonationConfig{UserName: "agent"}
 	meta, err := metadata.NewForConfig(agent)

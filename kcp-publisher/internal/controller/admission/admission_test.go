@@ -25,7 +25,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -170,11 +170,15 @@ func served(t *testing.T) client.Client {
 	environment := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "..", "charts", "kcp-publisher", "files", "crds")}, ErrorIfCRDPathMissing: true,
 	}
-	config, err := pristine.Start(environment)
+	server, err := lender.Start(t.Context(), environment)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = environment.Stop() })
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -183,11 +187,11 @@ func served(t *testing.T) client.Client {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(server.Config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	api, err := client.New(config, client.Options{Scheme: scheme})
+	api, err := client.New(server.Config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

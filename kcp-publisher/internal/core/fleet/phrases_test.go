@@ -57,7 +57,7 @@ var writers = map[string][]string{
 	" lacks a right: ":                                   {install},
 	"exceeded quota":                                     {anyAPIServer},
 	"is forbidden":                                       {anyAPIServer},
-	"remove it from the module":                          {install, "../../../../skr-agent/internal/install/images"},
+	"remove it from the module":                          {"../../../../skr-agent/internal/guard", "../../../../skr-agent/internal/install/images"},
 	"the cluster does not know this kind":                {install},
 	"content is not stored":                              {"../../../../skr-agent/internal/contentstore"},
 	"stored content is broken":                           {"../../../../skr-agent/internal/contentstore"},

@@ -56,6 +56,7 @@ func TestAStatusThatIsRefusedIsNotHealth(t *testing.T) {
 	if after.State != v1beta2.StateWarning || said.Reason != v1beta2.ReasonReportRefused || said.Status != metav1.ConditionFalse || len(said.Message) > 1024 || strings.Contains(said.Message, "\x1b") {
 		t.Errorf("got %s, %+v", after.State, said)
 	}
+	refused.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Other"}
 	if !reflect.DeepEqual(after.Runtime, refused.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {
 		t.Errorf("what was known changed: %+v", after)
 	}

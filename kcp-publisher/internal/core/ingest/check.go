@@ -7,6 +7,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
@@ -36,6 +37,11 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 			after.Runtime = &v1beta2.RuntimeStatus{}
 		}
 		after.Runtime.ID, after.Runtime.Published, after.Runtime.History = refused.Runtime.ID, refused.Runtime.Published, refused.Runtime.History
+	}
+	why := reasonsOf(after)
+	why.Report = v1beta2.Reason(refusal.Other)
+	if after.Runtime != nil {
+		after.Runtime.Reasons = why
 	}
 	set := setter(&after.Conditions, generation, now)
 	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "what is known of the runtime makes a status that the API server refuses: "+

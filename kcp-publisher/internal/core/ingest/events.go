@@ -63,14 +63,15 @@ func ofCommit(commit string) string {
 // failure says what is wrong, empty where that has an Event of its own: silence, and a bundle that the runtime refused.
 func failure(status v1beta2.KymaStatus) string {
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
-	switch accepted := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionAccepted); {
+	decides := deciding(status.Conditions)
+	switch {
 	case ready == nil:
 		return "the runtime is " + string(status.State)
 	case ready.Reason == v1beta2.ReasonPublishFailed:
 		return ready.Message
 	case hasReason(status, v1beta2.ConditionReporting, v1beta2.ReasonSilent):
 		return ""
-	case accepted != nil && accepted.Reason == v1beta2.ReasonBundleRefused && ready.Message == accepted.Message:
+	case decides != nil && decides.Reason == v1beta2.ReasonBundleRefused:
 		return brokenModule(status)
 	}
 	return ready.Message

@@ -18,9 +18,6 @@ const (
 	maxVersionChanges = 3
 )
 
-// otherRefusal stands for a reason that this publisher does not know: a runtime may report any text.
-const otherRefusal = "Other"
-
 // history returns the last bundles as they are known after a look; before is what was known of the runtime, nil for nothing.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
 	all, published := after.Runtime.History, after.Runtime.Published // after is nobody else's
@@ -85,7 +82,7 @@ func versionChanges(before, after map[string]string) []v1beta2.VersionChange {
 	return all
 }
 
-// noteRefusals notes of bundles that the newest report says were refused why.
+// noteRefusals records the refusal reason of each bundle listed in the newest report.
 func noteRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	if facts.Report == nil {
 		return
@@ -95,9 +92,7 @@ func noteRefusals(all []v1beta2.BundleRecord, facts Facts) {
 			if all[i].Digest != refused.Digest.String() || all[i].Applied != nil {
 				continue
 			}
-			if all[i].Refused = string(refused.Reason); !slices.Contains(refusal.Reasons, refused.Reason) {
-				all[i].Refused = otherRefusal
-			}
+			all[i].Refused = string(refusal.Known(refused.Reason))
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestTheLastBundlesAreRememberedWithWhatBecameOfThem(t *testing.T) {
 }
 
 func TestARefusedBundleIsRememberedWithAKnownReason(t *testing.T) {
-	for reason, want := range map[refusal.Reason]string{refusal.Downgrade: "Downgrade", "<script>": otherRefusal} {
+	for reason, want := range map[refusal.Reason]string{refusal.Downgrade: "Downgrade", "<script>": string(refusal.Other)} {
 		m := member(t)
 		m.publish("second", nothing)
 		report := *m.facts.Report

@@ -9,16 +9,19 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // secrets says what became of the runtime's Secrets, once there are any.
-func secrets(before []metav1.Condition, facts Facts, set func(string, string, string, bool)) {
+func secrets(before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool)) {
 	var sealed *bundle.Sealed
 	if facts.Published != nil {
 		sealed = facts.Published.Predicate.Sealed
 	}
+	why.Secrets = ""
 	switch {
 	case facts.SecretsError != nil:
+		why.Secrets = known(reason.Of(facts.SecretsError), reason.Sealing)
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotSealed, facts.SecretsError.Error(), false)
 	case sealed == nil:
 		if meta.FindStatusCondition(before, v1beta2.ConditionSecrets) != nil {
@@ -27,6 +30,7 @@ func secrets(before []metav1.Condition, facts Facts, set func(string, string, st
 	case !current(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report.Secrets.Trouble != "":
+		why.Secrets = known(facts.Report.Secrets.Reason, reason.Secrets)
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, facts.Report.Secrets.Trouble, false)
 	default:
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the runtime's Secrets are as sealed", true)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
@@ -25,7 +27,9 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	}
 	after := *before.DeepCopy()
 	set := setter(&after.Conditions, generation, now)
-	reporting(after, Facts{Silence: allowed, Carried: carried, Unnoted: unnoted}, now, set)
+	why := reasonsOf(before)
+	reporting(after, Facts{Silence: allowed, Carried: carried, Unnoted: unnoted}, why, now, set)
+	after.Runtime.Reasons = orNone(why)
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
@@ -55,21 +59,26 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // reporting says what is to be thought of the runtime's reports, and reports whether what they say is not to be relied on.
-func reporting(after v1beta2.KymaStatus, facts Facts, now time.Time, set func(string, string, string, bool)) bool {
+func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time, set func(string, string, string, bool)) bool {
 	r := after.Runtime
 	switch {
 	case facts.ReportRefused != nil:
+		why.Report = v1beta2.Reason(refusal.Known(facts.ReportRefused.Reason))
 		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the latest report was refused: "+facts.ReportRefused.Error(), false)
 		return true
 	case r.Observed == nil:
+		why.Report = unreadReason(facts)
 		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts), false)
 		return true
 	}
 	heard := plan.HeardOf(*r.Observed, facts.Carried).UTC()
-	switch {
-	case unsure(heard, facts.Unnoted, facts.Silence, now):
+	if unsure(heard, facts.Unnoted, facts.Silence, now) {
 		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // what was said of it stays
+	}
+	why.Report = requestReason(facts)
+	switch {
 	case now.Sub(heard) > facts.Silence:
+		why.Report = unreadReason(facts)
 		// The age is rounded, or the condition would be written again at every pass.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
@@ -94,7 +103,7 @@ func leftOut(facts Facts) string {
 	}
 	var parts []string
 	t := facts.Report.Truncated
-	if told := facts.Report.Trouble; t.Asked > 0 && told != nil && told.Reason == v1beta2.ReasonPinsUnreadable {
+	if t.Asked > 0 && requestReason(facts) == "" {
 		return "; what its Kyma asks for cannot be read, as condition Synced says"
 	}
 	if t.Asked > 0 {
@@ -110,6 +119,24 @@ func leftOut(facts Facts) string {
 		parts = append(parts, "details are left out")
 	}
 	return "; its report is truncated to fit: " + strings.Join(parts, "; ")
+}
+
+// requestReason returns RequestTruncated for a report that leaves out the modules that the runtime asks for. Condition
+// Synced explains a request that cannot be parsed.
+func requestReason(facts Facts) v1beta2.Reason {
+	t := trouble(facts)
+	if facts.Report == nil || !facts.Report.LeavesWishesOut() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {
+		return ""
+	}
+	return v1beta2.Reason(reason.RequestTruncated)
+}
+
+// unreadReason returns ReportUnreadable if the registry did not return a report, empty if there is none to return.
+func unreadReason(facts Facts) v1beta2.Reason {
+	if facts.ReportUnread == nil {
+		return ""
+	}
+	return v1beta2.Reason(reason.ReportUnreadable)
 }
 
 // unread says why the registry did not give a report, as the end of a sentence about its absence.

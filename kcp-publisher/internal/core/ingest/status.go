@@ -117,18 +117,20 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	if requested := after.Runtime.Requested; requested != nil {
 		after.ActiveChannel = requested.Spec.Channel
 	}
-	after.Modules = modules(before.Modules, facts)
+	why := reasonsOf(before)
+	after.Modules, why.Modules = modules(before.Modules, why.Modules, facts)
+	why.Publish = publishReason(facts.PublishError)
 	if facts.Finished {
 		dropLifecycleManager(&after)
 	}
 
 	set := setter(&after.Conditions, facts.Generation, now)
-	silent := reporting(after, facts, now, set)
-	acceptance(after.Runtime, facts, set)
+	silent := reporting(after, facts, why, now, set)
+	acceptance(after.Runtime, facts, why, set)
 	registry(after, facts, set)
 	agent(after, facts, set)
 	understood(after, facts, set)
-	secrets(after.Conditions, facts, set)
+	secrets(after.Conditions, facts, why, set)
 	synced(after, facts, set)
 	watchers(&after, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
@@ -157,7 +159,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 			operation, after.State == v1beta2.StateReady)
 	}
 	after.Operated(before, operation, now)
-	after.Runtime.History = history(before.Runtime, after, facts)
+	after.Runtime.History, after.Runtime.Reasons = history(before.Runtime, after, facts), orNone(why)
 	return after
 }
 
@@ -182,12 +184,26 @@ func bounded(message string) string {
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {
-	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent, v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets} {
-		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
-			return c.Message
-		}
+	if c := deciding(status.Conditions); c != nil {
+		return c.Message
 	}
 	return allReady
+}
+
+// decidingConditions are the conditions that Ready takes its message from, the most important first.
+var decidingConditions = []string{
+	v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent,
+	v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets,
+}
+
+// deciding returns the first condition that is not True, nil for none.
+func deciding(conditions []metav1.Condition) *metav1.Condition {
+	for _, kind := range decidingConditions {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
 }
 
 // current reports whether the newest report is about the newest bundle; a status counts only for the digest it names.
@@ -200,13 +216,16 @@ func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
 	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
 
-func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, string, bool)) {
+func acceptance(r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool)) {
+	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
+		return // The bundle in force is not known now: the condition stays as it is.
+	}
+	why.Bundle = ""
 	switch {
-	case facts.Report != nil && len(facts.Report.Refused) > 0:
+	case facts.refusesBundles():
 		last := facts.Report.Refused[len(facts.Report.Refused)-1]
+		why.Bundle = v1beta2.Reason(refusal.Known(last.Reason))
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonBundleRefused, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
-	case facts.Published == nil && r.Published != nil:
-		// What is in force there is not known now, and stays what was said of it.
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
 	case facts.Carried && !knows(r, facts):
@@ -221,6 +240,9 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, set func(string, string, 
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, "the runtime has applied the latest bundle", true)
 	}
 }
+
+// refusesBundles reports whether the newest report names a bundle that the runtime refused since the last one it accepted.
+func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
 // registry says when the registry did not hold what was published, and when that is over.
 func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
@@ -252,9 +274,9 @@ func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, 
 	}
 }
 
-// modules returns one entry per module that is published, wished or still installed, sorted by name.
-func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus {
-	found := map[string]v1beta2.ModuleStatus{}
+// modules returns one entry per module that is published, asked for or still installed, with its reasons, sorted by name.
+func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
+	found, why := map[string]v1beta2.ModuleStatus{}, byModule{}
 	reported := map[string]bundle.ReportedModule{}
 	if facts.Report != nil {
 		for _, m := range facts.Report.Modules {
@@ -265,11 +287,13 @@ func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus 
 		for _, m := range facts.Published.State.Manifests {
 			if m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
 				found[m.Module] = moduleStatus(m, reported[m.Module], before, facts)
+				why.add(m.Module, runtimeReason(found[m.Module], reported[m.Module]), "")
 			}
 		}
 		for _, name := range facts.Published.Predicate.Removals {
 			if r, ok := reported[name]; ok {
 				found[name] = removalStatus(r, facts)
+				why.add(name, runtimeReason(found[name], r), "")
 			}
 		}
 	}
@@ -282,16 +306,17 @@ func modules(before []v1beta2.ModuleStatus, facts Facts) []v1beta2.ModuleStatus 
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
 		found[problem.Module] = m
+		why.add(problem.Module, "", problemReason(problem))
 	}
 	if facts.Published == nil && len(found) == 0 {
-		return before
+		return before, reasons
 	}
 	all := make([]v1beta2.ModuleStatus, 0, len(found))
 	for _, m := range found {
 		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b v1beta2.ModuleStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return all
+	return all, why.sorted()
 }
 
 // removalStatus is that of a module that shall go and is still there.
@@ -390,7 +415,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateProcessing)
 	case silent:
 		return worse(state, v1beta2.StateWarning)
-	case facts.Report != nil && len(facts.Report.Refused) > 0:
+	case facts.refusesBundles():
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case trouble(facts) != nil:
 		return worse(state, v1beta2.StateWarning)

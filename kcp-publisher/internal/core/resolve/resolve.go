@@ -123,16 +123,11 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 	}
 	kyma := labels.Set(request.Labels)
 	var all []wish
-	mandatory := map[string]bool{}
 	for _, choice := range snapshot.Mandatory() {
-		mandatory[choice.Module] = true
 		all = append(all, wish{module: v1beta2.Module{Name: choice.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice, err: choice.Err})
 	}
-	for _, module := range request.Asked.Modules {
+	for _, module := range request.limited(snapshot).Modules {
 		snapshot := snapshot.ProvidedBy(module.ControllerName)
-		if mandatory[module.Name] {
-			continue
-		}
 		w := wish{module: module}
 		if version := module.Pin(); version != "" {
 			w.choice, w.err = snapshot.Pinned(module.Name, version, kyma)
@@ -147,6 +142,15 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 	}
 	slices.SortFunc(all, func(a, b wish) int { return cmp.Compare(a.module.Name, b.module.Name) })
 	return all
+}
+
+// limited returns what the request may decide, by the rule that agents with autonomy follow as well.
+func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
+	mandatory := map[string]bool{}
+	for _, choice := range snapshot.Mandatory() {
+		mandatory[choice.Module] = true
+	}
+	return bundle.LimitRequest(r.Asked.Modules, func(module string) bool { return mandatory[module] })
 }
 
 // keep finds what a runtime has of the module: it stays where the choice is older.
@@ -217,6 +221,9 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
 	}
 	wanted := wishes(request, snapshot)
+	if !request.Deleting {
+		result.Remarks = append(result.Remarks, request.limited(snapshot).Ignored...)
+	}
 	for _, w := range wanted {
 		result.add(w, request, contents)
 	}

@@ -1,8 +1,8 @@
-// Package access says what whoever signed in to the page of a fleet may see and change, as the API server's authorization has it. A user goes
-// in; out comes the ui.Viewer of a request.
+// Package access decides what a signed-in user may see and change on the web page. Its input is a user; its output is the
+// ui.Viewer of a request.
 //
-// The API server decides, by SubjectAccessReview, and its answers count for some seconds. Where it does not answer, nothing is allowed.
-// Changes are made with the user's own token and never with the rights of the page, which has none to change anything.
+// The API server decides with SubjectAccessReview, and results are cached for a few seconds. If it does not respond, nothing
+// is allowed. Changes use the user's own token, never the permissions of the page, which cannot change anything.
 package access
 
 import (
@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// Validity is how long an answer of the API server counts, so that a right which is taken away counts for so long at most.
+	// Validity is how long a review is cached, which is also the longest time that a revoked right still applies.
 	Validity = 10 * time.Second
-	// reviewTimeout bounds the wait for an answer.
+	// reviewTimeout limits the wait for a review.
 	reviewTimeout = 5 * time.Second
 )
 
 // Right is one right in a namespace.
 type Right struct {
 	Verb, Group, Resource, Namespace string
-	// Name is empty for all objects.
+	// Name selects one object; empty for all.
 	Name string
 }
 
-// Command returns the command that asks the API server about the right.
+// Command returns the kubectl command that checks the right.
 func (r Right) Command() string {
 	resource := r.Resource + "." + r.Group
 	if r.Name != "" {
@@ -46,7 +46,7 @@ func (r Right) Command() string {
 	return fmt.Sprintf("kubectl auth can-i %s %s --namespace %s", r.Verb, resource, r.Namespace)
 }
 
-// Seeing returns the rights that seeing the fleet of a namespace takes.
+// Seeing returns the rights that a user needs to see the fleet of a namespace.
 func Seeing(namespace string) []Right {
 	return []Right{
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: namespace},
@@ -55,15 +55,15 @@ func Seeing(namespace string) []Right {
 	}
 }
 
-// steering returns the right that changing a Rollout takes.
+// steering returns the right that a user needs to change a Rollout.
 func steering(rollout client.ObjectKey) Right {
 	return Right{Verb: "patch", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts", Namespace: rollout.Namespace, Name: rollout.Name}
 }
 
-// Ask reports whether somebody has a right. With an error the answer is no.
+// Ask reports whether a user has a right. It returns false with an error.
 type Ask func(ctx context.Context, right Right) (bool, error)
 
-// Missing returns which of the rights somebody lacks.
+// Missing returns the rights that a user lacks.
 func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 	var missing []Right
 	for _, right := range rights {
@@ -78,10 +78,10 @@ func (ask Ask) Missing(ctx context.Context, rights []Right) ([]Right, error) {
 	return missing, nil
 }
 
-// Users asks the API server about users.
+// Users reviews the rights of users at the API server.
 type Users struct{ authorizer authorizer.Authorizer }
 
-// NewUsers returns Users that ask by an API, whose answers count for a while.
+// NewUsers returns Users that cache each review for validity.
 func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Duration) (*Users, error) {
 	delegating, err := authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: api, AllowCacheTTL: validity, DenyCacheTTL: validity,
@@ -93,7 +93,7 @@ func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Du
 	return &Users{authorizer: delegating}, nil
 }
 
-// Of returns the questions about one user.
+// Of returns the reviews of one user.
 func (u *Users) Of(who user.Info) Ask {
 	return func(ctx context.Context, right Right) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
@@ -103,13 +103,13 @@ func (u *Users) Of(who user.Info) Ask {
 			Verb: right.Verb, APIGroup: right.Group, Resource: right.Resource, Namespace: right.Namespace, Name: right.Name,
 		})
 		if err != nil {
-			return false, fmt.Errorf("ask the API server whether user %q may %s %s: %w", who.GetName(), right.Verb, right.Resource, err)
+			return false, fmt.Errorf("check whether user %q may %s %s: %w", who.GetName(), right.Verb, right.Resource, err)
 		}
 		return decision == authorizer.DecisionAllow, nil
 	}
 }
 
-// Viewer returns who looks at the page. Changes are made with act, which has the rights of the viewer alone; nil lets nothing be changed.
+// Viewer returns the viewer of a request. Changes use act, a client with the viewer's own rights; nil allows no changes.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
 		missing, err := ask.Missing(ctx, Seeing(namespace))

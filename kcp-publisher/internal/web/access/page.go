@@ -15,10 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
-// maxEvents bounds how many Events of a Kyma are read.
+// maxEvents limits the number of Events that are read of a Kyma.
 const maxEvents = 100
 
-// Gate stands between whoever signed in and the pages: those who may not see the fleet are told which rights they lack.
+// Gate passes authenticated users to the pages if they may see the fleet, and lists the missing rights otherwise.
 type Gate struct {
 	Namespace string
 	SignIn    *signin.Service
@@ -27,7 +27,7 @@ type Gate struct {
 	Log       logr.Logger
 }
 
-// Handler returns the pages behind the gate and signing in.
+// Handler returns the pages behind the gate and the sign-in.
 func (g *Gate) Handler(pages http.Handler) http.Handler {
 	return g.SignIn.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, ok := signin.UserOf(r.Context())
@@ -38,7 +38,7 @@ func (g *Gate) Handler(pages http.Handler) http.Handler {
 		ask := g.Users.Of(who)
 		missing, err := ask.Missing(r.Context(), Seeing(g.Namespace))
 		if err != nil {
-			g.Log.Error(err, "cannot tell what a user may see")
+			g.Log.Error(err, "failed to check a user's rights")
 			g.SignIn.Fail(w)
 			return
 		}
@@ -50,7 +50,7 @@ func (g *Gate) Handler(pages http.Handler) http.Handler {
 		var act client.Client
 		if who.Token != "" {
 			if act, err = g.Acting.With(who.Token); err != nil {
-				g.Log.Error(err, "cannot act for a user")
+				g.Log.Error(err, "failed to create a client with a user's token")
 				g.SignIn.Fail(w)
 				return
 			}
@@ -69,12 +69,12 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 	for _, right := range missing {
 		commands = append(commands, right.Command())
 	}
-	g.SignIn.Forbid(w, who, fmt.Sprintf("The fleet in namespace %s is shown to those who may list all of it. You lack what these commands ask about:", g.Namespace), commands...)
+	g.SignIn.Forbid(w, who, fmt.Sprintf("The fleet in namespace %s is shown to users who may list all of it. You lack the rights that these commands check:", g.Namespace), commands...)
 }
 
 type actKey struct{}
 
-// Events returns the Events of a Kyma, read with the rights of whose request ctx is of; none without a token of theirs.
+// Events returns the Events of a Kyma, read with the rights of the user of ctx, and none if that user has no token.
 func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -83,7 +83,7 @@ func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	return EventsBy(ctx, act, kyma)
 }
 
-// EventsBy returns the Events of a Kyma, read by a client.
+// EventsBy returns the Events of a Kyma, read with a client.
 func EventsBy(ctx context.Context, act client.Client, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	var found corev1.EventList
 	err := act.List(ctx, &found, client.InNamespace(kyma.Namespace), client.Limit(maxEvents),

@@ -139,7 +139,7 @@ func forgedAnswers(t *testing.T, w *world, s *site) {
 	}
 	w.provider.as(map[string]any{"name": "mia"}, nil, nil)
 	v := s.visitor(t)
-	v.get(t, "/sign-in/callback?code=x&state=y").has(t, http.StatusBadRequest, "Nobody left for the OIDC provider")
+	v.get(t, "/sign-in/callback?code=x&state=y").has(t, http.StatusBadRequest, "This browser did not start a sign-in")
 
 	// The answer of the attacker's own sign-in, in the victim's browser.
 	v.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
@@ -166,5 +166,5 @@ func forgedAnswers(t *testing.T, w *world, s *site) {
 	w.provider.setDown(true)
 	defer w.provider.setDown(false)
 	fresh := w.serve(t, siteOptions{oidc: true})
-	fresh.visitor(t).get(t, "/sign-in/oidc").has(t, http.StatusServiceUnavailable, "The OIDC provider did not answer")
+	fresh.visitor(t).get(t, "/sign-in/oidc").has(t, http.StatusServiceUnavailable, "The OIDC provider did not respond")
 }

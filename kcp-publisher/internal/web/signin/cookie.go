@@ -8,20 +8,22 @@ import (
 )
 
 const (
-	// The prefix has browsers take a cookie only by HTTPS, for this host alone and all of it.
+	// With this prefix, browsers accept a cookie only over HTTPS, for exactly this host and all of its paths.
 	//
 	// Source: RFC 6265bis, section 4.1.3.2.
 	sessionCookie = "__Host-kyma-pull-session"
 	flowCookie    = "__Host-kyma-pull-sign-in"
-	// Browsers keep 4096 bytes per cookie with its name and attributes. What is longer is parted: ID tokens name many groups.
+	// Browsers store 4096 bytes per cookie, including name and attributes. ID tokens with many groups are longer, so a
+	// long value is split.
 	cookiePart = 3800
 	maxParts   = 5
 )
 
-// write sets a cookie, in parts where it is long, and removes the parts of a longer one before.
+// write sets a cookie, split into parts if it is long, and removes the remaining parts of an earlier, longer cookie.
 func write(w http.ResponseWriter, r *http.Request, name, value string, expires time.Time, now time.Time) error {
 	if len(value) > cookiePart*maxParts {
-		return fmt.Errorf("what identifies you takes %d bytes of cookies, at most %d are sent: have the provider send fewer groups", len(value), cookiePart*maxParts)
+		return fmt.Errorf("the session needs %d bytes of cookies, the limit is %d: configure the provider to send fewer groups",
+			len(value), cookiePart*maxParts)
 	}
 	for part := range maxParts {
 		piece := value[min(len(value), part*cookiePart):min(len(value), (part+1)*cookiePart)]
@@ -37,7 +39,7 @@ func write(w http.ResponseWriter, r *http.Request, name, value string, expires t
 	return nil
 }
 
-// read puts the parts of a cookie together; it is empty without one.
+// read joins the parts of a cookie. It returns an empty string if the cookie is missing.
 func read(r *http.Request, name string) string {
 	var value strings.Builder
 	for part := range maxParts {
@@ -50,7 +52,7 @@ func read(r *http.Request, name string) string {
 	return value.String()
 }
 
-// remove has the browser forget a cookie with all its parts.
+// remove deletes a cookie and all its parts in the browser.
 func remove(w http.ResponseWriter, r *http.Request, name string) {
 	for part := range maxParts {
 		forget(w, r, partName(name, part))

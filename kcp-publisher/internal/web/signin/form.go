@@ -17,16 +17,16 @@ var formStyle string
 
 var formTemplate = template.Must(template.New("form").Parse(formText))
 
-// formPolicy lets the form load nothing but the style that is in it.
+// formPolicy allows the form to load only its inline style.
 var formPolicy = func() string {
 	sum := sha256.Sum256([]byte(formStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 }()
 
-// formData is what the form shows.
+// formData is the input of the form's template.
 type formData struct {
-	// Title and Text are set where something is told instead of asked for, and then Commands may be copied.
+	// Title and Text turn the form into a message. Commands are shown below it, ready to copy.
 	Title, Text string
 	Commands    []string
 	User        string
@@ -40,8 +40,8 @@ type formData struct {
 	TokenAction      string
 }
 
-// Style is in the head of the page.
-func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint:gosec // a file of ours
+// Style returns the inline style of the page.
+func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint:gosec // an embedded file
 
 func (s *Service) showForm(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
@@ -62,10 +62,10 @@ func (s *Service) form(w http.ResponseWriter, status int, data formData) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", formPolicy)
 	w.WriteHeader(status)
-	_ = formTemplate.Execute(w, data) // the client is gone
+	_ = formTemplate.Execute(w, data) // fails only if the client has disconnected
 }
 
-// refuse tells people why they do not get further.
+// refuse shows why a request was rejected.
 func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) {
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "5")
@@ -73,12 +73,13 @@ func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) 
 	s.form(w, status, formData{Title: title, Text: text})
 }
 
-// Forbid tells a user which rights are missing, as commands that ask the API server about them.
+// Forbid shows a user the missing rights, as commands that query the API server about them.
 func (s *Service) Forbid(w http.ResponseWriter, who User, text string, commands ...string) {
 	s.form(w, http.StatusForbidden, formData{Title: "You may not see this", Text: text, Commands: commands, User: who.GetName()})
 }
 
-// Fail tells a user that nobody can say now what they may see.
+// Fail shows a user that their rights are unknown at the moment.
 func (s *Service) Fail(w http.ResponseWriter) {
-	s.refuse(w, http.StatusServiceUnavailable, "Cannot tell what you may see", "The API server did not answer. Nothing is shown until it does; try again in a moment.")
+	s.refuse(w, http.StatusServiceUnavailable, "Cannot check your permissions",
+		"The API server did not respond. Try again in a moment.")
 }

@@ -9,26 +9,28 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Mapping says how the claims of an ID token become a user, as the flags of kube-apiserver say it, so that the same RoleBindings count.
+// Mapping maps the claims of an ID token to a user, with the rules of kube-apiserver's flags, so that the same
+// RoleBindings apply.
 //
 // Source: kube-apiserver, --oidc-username-claim, --oidc-username-prefix, --oidc-groups-claim, --oidc-groups-prefix.
 type Mapping struct {
 	Issuer string
-	// UsernameClaim is "sub" by default. UsernamePrefix is by default the issuer and "#", but for the claim "email"; "-" is none.
+	// UsernameClaim defaults to "sub". UsernamePrefix defaults to the issuer and "#", or to no prefix for the claim
+	// "email"; "-" disables it.
 	UsernameClaim, UsernamePrefix string
-	// GroupsClaim is a string or a list of strings; without one users have no groups.
+	// GroupsClaim contains a string or a list of strings. Without it, users have no groups.
 	GroupsClaim, GroupsPrefix string
 }
 
 const (
-	// reserved begins the names of users and groups that are Kubernetes' own: who names one from outside wants to be somebody else.
+	// reserved is the prefix of Kubernetes' own users and groups. A provider must not assign them.
 	reserved = "system:"
-	// maxName and maxGroups bound what a provider may say of one user.
+	// maxName and maxGroups limit the data that a provider sends about one user.
 	maxName   = 512
 	maxGroups = 500
 )
 
-// user returns whom the claims of a verified ID token name.
+// user returns the user that the claims of a verified ID token identify.
 func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, error) {
 	claim := m.UsernameClaim
 	if claim == "" {
@@ -45,7 +47,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	}
 	name = m.usernamePrefix(claim) + name
 	if strings.HasPrefix(name, reserved) {
-		return nil, fmt.Errorf("ID token: user %q: names with %q belong to Kubernetes", name, reserved)
+		return nil, fmt.Errorf("ID token: user %q: names that start with %q are reserved for Kubernetes", name, reserved)
 	}
 	groups, err := m.groups(claims)
 	if err != nil {
@@ -54,7 +56,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	return &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}, nil
 }
 
-// verified demands that an address is the user's, where the provider says anything of that.
+// verified requires a verified email address if the provider includes that claim.
 func verified(claims map[string]json.RawMessage) error {
 	said, ok := claims["email_verified"]
 	if !ok {
@@ -77,7 +79,8 @@ func (m Mapping) usernamePrefix(claim string) string {
 	return m.UsernamePrefix
 }
 
-// groups returns the groups that count. Reserved ones are left out: a provider that lets users name groups would make them administrators.
+// groups returns the user's groups without reserved ones. Otherwise a provider whose users choose their groups could make
+// them administrators.
 func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	raw, ok := claims[m.GroupsClaim]
 	if m.GroupsClaim == "" || !ok {

@@ -21,50 +21,50 @@ import (
 )
 
 const (
-	// providerTimeout bounds a request to the provider, providerBytes its answer.
+	// providerTimeout limits a request to the provider, providerBytes its response.
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
-	// providerRetry is how long a provider that did not answer is not looked up again: many who wait would each wait in turn.
+	// providerRetry is the pause after a failed discovery. Without it, waiting users would each wait for the timeout.
 	providerRetry = 5 * time.Second
 )
 
-// OIDCOptions say which provider users sign in with, and as which client.
+// OIDCOptions configure the provider and the client.
 type OIDCOptions struct {
 	Mapping
 	ClientID string
 	// ClientSecretFile is read at each exchange; empty for a public client.
 	ClientSecretFile string
-	// CAFile has the authorities of the provider's certificate; empty for those of the machine.
+	// CAFile contains the CA certificates of the provider; empty for the system's.
 	CAFile string
-	// Scopes are asked for beside openid.
+	// Scopes are requested in addition to openid.
 	Scopes []string
-	// Redirect is where the provider sends users back to.
+	// Redirect is the callback URL.
 	Redirect string
-	// APIToken says that the API server trusts the same issuer and client: the ID token is then the user's bearer token, which TokenReview
-	// judges and the page acts with, and Mapping is the API server's own.
+	// APIToken is set if the API server trusts the same issuer and client. The ID token is then the user's bearer token:
+	// TokenReview checks it, the page acts with it, and the API server maps its claims.
 	APIToken bool
 }
 
-// OIDC exchanges codes of a provider for users. The provider is looked up when it is needed first, so that the page starts without it.
+// OIDC exchanges codes of a provider for users. Discovery runs on first use, so the page starts without the provider.
 type OIDC struct {
 	options OIDCOptions
 	client  *http.Client
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards all following fields
 	provider *oidc.Provider
-	failure  error // of the last look-up, until retry
+	failure  error // of the last discovery, until retry
 	retry    time.Time
 }
 
-// NewOIDC checks the options; nobody is asked yet.
+// NewOIDC checks the options. It sends no request.
 func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if !strings.HasPrefix(options.Issuer, "https://") {
 		return nil, fmt.Errorf("issuer %q: want an https:// URL", options.Issuer)
 	}
 	if options.ClientID == "" {
-		return nil, errors.New("client id: name the client that the provider knows the page as")
+		return nil, errors.New("client id: required; set the id under which the page is registered at the provider")
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // as net/http has it
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // net/http documents the type
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if options.CAFile != "" {
 		pem, err := os.ReadFile(options.CAFile)
@@ -73,7 +73,7 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: no certificate in PEM", options.CAFile)
+			return nil, fmt.Errorf("%s: contains no PEM certificate", options.CAFile)
 		}
 		transport.TLSClientConfig.RootCAs = roots
 	}
@@ -84,12 +84,12 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	}
 	return &OIDC{options: options, client: &http.Client{
 		Transport: bounded{transport}, Timeout: providerTimeout,
-		// A provider says where its endpoints are; a redirect would carry codes and the client's secret elsewhere.
+		// Discovery returns the endpoints. A redirect would send codes and the client secret to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// bounded ends answers that are too long.
+// bounded limits the size of responses.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -103,7 +103,7 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// flow is what is remembered between leaving for the provider and coming back, in a sealed cookie.
+// flow is the state of a sign-in while the user is at the provider. It is stored in a sealed cookie.
 type flow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
@@ -111,7 +111,7 @@ type flow struct {
 	Landing  string `json:"landing"`
 }
 
-// discovered returns the provider, looked up once.
+// discovered returns the provider, and runs discovery on first use.
 func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,10 +119,10 @@ func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
 		return nil, o.failure
 	}
 	if o.provider == nil {
-		// The provider keeps the context's client for its keys, beyond this request.
+		// The provider keeps the context's client to fetch keys after this request.
 		provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
 		if err != nil {
-			o.failure, o.retry = fmt.Errorf("look up the OIDC provider %s: %w", o.options.Issuer, err), time.Now().Add(providerRetry)
+			o.failure, o.retry = fmt.Errorf("discover the OIDC provider %s: %w", o.options.Issuer, err), time.Now().Add(providerRetry)
 			return nil, o.failure
 		}
 		o.provider = provider
@@ -145,7 +145,7 @@ func (o *OIDC) config(provider *oidc.Provider) (*oauth2.Config, error) {
 	return config, nil
 }
 
-// begin returns the provider's address to send the user to.
+// begin returns the provider's authorization URL for the user.
 func (o *OIDC) begin(ctx context.Context, f flow) (string, error) {
 	provider, err := o.discovered(ctx)
 	if err != nil {
@@ -158,14 +158,14 @@ func (o *OIDC) begin(ctx context.Context, f flow) (string, error) {
 	return config.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-// arrival is who came back from the provider.
+// arrival is the result of a sign-in at the provider.
 type arrival struct {
 	user    *user.DefaultInfo
 	token   string // the ID token
 	expires time.Time
 }
 
-// errDenied says that the provider let nobody in.
+// errDenied is the error for a sign-in that the provider or its response does not confirm.
 var errDenied = errors.New("the OIDC provider did not sign you in")
 
 // code returns the code of the provider's authorization response, if the response belongs to the flow.
@@ -210,7 +210,7 @@ func (o *OIDC) finish(ctx context.Context, f flow, code string) (arrival, error)
 	return o.verify(ctx, provider, f, raw)
 }
 
-// exchangeFailure leaves out what the provider answered: it may hold what nobody should read in a log.
+// exchangeFailure drops the provider's response, which can contain secrets, from the error.
 func exchangeFailure(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {
@@ -229,7 +229,7 @@ func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f flow, raw 
 	}
 	came := arrival{token: raw, expires: verified.Expiry}
 	if o.options.APIToken {
-		return came, nil // the API server says whose it is
+		return came, nil // the API server identifies the user
 	}
 	claims := map[string]json.RawMessage{}
 	if err := verified.Claims(&claims); err != nil {

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// minSecret is the length of a session key's line from which on it counts as a secret.
+	// minSecret is the minimum length of a secret.
 	minSecret = 32
-	// maxSecrets are the key in use, and behind a rotation the one before it.
+	// maxSecrets covers the current secret and, after a rotation, the previous one.
 	maxSecrets = 2
-	// secretsPoll is how often the file is read at most.
+	// secretsPoll is the minimum interval between two reads of the file.
 	secretsPoll = 10 * time.Second
 )
 
-// errSealed says that something did not come from this program, or that its time is over. It never says more.
+// errSealed is the only error for a value that this program did not seal or that has expired. It gives an attacker no details.
 var errSealed = errors.New("not sealed by this program, or expired")
 
-// KeyFile is the file with what cookies are sealed with: a secret, and behind a rotation the one before it in a second line. It is read
-// again while the program runs.
+// KeyFile is the file with the secret that seals cookies. After a rotation, its second line contains the previous secret.
+// The program rereads the file while it runs.
 type KeyFile struct {
 	path string
 	now  func() time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards all following fields
 	read    time.Time
 	secrets []string
 }
@@ -44,7 +44,8 @@ func OpenKeyFile(path string, now func() time.Time) (*KeyFile, error) {
 	return f, err
 }
 
-// load returns the secrets, the newest first. A file that became unreadable leaves those before in force: it is replaced while it is read.
+// load returns the secrets, newest first. If the file cannot be read, for example while it is replaced, the previous secrets
+// stay in force.
 func (f *KeyFile) load() ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,23 +71,24 @@ func readSecrets(path string) ([]string, error) {
 	for line := range strings.Lines(strings.TrimSpace(string(data))) {
 		secret := strings.TrimSpace(line)
 		if len(secret) < minSecret {
-			return nil, fmt.Errorf("%s: line %d has %d characters, want at least %d: make one with `openssl rand -hex 32`", path, len(secrets)+1, len(secret), minSecret)
+			return nil, fmt.Errorf("%s: line %d has %d characters, want at least %d: create a secret with `openssl rand -hex 32`", path, len(secrets)+1, len(secret), minSecret)
 		}
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxSecrets {
-		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, each in a line, the newest first", path, len(secrets))
+		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line, newest first", path, len(secrets))
 	}
 	return secrets, nil
 }
 
-// sealed is what is encrypted.
+// sealed is the plaintext of a cookie.
 type sealed struct {
 	Expires time.Time       `json:"expires"`
 	Value   json.RawMessage `json:"value"`
 }
 
-// seal encrypts a value for a purpose, until a time. What was sealed for one purpose cannot be opened for another: each has a key of its own.
+// seal encrypts a value for one purpose, with an expiry time. Each purpose has its own key, so a value that was sealed for
+// one purpose cannot be opened for another.
 func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, error) {
 	secrets, err := f.load()
 	if err != nil {
@@ -114,7 +116,7 @@ func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, er
 	return object.CompactSerialize()
 }
 
-// open decrypts what seal encrypted for the same purpose.
+// open decrypts a value that seal encrypted for the same purpose.
 func (f *KeyFile) open(purpose, text string, into any) error {
 	secrets, err := f.load()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Paths that this package answers; all others are the page's.
+// Paths that this package serves. All other paths belong to the page.
 const (
 	pathSignIn   = "/sign-in"
 	pathToken    = pathSignIn + "/token"
@@ -23,46 +23,46 @@ const (
 	pathSignOut  = "/sign-out"
 )
 
-// PathSignOut is where a form is posted to sign out, PathCallback where an OIDC provider sends users back to.
+// PathSignOut accepts POST requests to sign out. PathCallback is the callback of OIDC providers.
 const (
 	PathSignOut  = pathSignOut
 	PathCallback = pathCallback
 )
 
 const (
-	// flowLifetime is how long signing in at the provider may take.
+	// flowLifetime limits the time that a user spends at the provider.
 	flowLifetime = 10 * time.Minute
-	// maxForm bounds a form: a token and little else.
+	// maxForm limits a form: a token and little else.
 	maxForm = maxToken + 4<<10
 )
 
-// User is who was let in.
+// User is an authenticated user.
 type User struct {
 	user.Info
-	// Token is the user's own bearer token for the API server; empty where the page has none to act with.
+	// Token is the user's bearer token for the API server; empty if the page cannot act as the user.
 	Token string
-	// Session says that there is something to sign out of.
+	// Session reports whether the user has a session to sign out of.
 	Session bool
 }
 
-// Options are what a Service needs.
+// Options configure a Service.
 type Options struct {
-	// External is where browsers find the page: https, or http on this machine. Requests for other hosts are refused.
+	// External is the URL of the page in browsers: https, or http on localhost. Requests for other hosts are refused.
 	External *url.URL
 	Keys     *KeyFile
-	// Tokens takes bearer tokens; nil takes none. It is needed for OIDCOptions.APIToken.
+	// Tokens checks bearer tokens; nil accepts no token. OIDCOptions.APIToken requires it.
 	Tokens *Tokens
-	// TokenForm lets people sign in with a token of theirs, by a form or the Authorization header.
+	// TokenForm enables signing in with a bearer token, in a form or in the Authorization header.
 	TokenForm bool
-	// OIDC is the provider; nil for none.
+	// OIDC is the provider; nil disables it.
 	OIDC *OIDC
-	// Lifetime is how long a session lasts at most. Streams of events end, and are asked for again, every Recheck.
+	// Lifetime limits a session. Event streams end after Recheck, and the browser reconnects.
 	Lifetime, Recheck time.Duration
 	Now               func() time.Time
 	Log               logr.Logger
 }
 
-// Service lets users in. It is safe for concurrent use.
+// Service authenticates users. It is safe for concurrent use.
 type Service struct {
 	Options
 	tries, exchanges *tries // of tokens at the API server, and of codes at the OIDC provider
@@ -73,16 +73,16 @@ func New(o Options) (*Service, error) {
 	local := o.External.Hostname() == "localhost" || o.External.Hostname() == "127.0.0.1"
 	switch {
 	case o.External.Scheme != "https" && (o.External.Scheme != "http" || !local):
-		return nil, errors.New("want https://HOST, or http://localhost:PORT to try it out: browsers keep the session's cookie for no other")
+		return nil, errors.New("want https://HOST, or http://localhost:PORT for a trial: browsers store the session's cookie for no other URL")
 	case o.External.Host == "" || strings.Trim(o.External.Path, "/") != "" || o.External.RawQuery != "" || o.External.User != nil:
-		return nil, errors.New("want a host and nothing else, such as https://fleet.example.org")
+		return nil, errors.New("want a scheme and a host only, such as https://fleet.example.org")
 	case o.OIDC == nil && !o.TokenForm:
-		return nil, errors.New("nobody could sign in: configure an OIDC issuer, or let people sign in with tokens")
+		return nil, errors.New("no way to sign in: configure an OIDC issuer, or enable signing in with tokens")
 	}
 	return &Service{Options: o, tries: newTries(), exchanges: newTries()}, nil
 }
 
-// session is what the session's cookie holds: a token that is reviewed again and again, or whom the provider named.
+// session is the content of the session's cookie: a token that is reviewed repeatedly, or the user that the provider named.
 type session struct {
 	Token  string   `json:"token,omitempty"`
 	Name   string   `json:"name,omitempty"`
@@ -91,13 +91,13 @@ type session struct {
 
 type userKey struct{}
 
-// UserOf returns the user of a request that the Service let through.
+// UserOf returns the user of a request that the Service authenticated.
 func UserOf(ctx context.Context) (User, bool) {
 	found, ok := ctx.Value(userKey{}).(User)
 	return found, ok
 }
 
-// Handler puts the service before a page, which gets requests of users only.
+// Handler wraps a page, so that only requests of authenticated users reach it.
 func (s *Service) Handler(page http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathSignIn, s.showForm)
@@ -106,10 +106,10 @@ func (s *Service) Handler(page http.Handler) http.Handler {
 	mux.HandleFunc("GET "+pathCallback, s.comeBack)
 	mux.HandleFunc("POST "+pathSignOut, s.signOut)
 	mux.Handle("/", s.protect(page))
-	// Requests that change something come from this page: browsers say where one comes from.
+	// Requests that change something must come from this page; browsers send the origin.
 	checked := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Whoever has a name of their own lead here could read what browsers send to it.
+		// DNS rebinding: with another host name that resolves to this address, its owner could read the responses.
 		if !strings.EqualFold(r.Host, s.External.Host) {
 			http.Error(w, "this page is at "+s.External.String(), http.StatusMisdirectedRequest)
 			return
@@ -122,28 +122,29 @@ func (s *Service) Handler(page http.Handler) http.Handler {
 	})
 }
 
-// protect lets users through to the page.
+// protect passes requests of authenticated users to the page.
 func (s *Service) protect(page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		found, err := s.authenticate(r)
 		switch {
 		case err == nil:
-			// A stream of events ends, and is asked for again, as often as sessions are looked at.
+			// An event stream ends with this timeout, so that the user is checked again.
 			ctx, cancel := context.WithTimeout(r.Context(), s.Recheck)
 			defer cancel()
 			page.ServeHTTP(w, r.WithContext(context.WithValue(ctx, userKey{}, found)))
 		case errors.Is(err, errTries):
-			s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
+			s.refuse(w, http.StatusTooManyRequests, "Too many attempts", "Try again in a few seconds.")
 		case errors.Is(err, errSignedOut), errors.Is(err, errNotAccepted), errors.Is(err, errSealed):
 			s.turnAway(w, r)
 		default:
-			s.Log.Error(err, "cannot tell who asks")
-			s.refuse(w, http.StatusServiceUnavailable, "Cannot tell who you are", "The API server did not answer. Your session is kept; try again in a moment.")
+			s.Log.Error(err, "failed to authenticate a request")
+			s.refuse(w, http.StatusServiceUnavailable, "Cannot check your session",
+				"The API server did not respond. Your session is kept; try again in a moment.")
 		}
 	})
 }
 
-// turnAway sends people to the form, and tells programs that they are nobody.
+// turnAway redirects browsers to the form, and responds with 401 to programs.
 func (s *Service) turnAway(w http.ResponseWriter, r *http.Request) {
 	ended := read(r, sessionCookie) != ""
 	remove(w, r, sessionCookie)
@@ -164,11 +165,11 @@ func (s *Service) turnAway(w http.ResponseWriter, r *http.Request) {
 }
 
 var (
-	errSignedOut = errors.New("nobody is signed in")
-	errTries     = errors.New("too many tries")
+	errSignedOut = errors.New("not signed in")
+	errTries     = errors.New("too many attempts")
 )
 
-// authenticate returns who asks: by the header, or by the session's cookie.
+// authenticate returns the user of a request, from the header or the session's cookie.
 func (s *Service) authenticate(r *http.Request) (User, error) {
 	if header := r.Header.Get("Authorization"); header != "" && s.TokenForm {
 		scheme, token, _ := strings.Cut(header, " ")
@@ -228,42 +229,42 @@ func (s *Service) takeToken(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		s.refuse(w, http.StatusBadRequest, "Cannot read the form", "It is larger than any token.")
+		s.refuse(w, http.StatusBadRequest, "Cannot read the form", "It is too large for a token.")
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
 	_, err := s.byStrangersToken(r.Context(), token, sourceOf(r))
 	switch {
 	case errors.Is(err, errTries):
-		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
+		s.refuse(w, http.StatusTooManyRequests, "Too many attempts", "Try again in a few seconds.")
 		return
 	case errors.Is(err, errNotAccepted):
 		s.Log.Info("refused a token", "from", r.RemoteAddr)
 		s.form(w, http.StatusUnauthorized, formData{Refused: true, Next: landing(r.PostForm.Get("next"))})
 		return
 	case err != nil:
-		s.Log.Error(err, "cannot sign in")
-		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The API server did not answer. Try again in a moment.")
+		s.Log.Error(err, "failed to sign a user in")
+		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The API server did not respond. Try again in a moment.")
 		return
 	}
 	s.enter(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landing(r.PostForm.Get("next")))
 }
 
-// enter begins a session.
+// enter starts a session.
 func (s *Service) enter(w http.ResponseWriter, r *http.Request, begun session, expires time.Time, next string) {
 	text, err := s.Keys.seal(sessionCookie, begun, expires)
 	if err == nil {
 		err = write(w, r, sessionCookie, text, expires, s.Now())
 	}
 	if err != nil {
-		s.Log.Error(err, "cannot begin a session")
+		s.Log.Error(err, "failed to start a session")
 		s.refuse(w, http.StatusInternalServerError, "Cannot sign in", err.Error())
 		return
 	}
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// leave sends the user to the provider.
+// leave redirects the user to the provider.
 func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
 	if s.OIDC == nil {
 		http.NotFound(w, r)
@@ -272,8 +273,8 @@ func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
 	f := flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Landing: landing(r.URL.Query().Get("next"))}
 	address, err := s.OIDC.begin(r.Context(), f)
 	if err != nil {
-		s.Log.Error(err, "cannot send a user to the OIDC provider")
-		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The OIDC provider did not answer. Try again in a moment.")
+		s.Log.Error(err, "failed to redirect a user to the OIDC provider")
+		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The OIDC provider did not respond. Try again in a moment.")
 		return
 	}
 	expires := s.Now().Add(flowLifetime)
@@ -282,34 +283,34 @@ func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
 		err = write(w, r, flowCookie, text, expires, s.Now())
 	}
 	if err != nil {
-		s.Log.Error(err, "cannot begin to sign in")
-		s.refuse(w, http.StatusInternalServerError, "Cannot sign in", "The page's log says why.")
+		s.Log.Error(err, "failed to start a sign-in")
+		s.refuse(w, http.StatusInternalServerError, "Cannot sign in", "See the page's log for the cause.")
 		return
 	}
 	http.Redirect(w, r, address, http.StatusFound)
 }
 
-// comeBack takes the user that the provider sends.
+// comeBack handles the provider's callback.
 func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 	if s.OIDC == nil {
 		http.NotFound(w, r)
 		return
 	}
 	var f flow
-	// Without the cookie nobody left from here in this browser: somebody wants the user to work in another's name.
+	// Login CSRF: without the cookie, this browser did not start the sign-in.
 	if err := s.Keys.open(flowCookie, read(r, flowCookie), &f); err != nil {
-		s.refuse(w, http.StatusBadRequest, "Cannot sign in", "Nobody left for the OIDC provider in this browser, or it took too long. Begin again.")
+		s.refuse(w, http.StatusBadRequest, "Cannot sign in", "This browser did not start a sign-in, or the sign-in took too long. Start again.")
 		return
 	}
 	remove(w, r, flowCookie)
 	came, err := s.exchange(r, f)
 	if errors.Is(err, errTries) {
-		s.refuse(w, http.StatusTooManyRequests, "Too many tries", "Try again in a few seconds.")
+		s.refuse(w, http.StatusTooManyRequests, "Too many attempts", "Try again in a few seconds.")
 		return
 	}
 	if err != nil {
-		s.Log.Error(err, "cannot sign a user in by OIDC", "from", r.RemoteAddr)
-		s.refuse(w, http.StatusUnauthorized, "Cannot sign in", "The OIDC provider's answer was not accepted. The page's log says why.")
+		s.Log.Error(err, "failed to sign a user in with OIDC", "from", r.RemoteAddr)
+		s.refuse(w, http.StatusUnauthorized, "Cannot sign in", "The OIDC provider's response was rejected. See the page's log for the cause.")
 		return
 	}
 	begun := session{Token: came.token}
@@ -323,7 +324,7 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 	s.enter(w, r, begun, expires, f.Landing)
 }
 
-// exchange shows a code to the provider and returns whom it names.
+// exchange exchanges the callback's code for the user.
 func (s *Service) exchange(r *http.Request, f flow) (came arrival, err error) {
 	code, err := s.OIDC.code(f, r)
 	if err != nil {

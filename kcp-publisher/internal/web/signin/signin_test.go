@@ -67,7 +67,7 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 		"groups that are made Kubernetes'":    {Mapping{GroupsClaim: "groups", GroupsPrefix: "sys"}, `{"sub":"7","groups":["tem:masters"]}`, issuer + "#7", nil, ""},
 		"groups of another type":              {Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":{"a":1}}`, "", nil, `claim "groups"`},
 		"too many groups":                     {Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["` + strings.Repeat(`a","`, 600) + `a"]}`, "", nil, "at most"},
-		"a user of Kubernetes":                {Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"system:admin"}`, "", nil, "belong to Kubernetes"},
+		"a user of Kubernetes":                {Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"system:admin"}`, "", nil, "reserved for Kubernetes"},
 		"no name":                             {Mapping{}, `{}`, "", nil, `claim "sub"`},
 		"an empty name":                       {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
 		"a name that is none":                 {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},

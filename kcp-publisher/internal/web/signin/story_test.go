@@ -76,7 +76,7 @@ func tokensShowTheFleet(t *testing.T, w *world) {
 	if asked.query.Get("next") != "/runtimes/berlin?module=keda" {
 		t.Errorf("does not remember where to go: %s", asked)
 	}
-	v.signIn(t, "wrong").has(t, http.StatusUnauthorized, "does not accept this token")
+	v.signIn(t, "wrong").has(t, http.StatusUnauthorized, "rejected this token")
 	v.signIn(t, ann).has(t, http.StatusOK, shown+" at /runtimes/berlin")
 	v.get(t, "/rollouts").has(t, http.StatusOK, shown+" at /rollouts")
 
@@ -150,13 +150,13 @@ func withoutAPIServer(t *testing.T, w *world) {
 	alone := w.serve(t, siteOptions{api: nowhere, oidc: true})
 	for _, v := range []*visitor{byToken, byProvider} {
 		v.site = alone
-		v.get(t, "/").has(t, http.StatusServiceUnavailable, "The API server did not answer")
+		v.get(t, "/").has(t, http.StatusServiceUnavailable, "The API server did not respond")
 		v.site = s
 		if back := v.get(t, "/"); back.path != "/" {
 			t.Errorf("the session was lost: %s", back)
 		}
 	}
-	alone.visitor(t).signIn(t, frank).has(t, http.StatusServiceUnavailable, "did not answer")
+	alone.visitor(t).signIn(t, frank).has(t, http.StatusServiceUnavailable, "did not respond")
 }
 
 func ownAudience(t *testing.T, w *world) {

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// maxToken is more than any token of the API server takes, and less than a header may.
+	// maxToken is longer than any token of the API server, and shorter than the limit of a header.
 	maxToken = 8 << 10
-	// reviewedTokens is of how many tokens is remembered what the API server said.
+	// reviewedTokens limits the number of cached reviews.
 	reviewedTokens = 4096
 	reviewTimeout  = 10 * time.Second
 )
 
-// errNotAccepted says that the API server does not know a token, or no longer.
-var errNotAccepted = errors.New("the API server does not accept the token")
+// errNotAccepted is the error for a token that the API server rejects.
+var errNotAccepted = errors.New("the API server rejected the token")
 
-// Tokens asks the API server whose a bearer token is.
+// Tokens reviews bearer tokens at the API server.
 type Tokens struct {
 	api      authenticationclient.TokenReviewInterface
 	audience string
@@ -35,16 +35,17 @@ type Tokens struct {
 	known    *cache.LRUExpireCache
 }
 
-// NewTokens returns Tokens that ask by an API, whose answers count for a while: a token that ends is noticed so late at most. With an audience
-// only tokens that were made for it count, else those for the API server.
+// NewTokens returns Tokens. A review is cached for validity, which is the longest time that a revoked token is still
+// accepted. With an audience, only tokens for that audience are accepted; otherwise those for the API server.
 func NewTokens(api authenticationclient.TokenReviewInterface, audience string, validity time.Duration) *Tokens {
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }
 
-// acting reports whether a user's own token lets the page act as the user: one that was made for the page alone does not.
+// acting reports whether the page can act as the user. It cannot with a token whose audience is the page alone.
 func (t *Tokens) acting() bool { return t.audience == "" }
 
-// review returns whose a token is. The error is errNotAccepted for a token that does not count; any other error says nothing about it.
+// review returns the user of a token. The error is errNotAccepted if the API server rejects the token. After any other
+// error the token's validity is unknown.
 func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, error) {
 	if !plausible(token) {
 		return nil, errNotAccepted
@@ -60,10 +61,10 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 	}
 	answer, err := t.api.Create(ctx, &authenticationv1.TokenReview{Spec: spec}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server about a token: %w", err)
+		return nil, fmt.Errorf("review a token: %w", err)
 	}
 	status := answer.Status
-	// An API server that knows no audiences answers for its own alone.
+	// An API server without support for audiences returns none, so the token is only known to be for the API server.
 	if !status.Authenticated || status.User.Username == "" || (t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
 		return nil, errNotAccepted
 	}
@@ -76,14 +77,14 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 	return found, nil
 }
 
-// remembered returns whose a token was a moment ago, nil where nobody asked.
+// remembered returns the user of a cached review, or nil.
 func (t *Tokens) remembered(token string) *user.DefaultInfo {
 	found, _ := t.known.Get(sha256.Sum256([]byte(token)))
 	named, _ := found.(*user.DefaultInfo)
 	return named
 }
 
-// plausible refuses what no token can be before anybody is asked.
+// plausible rejects text that cannot be a token, without a request.
 //
 // Source: RFC 6750, section 2.1.
 func plausible(token string) bool {

@@ -32,6 +32,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/signin"
@@ -71,6 +72,7 @@ func startWorld(t *testing.T) *world {
 	env.ControlPlane.GetAPIServer().Configure().
 		Set("oidc-issuer-url", w.provider.URL).Set("oidc-client-id", clientID).Set("oidc-ca-file", w.provider.caFile).
 		Set("oidc-username-claim", "name").Set("oidc-username-prefix", "idp:").Set("oidc-groups-claim", "groups").Set("oidc-groups-prefix", "idp:").Set("oidc-signing-algs", "ES256")
+	require.NoError(t, lender.ReportStart())
 	config, err := pristine.Start(env)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = env.Stop() })

@@ -8,13 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxGroups bounds the groups that a page shows.
+// maxGroups limits the groups on a page.
 const maxGroups = 200
 
-// group is how many runtimes share a value, and how they are.
+// group counts the runtimes that share a value, by health.
 type group struct {
 	Value string
-	// Address lists them.
+	// Address is the page that lists the runtimes of the group.
 	Address string
 	Count   tally
 }
@@ -33,15 +33,15 @@ func (t *tally) add(h fleet.Health) {
 	t.by[h]++
 }
 
-// share is one part of a bar.
+// share is one segment of a bar.
 type share struct {
 	Health fleet.Health
 	Count  int
-	// X and Width are in percent.
+	// X and Width are percentages.
 	X, Width string
 }
 
-// Shares returns the healths that there are, the worst first.
+// Shares returns the segments of the bar, worst health first.
 func (t tally) Shares() []share {
 	var shares []share
 	before := 0
@@ -54,22 +54,22 @@ func (t tally) Shares() []share {
 	return shares
 }
 
-// Healthy returns how many have nothing in their way.
+// Healthy returns the number of healthy runtimes.
 func (t tally) Healthy() int { return t.by[fleet.Healthy] }
 
-// Attention returns how many should be looked at: they fail, or nobody hears of them.
+// Attention returns the number of runtimes that fail or are silent.
 func (t tally) Attention() int {
 	return t.by[fleet.Failing] + t.by[fleet.Silent] + t.by[fleet.NeverReported]
 }
 
-// grouping is a way to group runtimes: the values that a runtime has, and which field of a query asks for one.
+// grouping is a way to group runtimes: a function for the values of a runtime, and the field of a query that selects one.
 type grouping struct {
 	Name, Title string
 	values      func(*fleet.Runtime) []string
 	field       string
 }
 
-// groupings returns the ways to group the fleet's runtimes. That by version is of the module that the query names, else of all.
+// groupings returns the ways to group the fleet's runtimes. Grouping by version covers the query's module, or all modules.
 func groupings(s *snapshot, q query) []grouping {
 	one := func(value func(*fleet.Runtime) string) func(*fleet.Runtime) []string {
 		return func(r *fleet.Runtime) []string { return []string{value(r)} }
@@ -108,7 +108,7 @@ func groupings(s *snapshot, q query) []grouping {
 	return ways
 }
 
-// count groups runtimes; those with most to look at come first.
+// count groups runtimes. Groups that need the most attention come first.
 func (g grouping) count(runtimes []*fleet.Runtime, q query) []group {
 	index := map[string]int{}
 	var groups []group

@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	// streamEvery is how often a stream tells of changes at most, streamPing how often it says something, so that proxies keep it.
+	// streamEvery is the minimum interval between two events. streamPing is the interval of comments that keep proxies from
+	// closing the stream.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
-	// streamFor is how long a stream lasts: the browser then connects anew, and is asked anew who it is and what it may see.
+	// streamFor limits a stream. The browser then reconnects, and is authenticated and authorized again.
 	streamFor = time.Minute
-	// writeWithin is how long a browser may take to read an event.
+	// writeWithin is the timeout for writing one event.
 	writeWithin = 10 * time.Second
 )
 
-// live tells a page by server-sent events that the fleet changed, so that it asks for itself again. An event says nothing else: what a viewer may
-// see is decided where the page is made.
+// live sends a server-sent event when the fleet changed, so that the page reloads its content. The event contains no data:
+// the handler of the page decides what the viewer may see.
 func (p *pages) live(w http.ResponseWriter, r asked) {
 	select {
 	case p.streams <- struct{}{}:
 		defer func() { <-p.streams }()
 	default:
 		w.Header().Set("Retry-After", "30")
-		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
 		return
 	}
 	control := http.NewResponseController(w)
@@ -66,7 +67,7 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	}
 }
 
-// pause waits before a page is told, so that many changes are one; it reports whether anybody still listens.
+// pause waits before the next event, so that several changes cause one event. It reports whether the client is still connected.
 func pause(r asked, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

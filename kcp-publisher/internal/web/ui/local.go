@@ -19,13 +19,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
-// rightsFor is how long an answer about rights holds.
+// rightsFor is how long a review of rights is cached.
 const rightsFor = 30 * time.Second
 
-// Local guards pages that are served on a workstation with the rights of one person's kubeconfig.
+// Local guards pages that are served on a workstation with the rights of one kubeconfig.
 //
-// Other people's programs on the same machine reach the address, so a request has to bring a secret: once in the address that is printed, then as a
-// cookie. Pages of other sites reach it too by names that they let resolve to 127.0.0.1, so only the host that is served counts.
+// Programs of other users on the machine can connect to the address, so a request needs a secret: once in the printed URL, then
+// in a cookie. Other sites can connect through names that resolve to 127.0.0.1, so requests for other hosts are refused.
 type Local struct {
 	token  string
 	hosts  []string
@@ -33,18 +33,18 @@ type Local struct {
 	viewer *Viewer
 	next   http.Handler
 
-	// mu guards once, the secret of an address that works one time; empty for none.
+	// mu guards once, the secret of a URL that works one time; empty if unset.
 	mu   sync.Mutex
 	once string
 }
 
-// NewLocal guards next, which is served at address HOST:PORT for the viewer.
+// NewLocal returns a guard for next, served at address HOST:PORT for the viewer.
 func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", address, err)
 	}
-	// Cookies are the same for all ports of a host: the name tells several pages apart.
+	// Browsers share cookies among all ports of a host, so the name contains the port.
 	l := &Local{token: rand.Text(), hosts: []string{address}, cookie: "kyma-pull-ui-" + port, viewer: viewer, next: next}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		l.hosts = []string{address, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
@@ -52,11 +52,11 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 	return l, nil
 }
 
-// Address is what to open.
+// Address returns the URL to open.
 func (l *Local) Address() string { return l.address(l.token) }
 
-// AddressOnce returns an address that works one time, for a browser that is started with it: everybody on the machine sees with what programs are
-// started, some of them for as long as they run.
+// AddressOnce returns a URL that works one time, for the command line of a browser. All users of the machine can read the
+// arguments of running programs.
 func (l *Local) AddressOnce() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *Local) AddressOnce() string {
 
 func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
 
-// opens reports whether an address with a token is one to open.
+// opens reports whether a token is valid.
 func (l *Local) opens(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func (l *Local) opens(token string) bool {
 
 func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(l.hosts, r.Host) {
-		http.Error(w, "this host is not served here: open the address that was printed", http.StatusMisdirectedRequest)
+		http.Error(w, "unknown host: open the printed URL", http.StatusMisdirectedRequest)
 		return
 	}
 	if given := r.URL.Query().Get("token"); given != "" && r.Method == http.MethodGet && r.URL.Path == "/" {
@@ -110,11 +110,11 @@ func equal(given, want string) bool {
 
 func (l *Local) refuse(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
-	http.Error(w, "open the address that kcp-publisher ui printed: it has a token that this one lacks", http.StatusForbidden)
+	http.Error(w, "missing token: open the URL that kcp-publisher ui printed", http.StatusForbidden)
 }
 
-// OwnRights is a viewer with the rights of the kubeconfig that api was made from. Reads are made with it, so the API server has said already what
-// may be seen.
+// OwnRights returns a viewer with the rights of the kubeconfig behind api. Reads use the same kubeconfig, so the API server has
+// already authorized them.
 func OwnRights(api client.Client, name string) *Viewer {
 	rights := &ownRights{api: api, known: map[client.ObjectKey]answer{}}
 	return &Viewer{
@@ -139,7 +139,7 @@ type answer struct {
 	until time.Time
 }
 
-// maySteer asks the API server whether whose kubeconfig it is may patch a rollout.
+// maySteer reviews whether the user of the kubeconfig may patch a rollout.
 func (o *ownRights) maySteer(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,7 +152,7 @@ func (o *ownRights) maySteer(ctx context.Context, rollout client.ObjectKey) (boo
 		},
 	}}
 	if err := o.api.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask whether one may patch Rollout %s: %w", rollout, err)
+		return false, fmt.Errorf("check the right to patch Rollout %s: %w", rollout, err)
 	}
 	if len(o.known) > 1000 {
 		clear(o.known)

@@ -10,13 +10,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxVersions bounds the versions of a module that a page shows; maxModules the modules.
+// maxVersions limits the versions of one module on a page, maxModules the modules.
 const (
 	maxVersions = 40
 	maxModules  = 300
 )
 
-// moduleView is a module with its channels and where which version runs.
+// moduleView is a module with its channels and its versions in the fleet.
 type moduleView struct {
 	*fleet.Module
 	Channels []channelVersion
@@ -27,14 +27,14 @@ type moduleView struct {
 
 type channelVersion struct{ Channel, Version string }
 
-// versionView is how many runtimes run a version.
+// versionView counts the runtimes of one version.
 type versionView struct {
 	Version string
 	Total   int
-	// Width is its share of the module's runtimes.
+	// Width is the version's share of the module's runtimes, in percent.
 	Bar    []segment
 	States []stateCount
-	// Offered are the channels that have this version.
+	// Offered lists the channels with this version.
 	Offered []string
 	Address string
 }

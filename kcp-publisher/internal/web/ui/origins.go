@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxOrigins bounds the bundles whose origins are kept; they are as their digest, so they never grow old.
+	// maxOrigins limits the cached origins. They are keyed by digest, so they never expire.
 	maxOrigins = 500
-	// originsWithin is how long the registry may take.
+	// originsWithin is the timeout of the registry.
 	originsWithin = 10 * time.Second
 )
 
-// origins keeps what was read of bundles: pages that change with the fleet ask again and again.
+// origins caches the origins of bundles, because a page that follows the fleet needs them repeatedly.
 type origins struct {
 	// mu guards known and chains, by runtime and digest.
 	mu     sync.Mutex
@@ -25,7 +25,7 @@ type origins struct {
 	chains map[[2]string]fleet.Chain
 }
 
-// of returns where the modules of the bundle come from that was published to a runtime.
+// of returns the origins of the modules in a runtime's published bundle.
 func (o *origins) of(ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) ([]bundle.Origin, error)) ([]bundle.Origin, error) {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return nil, nil
@@ -52,7 +52,7 @@ func (o *origins) of(ctx context.Context, id string, kyma *v1beta2.Kyma, read fu
 	return found, nil
 }
 
-// chainOf returns the bundles that were published to a runtime last. What could not be read is asked for again by the next page.
+// chainOf returns the latest bundles of a runtime. A failed read is not cached, so the next page tries again.
 func (o *origins) chainOf(ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error)) fleet.Chain {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return fleet.Chain{Asked: true}

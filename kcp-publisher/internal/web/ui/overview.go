@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxCauses is how many groups of causes the first page names; the table has all.
+// maxCauses limits the groups of causes on the first page. The table contains all of them.
 const maxCauses = 6
 
-// overview is the first page.
+// overview is the data of the first page.
 type overview struct {
 	Query    query
 	All      tally
@@ -22,10 +22,10 @@ type overview struct {
 	More     int
 	Rollouts []rolloutView
 	Warnings []fleet.Cause
-	// Reading is set while nothing but the names is known of healthy runtimes.
+	// Reading is set while only the names of healthy runtimes are known.
 	Reading *reading
 
-	// Shown are the runtimes of this page, or Groups what they are counted by.
+	// Shown are the runtimes on this page. Groups replaces them if the page is grouped.
 	Shown   []*fleet.Runtime
 	Groups  []group
 	Grouped string
@@ -37,7 +37,7 @@ type overview struct {
 	Filters filters
 }
 
-// tile is one health, as a link to its runtimes.
+// tile is the count of one health, with a link to its runtimes.
 type tile struct {
 	Health  fleet.Health
 	Count   int
@@ -45,7 +45,7 @@ type tile struct {
 	Chosen  bool
 }
 
-// filters are the choices of the form above the table.
+// filters are the options of the form above the table.
 type filters struct {
 	Channels, Modules, Versions []string
 	Healths                     []fleet.Health
@@ -54,7 +54,7 @@ type filters struct {
 	Active                      []activeFilter
 }
 
-// activeFilter is one filter that is set, with the address without it.
+// activeFilter is a filter in use, with the address of the page without it.
 type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r asked) {
@@ -81,7 +81,7 @@ func (p *pages) overview(w http.ResponseWriter, r asked) {
 	p.render(w, r, "overview", http.StatusOK, frame{Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page})
 }
 
-// list fills in the runtimes of the page that is asked for, or their groups.
+// list fills in the runtimes of the requested page, or their groups.
 func (o *overview) list(s *snapshot) {
 	var matching []*fleet.Runtime
 	for _, i := range s.worstFirst {
@@ -107,7 +107,7 @@ func (o *overview) list(s *snapshot) {
 	o.First, o.Last = first+1, first+len(o.Shown)
 }
 
-// sortBy orders runtimes that are sorted with the worst first.
+// sortBy orders runtimes. Its input has the worst health first.
 func sortBy(column string, runtimes []*fleet.Runtime) {
 	switch column {
 	case "id":
@@ -119,7 +119,7 @@ func sortBy(column string, runtimes []*fleet.Runtime) {
 	}
 }
 
-// heard orders runtimes by when they were heard last: never, long ago, still.
+// heard orders runtimes by their last report: never, oldest, newest.
 func heard(r *fleet.Runtime) int64 {
 	switch {
 	case r.Reporting:
@@ -163,7 +163,7 @@ func (s *snapshot) filters(q query) filters {
 	return f
 }
 
-// ready returns how many modules of a runtime are ready.
+// ready returns the number of ready modules of a runtime.
 func ready(r *fleet.Runtime) int {
 	n := 0
 	for i := range r.Modules {

@@ -18,10 +18,10 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// version changes with the assets, so that browsers keep them for as long as they are the same.
+// version changes with the assets, so that browsers can cache each version permanently.
 var version = hashOf(assetFiles)
 
-// templates are the pages by name, each with the frame around it.
+// templates contains the pages by name, each inside the frame.
 var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "message")
 
 func parse(names ...string) map[string]*template.Template {
@@ -44,7 +44,8 @@ func hashOf(files embed.FS) string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
-// Assets serves the style sheet, the script and the icon, which tell nobody anything, and leaves all else to next.
+// Assets serves the style sheet, the script and the icon, which contain no data of the fleet, and passes other requests to
+// next.
 func Assets(next http.Handler) http.Handler {
 	files := http.FileServerFS(assetFiles)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +61,7 @@ func Assets(next http.Handler) http.Handler {
 	})
 }
 
-// frame is what every page has around it.
+// frame is the data of the frame around every page.
 type frame struct {
 	Title     string
 	Section   string
@@ -68,18 +69,18 @@ type frame struct {
 	Version   string
 	Viewer    *Viewer
 	Now       time.Time
-	// Live says that the page changes with the fleet.
+	// Live makes the page follow changes of the fleet.
 	Live bool
 	Body any
 }
 
-// render writes a page. One that is as the browser has it already is not sent again.
+// render writes a page, or 304 if the browser has the current version.
 func (p *pages) render(w http.ResponseWriter, r asked, name string, status int, f frame) {
 	f.Namespace, f.Version, f.Viewer, f.Now = p.Source.namespace, version, r.viewer, p.Now()
 	var page bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&page, "frame", f); err != nil {
-		p.Log.Error(err, "render a page", "page", name)
-		http.Error(w, "this page cannot be shown; the log says why", http.StatusInternalServerError)
+		p.Log.Error(err, "failed to render a page", "page", name)
+		http.Error(w, "failed to render the page; see the log for the cause", http.StatusInternalServerError)
 		return
 	}
 	sum := sha256.Sum256(page.Bytes())
@@ -94,7 +95,7 @@ func (p *pages) render(w http.ResponseWriter, r asked, name string, status int, 
 	_, _ = w.Write(page.Bytes())
 }
 
-// message is a page that says one thing.
+// message is the data of a page with a single message.
 type message struct{ Heading, Text string }
 
 func (p *pages) tell(w http.ResponseWriter, r asked, status int, heading, text string) {

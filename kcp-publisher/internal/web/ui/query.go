@@ -9,13 +9,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// pageSize is how many runtimes a page lists.
+// pageSize is the number of runtimes on a page.
 const pageSize = 50
 
-// unknown stands in an address for a version or value that is empty.
+// unknown represents an empty version or value in an address.
 const unknown = "-"
 
-// query is which runtimes are asked for, and how they are shown. It is what the address of a page says.
+// query selects runtimes and their presentation. It is encoded in the address of a page.
 type query struct {
 	Search     string
 	Health     fleet.Health
@@ -27,15 +27,15 @@ type query struct {
 	Kubernetes string
 	// Label is KEY=VALUE, or KEY alone for any value.
 	Label string
-	// Cause is the key of a group of causes.
+	// Cause selects a group of causes by its key.
 	Cause string
-	// Group is what runtimes are counted by instead of listed, empty to list them.
+	// Group counts runtimes by a grouping; empty lists them.
 	Group string
 	Sort  string
 	Page  int
 }
 
-// fields are the parts of a query that are texts, by their names in an address.
+// fields returns the text parameters of a query by their names in an address.
 func (q *query) fields() []struct {
 	name  string
 	value *string
@@ -71,7 +71,7 @@ func parseQuery(values url.Values) query {
 	return q
 }
 
-// address returns the overview's address with this query.
+// address returns the address of the overview for this query.
 func (q query) address() string {
 	values := url.Values{}
 	for _, field := range q.fields() {
@@ -88,7 +88,7 @@ func (q query) address() string {
 	return "/?" + values.Encode()
 }
 
-// With returns the address of this query with one field set to another value, on its first page.
+// With returns the address of this query with one field changed, on the first page.
 func (q query) With(name, value string) string {
 	q.Page = 1
 	for _, field := range q.fields() {
@@ -105,7 +105,7 @@ func (q query) OnPage(page int) string {
 	return q.address()
 }
 
-// matches reports whether a runtime with this group of causes is asked for.
+// matches reports whether the query selects a runtime with this group of causes.
 func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	switch {
 	case q.Health != "" && r.Health != q.Health,
@@ -128,7 +128,7 @@ func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	return q.Search == "" || found(r, strings.ToLower(q.Search))
 }
 
-// matchesModule reports whether one module of the runtime is as the query says, in version and state.
+// matchesModule reports whether one module of the runtime has the queried name, version and state.
 func (q *query) matchesModule(r *fleet.Runtime) bool {
 	for i := range r.Modules {
 		m := &r.Modules[i]
@@ -152,7 +152,7 @@ func hasLabel(r *fleet.Runtime, label string) bool {
 	return one && named(value) == want || !one && has
 }
 
-// found reports whether a text that people see of the runtime has what is looked for.
+// found reports whether a visible text of the runtime contains the search text.
 func found(r *fleet.Runtime, lower string) bool {
 	if strings.Contains(strings.ToLower(r.ID), lower) || strings.Contains(strings.ToLower(r.Kyma), lower) {
 		return true

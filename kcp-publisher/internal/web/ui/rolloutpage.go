@@ -16,35 +16,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
-// maxRollouts bounds the list of rollouts that have ended.
+// maxRollouts limits the list of finished rollouts.
 const maxRollouts = 50
 
-// rolloutView is a rollout as pages show it.
+// rolloutView is the data of a rollout on a page.
 type rolloutView struct {
 	*fleet.Rollout
 	State string
 	Waves []waveView
-	// Bar is of the whole rollout.
+	// Bar shows the whole rollout.
 	Bar      []segment
 	Ended    bool
 	Unshown  int
 	MaySteer bool
-	// Approvals are the waves that wait for one.
+	// Approvals are the waves that wait for an approval.
 	Approvals []string
 }
 
-// waveView is how far a wave is.
+// waveView is the progress of a wave.
 type waveView struct {
 	v1alpha1.WaveStatus
 	State string
 	Bar   []segment
-	// SoakLeft is how long the wave is watched still, empty when it is not.
+	// SoakLeft is the remaining soak time; empty if the wave does not soak.
 	SoakLeft string
-	// Approve says that the wave asks for an approval and has none.
+	// Approve reports whether the wave waits for an approval.
 	Approve bool
 }
 
-// segment is one part of a bar.
+// segment is one part of a bar, before it is scaled.
 type segment struct {
 	Tone, Name string
 	Count      int32
@@ -95,7 +95,7 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 	return v
 }
 
-// rolloutsPage are all rollouts.
+// rolloutsPage is the data of the list of rollouts.
 type rolloutsPage struct {
 	Active, Ended []rolloutView
 	More          int
@@ -125,12 +125,12 @@ func (p *pages) rollouts(w http.ResponseWriter, r asked) {
 	p.render(w, r, "rollouts", http.StatusOK, frame{Title: "Rollouts", Section: "rollouts", Live: true, Body: page})
 }
 
-// done are what a page says after a change, by its name in the address: no text of an address is shown.
+// done contains the messages after a change, by their names in the address. The address itself carries no text to show.
 var done = map[string]string{
-	"pause": "The rollout is paused: no further runtime gets the version.", "resume": "The rollout goes on.", "approve": "The wave is approved.",
+	"pause": "The rollout is paused: no further runtime gets the version.", "resume": "The rollout is resumed.", "approve": "The wave is approved.",
 }
 
-// rolloutPage is one rollout.
+// rolloutPage is the data of a rollout's page.
 type rolloutPage struct {
 	rolloutView
 	Done, Error string
@@ -150,7 +150,7 @@ func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, told, tr
 	if !page.Ended && r.viewer.MaySteer != nil && r.viewer.Steer != nil {
 		may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 		if err != nil {
-			p.Log.Error(err, "ask whether a viewer may steer a rollout", "viewer", r.viewer.Name, "rollout", one.Name)
+			p.Log.Error(err, "failed to check whether a viewer may change a rollout", "viewer", r.viewer.Name, "rollout", one.Name)
 		}
 		page.MaySteer = may && err == nil
 	}
@@ -170,7 +170,7 @@ func (p *pages) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: p.Source.namespace, Name: name}
 }
 
-// steer changes a rollout as its page's buttons ask.
+// steer handles the buttons of a rollout's page.
 func (p *pages) steer(w http.ResponseWriter, r asked) {
 	one := r.findRollout()
 	if one == nil {
@@ -178,7 +178,7 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 		return
 	}
 	if err := r.ParseForm(); err != nil {
-		p.tell(w, r, http.StatusBadRequest, "This form cannot be read", "Go back and try again.")
+		p.tell(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
 		return
 	}
 	action := r.PostForm.Get("action")
@@ -193,7 +193,7 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 	}
 	may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 	if err != nil || !may {
-		p.showRollout(w, r, http.StatusForbidden, "", "You may not change this rollout: it takes the right to patch it in the control plane.")
+		p.showRollout(w, r, http.StatusForbidden, "", "You may not change this rollout: you need the right to patch it in the control plane.")
 		return
 	}
 	if _, err := r.viewer.Steer(r.Context(), p.key(one.Name), change); err != nil {
@@ -211,5 +211,5 @@ func changeOf(action, wave string) (rolloutactions.Change, error) {
 	case "approve":
 		return rolloutactions.Approve(wave), nil
 	}
-	return nil, errors.New("this page pauses, resumes and approves; abort and undo are for the command line")
+	return nil, errors.New("this page supports pause, resume and approve; use the command line for abort and undo")
 }

@@ -18,7 +18,7 @@ const (
 	maxLabels = 30
 )
 
-// runtimePage is one runtime.
+// runtimePage is the data of a runtime's page.
 type runtimePage struct {
 	*fleet.Runtime
 	Ready         int
@@ -26,22 +26,22 @@ type runtimePage struct {
 	PublishedInfo *v1beta2.PublishedBundle
 	ObservedInfo  *v1beta2.ObservedBundle
 	LastOperation *v1beta2.LastOperation
-	// Waits are the modules that do not have yet what the channel offers.
+	// Waits are the modules that do not have the version of their channel yet.
 	Waits  []fleet.RuntimeModule
 	Events []event
-	// Origins are where the published bundle's modules come from; OriginsError why nobody can tell.
+	// Origins are the origins of the published bundle's modules. OriginsError is set if they cannot be read.
 	Origins      []bundle.Origin
 	OriginsAsked bool
 	OriginsError string
 	EventsError  string
-	// Newest is what became of the published bundle, nil before the first; Earlier are those before it, the newest first.
+	// Newest is the history entry of the published bundle, nil before the first. Earlier lists the bundles before it, newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
 }
 
 type label struct{ Key, Value string }
 
-// event is one thing that happened to the runtime's Kyma.
+// event is an Event of the runtime's Kyma.
 type event struct {
 	Reason, Message, Type string
 	Time                  time.Time
@@ -71,11 +71,11 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	p.render(w, r, "runtime", http.StatusOK, frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page})
 }
 
-// history fills in what the control plane and the registry know of the runtime's bundles. The page is shown without what cannot be read.
+// history fills in the runtime's bundles from the control plane and the registry. Data that cannot be read is left out.
 func (p *pages) history(r asked, page *runtimePage) {
 	kyma, err := p.Source.kyma(r.Context(), page.Runtime)
 	if err != nil {
-		page.EventsError = "the Kyma cannot be read now: " + err.Error()
+		page.EventsError = "failed to read the Kyma: " + err.Error()
 		return
 	}
 	page.LastOperation = kyma.Status.LastOperation
@@ -103,7 +103,7 @@ func (p *pages) history(r asked, page *runtimePage) {
 	}
 }
 
-// timeline takes the runtime's last bundles. That which is in force is told once.
+// timeline returns the runtime's latest bundles. The one in force is listed once.
 func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	for i := range bundles {
 		b := &bundles[i]
@@ -115,12 +115,12 @@ func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	}
 }
 
-// InForceTold reports whether an earlier bundle is the one in force, so that it is not told twice.
+// InForceTold reports whether an earlier bundle is the one in force, so that the page does not repeat it.
 func (page runtimePage) InForceTold() bool {
 	return slices.ContainsFunc(page.Earlier, func(b fleet.Bundle) bool { return b.Outcome == fleet.OutcomeInForce })
 }
 
-// viewEvents returns the newest events, the newest first.
+// viewEvents returns the latest events, newest first.
 func viewEvents(events []corev1.Event) []event {
 	all := make([]event, 0, len(events))
 	for i := range events {
@@ -143,7 +143,7 @@ func viewEvents(events []corev1.Event) []event {
 	return all[:min(len(all), maxEvents)]
 }
 
-// Bundle is what the published bundle says of itself, nil where it was not verified.
+// Bundle is the verified content of the published bundle, or nil.
 func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	switch {
 	case len(page.Origins) > 0:
@@ -154,7 +154,7 @@ func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	return nil
 }
 
-// PublishedTone is how the published bundle is shown: one that is in force and fails, or was refused, is not well.
+// PublishedTone returns the tone of the published bundle: bad if it was refused or fails in force.
 func (page runtimePage) PublishedTone() string {
 	if page.Newest != nil {
 		if tone := bundleTone(*page.Newest); tone == "bad" || tone == "lost" {
@@ -167,5 +167,5 @@ func (page runtimePage) PublishedTone() string {
 	return "busy"
 }
 
-// Current reports whether the runtime has in force what was published to it last.
+// Current reports whether the latest published bundle is in force.
 func (page runtimePage) Current() bool { return page.Published != 0 && page.Published == page.InForce }

@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	// lookAtMost is how often the fleet is looked at anew while it changes. A look may take a tenth of the time besides, whatever the fleet's size.
+	// lookAtMost is the minimum interval between two evaluations of a changing fleet. An evaluation uses at most a tenth of the
+	// time, whatever the fleet's size.
 	lookAtMost = time.Second
 	restShare  = 10
-	// lookAtLeast is how often the fleet is looked at while nothing changes: runtimes fall silent by themselves.
+	// lookAtLeast is the interval between two evaluations of an unchanged fleet, because runtimes become silent without a change.
 	lookAtLeast = 15 * time.Second
 )
 
-// errNotReadYet says that the control plane was not read yet.
+// errNotReadYet is the error before the control plane was read for the first time.
 var errNotReadYet = errors.New("the control plane is still being read")
 
-// Source is the fleet of one namespace as it is now. Run keeps it current; all else may be called from any goroutine.
+// Source holds the current fleet of one namespace. Run keeps it up to date. All other methods are safe for concurrent use.
 type Source struct {
 	namespace string
 	cache     cache.Cache
@@ -38,19 +39,19 @@ type Source struct {
 	look func(fleet.Input) fleet.Fleet
 	now  func() time.Time
 
-	// dirty holds one signal at most: that something changed since the last look.
+	// dirty holds at most one signal: something changed since the last evaluation.
 	dirty chan struct{}
 
-	// mu guards what follows. next is closed, and replaced, when current is.
+	// mu guards the following fields. next is closed and replaced together with current.
 	mu      sync.Mutex
 	current *snapshot
 	next    chan struct{}
-	// first is what is known before all is read, nil for nothing; read counts the Kymas that were read since.
+	// first is the incomplete fleet before all Kymas are read, or nil. read counts the Kymas that were read since.
 	first *snapshot
 	read  func() int64
 }
 
-// NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. Whoever calls it runs the cache.
+// NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. The caller runs the cache.
 func NewSource(objects cache.Cache, namespace string, look func(fleet.Input) fleet.Fleet, now func() time.Time) *Source {
 	s := &Source{namespace: namespace, cache: objects, look: look, now: now, dirty: make(chan struct{}, 1), next: make(chan struct{})}
 	s.kyma = func(ctx context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
@@ -60,12 +61,12 @@ func NewSource(objects cache.Cache, namespace string, look func(fleet.Input) fle
 	return s
 }
 
-// Run looks at the fleet whenever it changes, until ctx ends.
+// Run evaluates the fleet after each change, until ctx ends.
 func (s *Source) Run(ctx context.Context) error {
 	for _, kind := range []client.Object{&v1beta2.Kyma{}, &v1beta2.ModuleReleaseMeta{}, &v1alpha1.Rollout{}} {
 		informer, err := s.cache.GetInformer(ctx, kind)
 		if meta.IsNoMatchError(err) {
-			continue // an older control plane knows no rollouts
+			continue // the control plane does not serve rollouts
 		}
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
@@ -76,7 +77,7 @@ func (s *Source) Run(ctx context.Context) error {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 	}
-	// Nothing can be listed before the cache has started, and that is a matter of another goroutine.
+	// Another goroutine starts the cache. Lists fail before that.
 	if !s.cache.WaitForCacheSync(ctx) {
 		return nil
 	}
@@ -98,7 +99,7 @@ func (s *Source) mark() {
 	}
 }
 
-// rest waits for as long as it says, then for a change; it reports whether to go on.
+// rest waits for a minimum time and then for a change. It reports whether ctx is still valid.
 func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -114,7 +115,7 @@ func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	return true
 }
 
-// refresh looks at the fleet as the cache has it. The objects are the cache's own: nobody writes to them.
+// refresh evaluates the fleet in the cache. The objects belong to the cache and must not be modified.
 func (s *Source) refresh(ctx context.Context) error {
 	var kymas v1beta2.KymaList
 	var metas v1beta2.ModuleReleaseMetaList
@@ -129,7 +130,7 @@ func (s *Source) refresh(ctx context.Context) error {
 	return nil
 }
 
-// put makes a fleet the current one, and tells it unless it is as the one before.
+// put sets the current fleet, and notifies the pages if it differs from the previous one.
 func (s *Source) put(f fleet.Fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,18 +147,18 @@ func (s *Source) put(f fleet.Fleet) {
 	s.next = make(chan struct{})
 }
 
-// First has the first page show a fleet until all of it is read: of its healthy runtimes no more is known than their names. read counts the Kymas that
-// are read in full.
+// First sets an incomplete fleet that the first page shows until all Kymas are read. Only the names of its healthy runtimes are
+// known. read counts the Kymas that are read in full.
 func (s *Source) First(f fleet.Fleet, read func() int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.first, s.read = newSnapshot(f, 0), read
 }
 
-// reading is how much of a fleet is read.
+// reading is the progress of reading a fleet.
 type reading struct{ Read, Total int }
 
-// unfinished returns what is known of a fleet that is being read, nil for nothing.
+// unfinished returns the incomplete fleet while it is read, or nil.
 func (s *Source) unfinished() (*snapshot, *reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,13 +169,13 @@ func (s *Source) unfinished() (*snapshot, *reading) {
 	return s.first, &reading{min(int(s.read()), total), total}
 }
 
-// same reports whether two fleets differ in nothing but their time.
+// same reports whether two fleets are equal apart from their time.
 func same(a, b fleet.Fleet) bool {
 	a.Time = b.Time
 	return reflect.DeepEqual(a, b)
 }
 
-// snapshot returns the fleet, and a channel that is closed when there is another one.
+// snapshot returns the fleet, and a channel that is closed when the fleet changes.
 func (s *Source) snapshot() (*snapshot, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +185,7 @@ func (s *Source) snapshot() (*snapshot, <-chan struct{}, error) {
 	return s.current, s.next, nil
 }
 
-// Ready reports whether the control plane was read, so that there is something to show.
+// Ready reports whether the control plane was read.
 func (s *Source) Ready() bool {
 	_, _, err := s.snapshot()
 	return err == nil

@@ -18,32 +18,32 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxText bounds any text of others, in bytes.
+// maxText limits text from outside, in bytes.
 const maxText = 600
 
-// texts are what templates call.
+// texts are the functions for templates.
 var texts = template.FuncMap{
 	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural, "short": shortDigest,
 	"when": when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone, "rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
 	"ready": ready, "breakable": breakable, "sum": func(a, b int) int { return a + b },
 }
 
-// text returns a text of others for people: printable, and of bounded length.
+// text returns text from outside, printable and of limited length.
 func text(s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), maxText) }
 
-// line returns at most so many bytes of a text of others.
+// line returns at most most bytes of text from outside, in one line.
 func line(most int, s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), most) }
 
-// part is a piece of a text: what stands between backquotes is code.
+// part is a piece of a text. Text between backquotes is code.
 type part struct {
 	Code bool
 	Text string
 }
 
-// prose returns at most so many bytes of a text in parts, as a sentence.
+// prose returns at most most bytes of a text as a sentence, in parts.
 func prose(most int, s any) []part {
 	pieces := strings.Split(sentence(line(most, s)), "`")
-	if len(pieces)%2 == 0 { // one is left open
+	if len(pieces)%2 == 0 { // the last backquote is not closed
 		return []part{{false, strings.Join(pieces, "`")}}
 	}
 	var parts []part
@@ -55,7 +55,7 @@ func prose(most int, s any) []part {
 	return parts
 }
 
-// sentence begins a text with a capital letter, but for one that begins with a name.
+// sentence capitalizes a text, unless it begins with a name.
 func sentence(s string) string {
 	word, _, _ := strings.Cut(s, " ")
 	if strings.IndexFunc(word, func(r rune) bool { return r < 'a' || r > 'z' }) >= 0 || word == "" {
@@ -75,7 +75,7 @@ func cut(s string, most int) string {
 	return s + "…"
 }
 
-// number groups digits in threes.
+// number formats a number with digits in groups of three.
 func number(n any) string {
 	digits := fmt.Sprint(n)
 	var grouped strings.Builder
@@ -111,10 +111,10 @@ func shortDigest(d string) string {
 	return line(24, algorithm+":"+hex[:12])
 }
 
-// moment is a time for people and for the script, which keeps it current.
+// moment is a time for readers and for the script that updates it.
 type moment struct{ ISO, Full, Ago string }
 
-// when returns how long a time is ago; nothing of none.
+// when returns the age of a time; empty for a zero time.
 func when(now time.Time, t any) *moment {
 	var at time.Time
 	switch v := t.(type) {
@@ -138,7 +138,7 @@ func when(now time.Time, t any) *moment {
 	return &moment{at.Format(time.RFC3339), stamp(at), since(now.Sub(at))}
 }
 
-// bundleTone is how a bundle is shown by what became of it.
+// bundleTone returns the tone of a bundle by its outcome.
 func bundleTone(b fleet.Bundle) string {
 	switch {
 	case b.Outcome == fleet.OutcomeRefused || b.State == v1beta2.StateError:
@@ -151,7 +151,7 @@ func bundleTone(b fleet.Bundle) string {
 	return "idle"
 }
 
-// stamp returns a time for people.
+// stamp formats a time in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func since(d time.Duration) string {
@@ -176,7 +176,7 @@ func since(d time.Duration) string {
 	return s + " ago"
 }
 
-// words are a health as people say it.
+// words returns the display name of a health.
 func words(h fleet.Health) string {
 	if h == fleet.NeverReported {
 		return "Never reported"
@@ -184,7 +184,7 @@ func words(h fleet.Health) string {
 	return string(h)
 }
 
-// tone is which of the few colors and shapes a health has.
+// tone returns the color and shape of a health.
 func tone(h fleet.Health) string {
 	switch h {
 	case fleet.Failing:
@@ -247,7 +247,7 @@ func waveTone(s v1alpha1.WaveState) string {
 	return "new"
 }
 
-// dict makes a map of pairs, to hand several values to a part of a page.
+// dict builds a map from pairs, to pass several values to a nested template.
 func dict(pairs ...any) map[string]any {
 	m := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -256,7 +256,7 @@ func dict(pairs ...any) map[string]any {
 	return m
 }
 
-// breakable returns the parts of a text after which a narrow column may break it: those that end with a dot or slash, as in keys of labels.
+// breakable splits a text, such as the key of a label, after dots and slashes, where a narrow column can break it.
 func breakable(text string) []string {
 	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text), func(r rune) bool { return r == 0 }))
 }

@@ -1,11 +1,12 @@
-// Package ui is the web page of a fleet: the fleet as fleet.Look judges it goes in, pages for people come out. The first answers whether the fleet
-// is well and if not, what to look at first; the others show one runtime, the rollouts as their waves fill, and which version of a module runs where.
+// Package ui serves the web page of a fleet. Its input is the fleet as evaluated by fleet.Look; its output is HTML. The first page
+// shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts with their waves, and
+// the versions of each module.
 //
-// The page reads. What it changes is a rollout's pause and the approval of a wave, by whoever may patch that Rollout. It knows nobody: who
-// serves it puts a Viewer into the context of each request, which says what may be seen and changed.
+// The page is read-only, except that viewers who may patch a Rollout can pause it, resume it and approve its waves. The package
+// authenticates nobody: its caller puts a Viewer into the context of each request, and the Viewer decides what is visible.
 //
-// Every text is hostile: runtimes report messages, owners choose labels. They are bounded and escaped by html/template, and the browser is told
-// to run and load nothing but what is embedded here.
+// All text is hostile: runtimes report messages and owners choose labels. Text is limited and escaped by html/template, and the
+// browser may only run and load the assets that are embedded here.
 package ui
 
 import (
@@ -24,32 +25,32 @@ import (
 const (
 	maxBodyBytes = 4 << 10
 	maxQuery     = 2 << 10
-	// maxStreams bounds the open streams of events; a page without one asks every half minute.
+	// maxStreams limits the open event streams. A page without a stream polls every 30 seconds.
 	maxStreams = 256
 )
 
-// Options are what the pages show.
+// Options are the data sources of the pages.
 type Options struct {
 	Source *Source
-	// Origins reads the bundle that was published to a runtime, verifies it, and returns where its modules come from. Nil without a registry.
+	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. Nil without a registry.
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
-	// Chain reads the bundles that were published to a runtime last, and verifies them. Nil without a registry.
+	// Chain reads and verifies the latest bundles of a runtime. Nil without a registry.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
-	// Events returns the Events of a Kyma, read with the rights of whose request ctx is of. Nil shows none.
+	// Events returns the Events of a Kyma, read with the rights of the viewer in ctx. Nil disables them.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	Log    logr.Logger
 	Now    func() time.Time
 }
 
-// pages serves them.
+// pages implements the handlers.
 type pages struct {
 	Options
-	// streams has a place for each stream that may be open.
+	// streams has a slot for each open stream.
 	streams chan struct{}
 	known   origins
 }
 
-// Handler returns the pages. It refuses a request without a Viewer, and changes that another site's page asks for.
+// Handler returns the pages. It refuses requests without a Viewer, and changes from other sites.
 func Handler(o Options) http.Handler {
 	p := &pages{Options: o, streams: make(chan struct{}, maxStreams)}
 	mux := http.NewServeMux()
@@ -65,7 +66,7 @@ func Handler(o Options) http.Handler {
 	return Secure(Assets(protected))
 }
 
-// Secure sets what keeps a browser from running, loading or showing anything of others, and bounds requests.
+// Secure sets the headers that keep a browser from running, loading or framing foreign content, and limits requests.
 func Secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -85,34 +86,34 @@ func Secure(next http.Handler) http.Handler {
 	})
 }
 
-// asked is a request of somebody who may see the fleet.
+// asked is a request of a viewer who may see the fleet.
 type asked struct {
 	*http.Request
 	viewer *Viewer
 	fleet  *snapshot
 	next   <-chan struct{}
-	// reading is set while the fleet is not read as a whole.
+	// reading is set while the fleet is incomplete.
 	reading *reading
 }
 
-// seen lets a request through whose viewer may see the fleet's namespace.
+// seen passes a request on if its viewer may see the fleet's namespace.
 func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		viewer := viewerOf(r.Context())
 		if viewer == nil || viewer.MaySee == nil {
-			http.Error(w, "nobody is signed in", http.StatusUnauthorized)
+			http.Error(w, "not signed in", http.StatusUnauthorized)
 			return
 		}
 		page := asked{Request: r, viewer: viewer}
 		may, err := viewer.MaySee(r.Context(), p.Source.namespace)
 		if err != nil {
-			p.Log.Error(err, "ask whether a viewer may see the fleet", "viewer", viewer.Name)
-			p.tell(w, page, http.StatusServiceUnavailable, "Your rights cannot be checked now", "The control plane did not answer. Try again in a moment.")
+			p.Log.Error(err, "failed to check whether a viewer may see the fleet", "viewer", viewer.Name)
+			p.tell(w, page, http.StatusServiceUnavailable, "Cannot check your permissions", "The control plane did not respond. Try again in a moment.")
 			return
 		}
 		if !may {
 			p.tell(w, page, http.StatusForbidden, "You may not see this fleet",
-				"It takes the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.")
+				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.")
 			return
 		}
 		if page.fleet, page.next, err = p.Source.snapshot(); err != nil {
@@ -121,7 +122,7 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 				serve(w, page)
 				return
 			}
-			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane", "This page shows the fleet as soon as it is read.")
+			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane", "The fleet appears as soon as it is read.")
 			return
 		}
 		serve(w, page)
@@ -129,5 +130,5 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 }
 
 func (p *pages) nowhere(w http.ResponseWriter, r asked) {
-	p.tell(w, r, http.StatusNotFound, "There is no such page", "The address may have been mistyped, or what it named is gone.")
+	p.tell(w, r, http.StatusNotFound, "Page not found", "The address is mistyped, or the object was deleted.")
 }

@@ -31,14 +31,15 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 		return Followed{Bundle: b}
 	}
 	versions := Versions(b, installed)
+	asked := request(b, kyma, installed)
 	if kyma == nil || b.Statement.Predicate.Answers(kyma.Spec, kyma.Generation) {
-		return keep(b, versions, kyma, installed)
+		return keep(b, versions, asked, installed)
 	}
 	own := *b
 	followed := Followed{Bundle: &own}
-	own.State.Manifests, own.State.Problems = nil, nil
+	own.State.Manifests, own.State.Problems = nil, slices.Clone(asked.Ignored)
 	own.Statement.Predicate.Removals = slices.Clone(b.Statement.Predicate.Removals)
-	for _, module := range kyma.Spec.Modules {
+	for _, module := range asked.Modules {
 		published := find(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == module.Name })
 		have := has{manifest: current(b, module.Name, published, versions), version: versions[module.Name]}
 		want, problem := choose(module, cmp.Or(module.Channel, kyma.Spec.Channel), have, b.State.Offers)
@@ -57,22 +58,44 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	}
 	for _, m := range b.State.Manifests {
 		switch {
-		case asks(kyma, m.Module):
-		case m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True:
+		case asked.AsksFor(m.Module):
+		case m.IsMandatory():
 			own.State.Manifests = append(own.State.Manifests, m)
 		default:
 			own.Statement.Predicate.Removals = append(own.Statement.Predicate.Removals, m.Module)
 			followed.Decided = append(followed.Decided, m.Module)
 		}
 	}
-	followed.withdraw(kyma, installed)
+	followed.withdraw(asked, installed)
 	followed.sort()
 	return followed
 }
 
-// keep returns the bundle as it is, but for what the runtime chose by itself since: what is newer stays, and what nobody asks for any more
-// goes.
-func keep(b *bundle.Bundle, versions map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
+// request returns what the runtime's Kyma asks for and may decide, nil without a Kyma: then no request is known, and nothing is removed.
+func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
+	if kyma == nil {
+		return nil
+	}
+	mandatory := map[string]bool{} // by module, and by the name of its Manifest, which another module's name can lead to
+	for _, m := range b.State.Manifests {
+		if m.IsMandatory() {
+			mandatory[m.Module], mandatory[m.Name] = true, true
+		}
+	}
+	for i := range installed {
+		if installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			mandatory[installed[i].Module()], mandatory[installed[i].Name] = true, true
+		}
+	}
+	limited := bundle.LimitRequest(kyma.Spec.Modules, func(module string) bool {
+		return mandatory[module] || slices.ContainsFunc(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && mandatory[m.Name] })
+	})
+	return &limited
+}
+
+// keep returns the bundle as it is, except for the runtime's own choices since then: a newer version stays, and a module that the Kyma no longer
+// names goes.
+func keep(b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest) Followed {
 	own := *b
 	followed := Followed{Bundle: &own}
 	own.State.Manifests, own.State.Problems = slices.Clone(b.State.Manifests), slices.Clone(b.State.Problems)
@@ -82,13 +105,16 @@ func keep(b *bundle.Bundle, versions map[string]string, kyma *v1beta2.Kyma, inst
 		if m.Unmanaged || have.Version == m.Version {
 			continue
 		}
-		own.State.Manifests[i] = *withPolicy(have, policyOf(kyma, m.Module))
+		own.State.Manifests[i] = *have
+		if asked != nil {
+			own.State.Manifests[i] = *withPolicy(have, asked.PolicyFor(m.Module))
+		}
 		own.State.Problems = append(own.State.Problems, bundle.Problem{
 			Module: m.Module, Channel: m.Channel, State: v1beta2.StateWarning, Message: stays(m.Module, have.Version, "in the bundle in force", m.Version),
 		})
 		followed.Decided = append(followed.Decided, m.Module)
 	}
-	followed.withdraw(kyma, installed)
+	followed.withdraw(asked, installed)
 	if len(followed.Decided) == 0 {
 		return Followed{Bundle: b}
 	}
@@ -96,17 +122,16 @@ func keep(b *bundle.Bundle, versions map[string]string, kyma *v1beta2.Kyma, inst
 	return followed
 }
 
-// withdraw removes the modules that are installed from offers and that the Kyma does not ask for any more: the bundle does not know of them.
-// Without a Kyma nothing is known to be asked for, and nothing goes.
-func (f *Followed) withdraw(kyma *v1beta2.Kyma, installed []v1beta2.Manifest) {
-	if kyma == nil {
+// withdraw removes the modules that are installed from offers and that the Kyma no longer names: the bundle does not contain them.
+func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
+	if asked == nil {
 		return
 	}
 	p := &f.Statement.Predicate
 	for i := range installed {
 		name := installed[i].Module()
 		named := func(m bundle.Manifest) bool { return m.Module == name }
-		if asks(kyma, name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True || slices.Contains(p.Removals, name) ||
+		if asked.AsksFor(name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True || slices.Contains(p.Removals, name) ||
 			slices.ContainsFunc(f.State.All(), named) || !slices.ContainsFunc(f.State.Offers, named) {
 			continue
 		}
@@ -161,10 +186,6 @@ func current(b *bundle.Bundle, module string, published *bundle.Manifest, versio
 		return chosen
 	}
 	return published
-}
-
-func asks(kyma *v1beta2.Kyma, module string) bool {
-	return slices.ContainsFunc(kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
 func stays(module, version, where, there string) string {
@@ -223,15 +244,4 @@ func withPolicy(m *bundle.Manifest, policy v1beta2.CustomResourcePolicy) *bundle
 	changed := *m
 	changed.Spec.CustomResourcePolicy, changed.Spec.Resource = policy, nil
 	return &changed
-}
-
-func policyOf(kyma *v1beta2.Kyma, module string) v1beta2.CustomResourcePolicy {
-	if kyma != nil {
-		for _, m := range kyma.Spec.Modules {
-			if m.Name == module {
-				return m.CustomResourcePolicy
-			}
-		}
-	}
-	return v1beta2.PolicyCreateAndDelete
 }

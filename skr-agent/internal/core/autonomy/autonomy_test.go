@@ -63,6 +63,40 @@ func said(f Followed) string {
 	return strings.Join(parts, "; ")
 }
 
+const mandatoryRemark = "module watcher is mandatory: the settings that spec.modules has for it are ignored: remove it from spec.modules"
+
+// TestOwnKymaCannotReachMandatoryModules covers the ways to a mandatory module other than its name in the bundle: an installed Manifest that the
+// bundle no longer has, the policy of a newer version that is kept, and another module whose Manifest has the same name.
+func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
+	installed := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "guard", Labels: map[string]string{
+		v1beta2.LabelModuleName: "guard", v1beta2.LabelMandatoryModule: v1beta2.True,
+	}}}
+	b := last()
+	b.State.Offers = append(b.State.Offers, manifest("guard", "regular", "1.0.0"))
+	alias := manifest("team/watcher", "regular", "9.0.0")
+	alias.Name = "watcher"
+	b.State.Offers = append(b.State.Offers, alias)
+	kyma := asking(module("keda", ""), v1beta2.Module{Name: "guard"}, module("team/watcher", ""))
+	const want = "keda@1.7.0; watcher@1.0.0; ! module guard is mandatory: the settings that spec.modules has for it are ignored: " +
+		"remove it from spec.modules; removes [gone]; decided []"
+	if got := said(Follow(b, kyma, []v1beta2.Manifest{installed})); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+
+	answered := asking(v1beta2.Module{Name: "watcher", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore})
+	answered.Generation = 1
+	newer := manifest("watcher", "regular", "1.1.0")
+	newer.Labels = b.State.Manifests[1].Labels
+	b.State.Offers = append(b.State.Offers, newer)
+	has := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "watcher", Labels: map[string]string{
+		v1beta2.LabelModuleName: "watcher", v1beta2.LabelMandatoryModule: v1beta2.True,
+	}}}
+	has.Spec.Version = "1.1.0"
+	if got := said(Follow(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") || !strings.Contains(got, "watcher@1.1.0") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestARuntimeFollowsItsOwnKyma(t *testing.T) {
 	keda := module("keda", "")
 	unmanaged, pinned, ignored, unknown := keda, module("nats", ""), module("nats", "fast"), module("nats", "")
@@ -72,19 +106,22 @@ func TestARuntimeFollowsItsOwnKyma(t *testing.T) {
 		modules []v1beta2.Module
 		want    string
 	}{
-		"the same wish":           {[]v1beta2.Module{keda}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"another module":          {[]v1beta2.Module{keda, module("nats", "")}, "keda@1.7.0; nats@2.0.0; watcher@1.0.0; removes [gone]; decided [nats]"},
-		"another channel":         {[]v1beta2.Module{module("keda", "fast")}, "keda@1.8.0; watcher@1.0.0; removes [gone]; decided [keda]"},
-		"an older channel":        {[]v1beta2.Module{module("keda", "old")}, `keda@1.7.0; watcher@1.0.0; ! module keda: stays at version 1.7.0: at channel "old" there is 1.6.0, which is older; removes [gone]; decided []`},
-		"a channel without it":    {[]v1beta2.Module{module("keda", "slow")}, `keda@1.7.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided []`},
-		"a module nobody offers":  {[]v1beta2.Module{keda, module("moon", "")}, `keda@1.7.0; watcher@1.0.0; ! module moon: the last bundle offers none at channel "regular": waiting for the control plane; removes [gone]; decided []`},
-		"fewer modules":           {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
-		"a removed one after all": {[]v1beta2.Module{keda, module("gone", "")}, "gone@3.0.0; keda@1.7.0; watcher@1.0.0; removes []; decided [gone]"},
-		"unmanaged":               {[]v1beta2.Module{unmanaged}, "keda@1.7.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
-		"unmanaged and not there": {[]v1beta2.Module{keda, {Name: "nats"}}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"one version":             {[]v1beta2.Module{keda, pinned}, "keda@1.7.0; nats@2.1.0; watcher@1.0.0; removes [gone]; decided [nats]"},
-		"a version nobody offers": {[]v1beta2.Module{keda, unknown}, "keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the control plane; removes [gone]; decided []"},
-		"without its default CR":  {[]v1beta2.Module{keda, ignored}, "keda@1.7.0; nats@2.1.0 without CR; watcher@1.0.0; removes [gone]; decided [nats]"},
+		"the same wish":                     {[]v1beta2.Module{keda}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+		"another module":                    {[]v1beta2.Module{keda, module("nats", "")}, "keda@1.7.0; nats@2.0.0; watcher@1.0.0; removes [gone]; decided [nats]"},
+		"another channel":                   {[]v1beta2.Module{module("keda", "fast")}, "keda@1.8.0; watcher@1.0.0; removes [gone]; decided [keda]"},
+		"an older channel":                  {[]v1beta2.Module{module("keda", "old")}, `keda@1.7.0; watcher@1.0.0; ! module keda: stays at version 1.7.0: at channel "old" there is 1.6.0, which is older; removes [gone]; decided []`},
+		"a channel without it":              {[]v1beta2.Module{module("keda", "slow")}, `keda@1.7.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided []`},
+		"a module nobody offers":            {[]v1beta2.Module{keda, module("moon", "")}, `keda@1.7.0; watcher@1.0.0; ! module moon: the last bundle offers none at channel "regular": waiting for the control plane; removes [gone]; decided []`},
+		"fewer modules":                     {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
+		"a removed one after all":           {[]v1beta2.Module{keda, module("gone", "")}, "gone@3.0.0; keda@1.7.0; watcher@1.0.0; removes []; decided [gone]"},
+		"unmanaged":                         {[]v1beta2.Module{unmanaged}, "keda@1.7.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
+		"unmanaged and not there":           {[]v1beta2.Module{keda, {Name: "nats"}}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+		"one version":                       {[]v1beta2.Module{keda, pinned}, "keda@1.7.0; nats@2.1.0; watcher@1.0.0; removes [gone]; decided [nats]"},
+		"a version nobody offers":           {[]v1beta2.Module{keda, unknown}, "keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the control plane; removes [gone]; decided []"},
+		"a mandatory module unmanaged":      {[]v1beta2.Module{keda, {Name: "watcher"}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
+		"a mandatory module without its CR": {[]v1beta2.Module{keda, {Name: "watcher", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
+		"a mandatory module in a channel":   {[]v1beta2.Module{keda, module("watcher", "fast")}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+		"without its default CR":            {[]v1beta2.Module{keda, ignored}, "keda@1.7.0; nats@2.1.0 without CR; watcher@1.0.0; removes [gone]; decided [nats]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := last()

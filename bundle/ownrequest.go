@@ -1,0 +1,53 @@
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// OwnRequest is the part of a runtime's request that the runtime may decide, and a remark on each setting that it may not.
+type OwnRequest struct {
+	Modules []v1beta2.Module
+	Ignored []Problem
+}
+
+// LimitRequest returns what a runtime's request may change. Mandatory modules are the operator's: a runtime can neither disable them, nor choose
+// their version, nor set them to unmanaged, nor leave out or delete their default CR. A module that the request names twice counts once.
+//
+// The control plane resolves with it, and an agent with autonomy follows its own Kyma with it, so that both read a request alike.
+func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
+	var own OwnRequest
+	for _, m := range modules {
+		switch {
+		case !mandatory(m.Name):
+			if !slices.ContainsFunc(own.Modules, func(other v1beta2.Module) bool { return other.Name == m.Name }) {
+				own.Modules = append(own.Modules, m)
+			}
+		case !m.Managed || cmp.Or(m.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete) != v1beta2.PolicyCreateAndDelete:
+			own.Ignored = append(own.Ignored, Problem{Module: m.Name, Channel: m.Channel, State: v1beta2.StateReady, Message: fmt.Sprintf(
+				"module %s is mandatory: the settings that spec.modules has for it are ignored: remove it from spec.modules", m.Name)})
+		}
+	}
+	return own
+}
+
+// AsksFor reports whether the request names a module that the runtime may decide about.
+func (r OwnRequest) AsksFor(module string) bool {
+	return slices.ContainsFunc(r.Modules, func(m v1beta2.Module) bool { return m.Name == module })
+}
+
+// PolicyFor returns the policy for the default CR of a module.
+func (r OwnRequest) PolicyFor(module string) v1beta2.CustomResourcePolicy {
+	for _, m := range r.Modules {
+		if m.Name == module {
+			return m.CustomResourcePolicy
+		}
+	}
+	return v1beta2.PolicyCreateAndDelete
+}
+
+// IsMandatory reports whether a module is mandatory.
+func (m *Manifest) IsMandatory() bool { return m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True }

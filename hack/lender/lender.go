@@ -1,0 +1,146 @@
+// Package lender borrows clusters for the tests of a run. One process, integration/cluster/lend, starts kube-apiserver and etcd for all
+// test binaries and lends a cluster to one of them at a time. Each loan begins with a cluster as it was when it was new.
+//
+// A loan is a connection to the lender's Unix socket, whose path is in the environment. The lender takes the cluster back when the
+// connection ends, so a test binary that crashes keeps none.
+package lender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/rpc"
+	"net/url"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
+)
+
+// Env names the environment variable with the path of the lender's socket.
+const Env = "KYMA_PULL_CLUSTERS"
+
+// Service is the name of the lender's methods on a connection, such as Service + ".Take".
+const Service = "Lender"
+
+// Want describes the cluster to borrow.
+type Want struct {
+	// Workloads makes Deployments, StatefulSets and DaemonSets ready.
+	Workloads bool
+}
+
+// Place is where a running cluster keeps its files on this machine, and the address of its etcd.
+type Place struct {
+	Dir, Kubeconfig, Etcd string
+	// Audited is the size of the audit log when the loan began. Earlier entries belong to other borrowers.
+	Audited int64
+}
+
+// User is a user to add to a cluster.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// Loan is a borrowed cluster.
+type Loan struct {
+	Place
+	connection *rpc.Client
+}
+
+// Socket returns the path of the lender's socket, or nothing if the run has no lender.
+func Socket() string { return os.Getenv(Env) }
+
+// Borrow waits for a cluster of the lender at a socket.
+func Borrow(ctx context.Context, socket string, want Want) (*Loan, error) {
+	connection, err := rpc.Dial("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the lender of $%s: %w", Env, err)
+	}
+	l := &Loan{connection: connection}
+	call := connection.Go(Service+".Take", want, &l.Place, make(chan *rpc.Call, 1))
+	select {
+	case <-call.Done:
+		err = call.Error
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("borrow a cluster: %w", err), connection.Close())
+	}
+	return l, nil
+}
+
+// Call calls a method of the lender for the cluster on loan.
+func (l *Loan) Call(method string, argument, reply any) error {
+	return l.connection.Call(Service+"."+method, argument, reply)
+}
+
+// Return ends the loan. Every program that uses the cluster must have stopped.
+func (l *Loan) Return() error {
+	var none bool
+	return errors.Join(l.Call("Return", true, &none), l.connection.Close())
+}
+
+// Disconnect ends the loan without returning the cluster, which the lender then ends.
+func (l *Loan) Disconnect() error { return l.connection.Close() }
+
+// ReportStart adds an API server that this process starts on its own to the lender's count. Without a lender it does nothing.
+func ReportStart() error {
+	if Socket() == "" {
+		return nil
+	}
+	connection, err := rpc.Dial("unix", Socket())
+	if err != nil {
+		return fmt.Errorf("connect to the lender of $%s: %w", Env, err)
+	}
+	var none bool
+	return errors.Join(connection.Call(Service+".CountStart", true, &none), connection.Close())
+}
+
+// Server is an API server for the tests of one package.
+type Server struct {
+	Config *rest.Config // an admin's
+	Etcd   *url.URL
+	stop   func() error
+}
+
+// Start borrows a cluster with the CRDs of both charts. Without a lender it starts the environment in this process.
+func Start(ctx context.Context, env *envtest.Environment) (*Server, error) {
+	if Socket() == "" {
+		config, err := pristine.Start(env)
+		if err != nil {
+			return nil, err
+		}
+		config.QPS = -1
+		return &Server{Config: config, Etcd: env.ControlPlane.Etcd.URL, stop: env.Stop}, nil
+	}
+	loan, err := Borrow(ctx, Socket(), Want{})
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{stop: loan.Return}
+	if s.Config, err = loan.Config(); err == nil {
+		s.Etcd, err = url.Parse(loan.Etcd)
+	}
+	if err != nil {
+		return nil, errors.Join(err, loan.Return())
+	}
+	return s, nil
+}
+
+// Stop returns the API server to the lender, or ends it.
+func (s *Server) Stop() error { return s.stop() }
+
+// Config returns the configuration of an admin.
+func (p Place) Config() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", p.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of a cluster: %w", err)
+	}
+	config.QPS, config.Burst = -1, 0
+	return config, nil
+}

@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/rpc"
+	"sync"
+
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
+)
+
+// Lender lends the clusters of a pool to other processes. Package hack/lender is its client.
+type Lender struct {
+	pool     Pool
+	progress io.Writer
+	sessions sync.WaitGroup
+
+	mu        sync.Mutex // guards the fields below
+	borrowers map[net.Conn]bool
+	elsewhere int // API servers that borrowers started on their own
+	restarts  int // API servers that a borrower paused and resumed
+	abandoned int // clusters of borrowers that disconnected
+}
+
+// NewLender returns a lender that reports what goes wrong to progress.
+func NewLender(progress io.Writer) *Lender {
+	return &Lender{progress: progress, borrowers: map[net.Conn]bool{}}
+}
+
+// Serve serves borrowers until the listener is closed, then disconnects them and ends all clusters.
+func (l *Lender) Serve(listener net.Listener) error {
+	for {
+		connection, err := listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			break
+		} else if err != nil {
+			return errors.Join(fmt.Errorf("accept a borrower: %w", err), l.pool.Close())
+		}
+		l.mu.Lock()
+		l.borrowers[connection] = true
+		l.mu.Unlock()
+		l.sessions.Go(func() { l.serve(connection) })
+	}
+	l.mu.Lock()
+	for connection := range l.borrowers {
+		_ = connection.Close() // an error means that the borrower has disconnected
+	}
+	l.mu.Unlock()
+	l.sessions.Wait()
+	return l.pool.Close()
+}
+
+func (l *Lender) serve(connection net.Conn) {
+	s := &session{lender: l}
+	methods := rpc.NewServer()
+	if err := methods.RegisterName(lender.Service, s); err != nil {
+		fmt.Fprintf(l.progress, "lender: %v\n", err)
+		_ = connection.Close() // the borrower gets an error for its next call
+		return
+	}
+	methods.ServeConn(connection)
+	l.mu.Lock()
+	delete(l.borrowers, connection)
+	l.mu.Unlock()
+	if err := s.close(); err != nil {
+		fmt.Fprintf(l.progress, "lender: end a cluster that its borrower left: %v\n", err)
+	}
+}
+
+// Summary returns the number of API servers that were started, and the loans that they served.
+func (l *Lender) Summary() string {
+	l.pool.mu.Lock()
+	started, lent := l.pool.started, l.pool.lent
+	l.pool.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("%d API servers started: %d by the lender for %d loans, %d by tests on their own; %d restarted, %d left by a test binary that ended",
+		started+l.elsewhere, started, lent, l.elsewhere, l.restarts, l.abandoned)
+}
+
+func (l *Lender) count(what *int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*what++
+}
+
+// session is one connection, with at most one cluster on loan. Its exported methods are those that the borrower calls.
+type session struct {
+	lender *Lender
+	mu     sync.Mutex // guards server, and lets one call change the cluster at a time
+	server *server    // nil before Take and after Return
+}
+
+var errNoLoan = errors.New("no cluster is on loan on this connection")
+
+// Take waits for a cluster.
+func (s *session) Take(want lender.Want, place *lender.Place) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server != nil {
+		return errors.New("a cluster is already on loan on this connection")
+	}
+	taken, err := s.lender.pool.take(context.Background(), Options{
+		Workloads: want.Workloads, Progress: s.lender.progress, CRDs: []fs.FS{charts.PublisherCRDs}, Audit: Audited(),
+	})
+	if err != nil {
+		return err
+	}
+	s.server, *place = taken, taken.place()
+	return nil
+}
+
+// AddUser returns a kubeconfig of a user.
+func (s *session) AddUser(user lender.User, kubeconfig *[]byte) error {
+	return s.with(func(on *server) (err error) {
+		*kubeconfig, err = on.addUser(user)
+		return err
+	})
+}
+
+// Pause stops the API server.
+func (s *session) Pause(_ string, _ *bool) error { return s.with((*server).pause) }
+
+// Resume starts the API server again.
+func (s *session) Resume(_ string, _ *bool) error {
+	s.lender.count(&s.lender.restarts)
+	return s.with((*server).resume)
+}
+
+// Backup copies the data of etcd to a folder.
+func (s *session) Backup(dir string, _ *bool) error {
+	s.lender.count(&s.lender.restarts)
+	return s.with(func(on *server) error { return on.backup(dir) })
+}
+
+// Restore replaces the data of etcd by that of a folder.
+func (s *session) Restore(dir string, _ *bool) error {
+	s.lender.count(&s.lender.restarts)
+	return s.with(func(on *server) error { return on.restore(dir) })
+}
+
+// Return ends the loan.
+func (s *session) Return(_ bool, _ *bool) error {
+	return s.with(func(on *server) error {
+		s.server = nil
+		return s.lender.pool.giveBack(on)
+	})
+}
+
+// CountStart counts an API server that the borrower starts on its own.
+func (s *session) CountStart(_ bool, _ *bool) error {
+	s.lender.count(&s.lender.elsewhere)
+	return nil
+}
+
+func (s *session) with(do func(*server) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return errNoLoan
+	}
+	return do(s.server)
+}
+
+// close ends the cluster of a borrower that disconnected without Return. The pool does not lend it again, because programs of the
+// borrower may still write to it.
+func (s *session) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return nil
+	}
+	s.lender.count(&s.lender.abandoned)
+	left := s.server
+	s.server = nil
+	return left.stop()
+}

@@ -1,0 +1,97 @@
+// Command lend runs a command, such as go test, and lends clusters to the tests that it starts. At the end it prints how many API servers
+// were started.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/hack/lender"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: lend COMMAND [ARGUMENT...]")
+		os.Exit(2)
+	}
+	code, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lend:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// run returns the exit code of the command.
+func run(command []string) (int, error) {
+	listener, err := listen()
+	if err != nil {
+		return 0, err
+	}
+	log.SetLogger(logr.Discard()) // envtest's
+	l := cluster.NewLender(os.Stderr)
+	served := make(chan error, 1)
+	go func() { served <- l.Serve(listener) }()
+	code, err := pass(command, listener.Addr().String())
+	err = errors.Join(err, listener.Close(), <-served)
+	fmt.Fprintln(os.Stderr, "lend:", l.Summary())
+	return code, err
+}
+
+// listen opens a socket that is named for the working folder: go test keeps the results of tests that see the same environment. A second
+// run in the same folder gets a socket of its own.
+func listen() (net.Listener, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(dir)) // never fails
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("kyma-pull-lender-%x", hash.Sum64()))
+	if other, err := net.Dial("unix", path); err == nil {
+		path = fmt.Sprintf("%s-%d", path, os.Getpid())
+		if err := other.Close(); err != nil {
+			return nil, err
+		}
+	} else if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove the socket of a lender that was killed: %w", err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for borrowers: %w", err)
+	}
+	return listener, nil
+}
+
+// pass runs the command until its end. A signal goes to the command, so tests end in good order.
+func pass(command []string, socket string) (int, error) {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), lender.Env+"="+socket)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	go func() {
+		for received := range signals {
+			_ = cmd.Process.Signal(received) // fails only if the command has just ended
+		}
+	}()
+	err := cmd.Wait()
+	if exited := (*exec.ExitError)(nil); errors.As(err, &exited) {
+		return max(exited.ExitCode(), 1), nil
+	}
+	return 0, err
+}

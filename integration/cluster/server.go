@@ -1,0 +1,198 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/hack/assets"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
+	"github.com/kyma-pull/kyma-pull/hack/pristine"
+)
+
+// server is the programs of a cluster, owned by this process.
+type server struct {
+	options    Options
+	programs   assets.Assets
+	dir        string
+	kubeconfig string
+	env        *envtest.Environment
+	log        *os.File // of the API server
+	kwok       *kwok    // nil unless a borrower wanted workloads
+	reaper     *reaper
+	paused     bool
+	audited    int64 // bytes of the audit log from earlier borrowers
+
+	origin *pristine.Snapshot // set by a pool
+}
+
+// start starts the programs and waits until they answer.
+func start(ctx context.Context, options Options) (*server, error) {
+	if err := lender.ReportStart(); err != nil {
+		return nil, err
+	}
+	s := &server{options: options}
+	found, err := assets.Ensure(ctx, s.progress())
+	if err != nil {
+		return nil, fmt.Errorf("obtain the programs of a cluster: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "kyma-pull-cluster-")
+	if err != nil {
+		return nil, err
+	}
+	s.dir, s.kubeconfig = dir, filepath.Join(dir, "kubeconfig")
+	if s.reaper, err = startReaper(dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	for _, program := range []*string{&found.KubeAPIServer, &found.Etcd, &found.Kwok} {
+		if *program, err = s.reaper.watch(*program, options.Measured); err != nil {
+			return nil, errors.Join(err, s.reaper.dismiss(), os.RemoveAll(dir))
+		}
+	}
+	s.programs = found
+	if s.env, s.log, err = environment(found, dir, options); err != nil {
+		return nil, errors.Join(err, s.reaper.dismiss(), os.RemoveAll(dir))
+	}
+	config, err := s.env.Start()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start kube-apiserver and etcd: %w\n%s", err, tail(s.log.Name())), s.stop())
+	}
+	config.QPS, config.Burst = -1, 0
+	kubeconfig, err := s.addUser(lender.User{Name: "admin", Groups: []string{"system:masters"}})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("add an admin: %w", err), s.stop())
+	}
+	if err := os.WriteFile(s.kubeconfig, kubeconfig, 0o600); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	if err := installCRDs(config, options.CRDs); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	if err := s.begin(options.Workloads); err != nil {
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// begin prepares the cluster for its next user.
+func (s *server) begin(workloads bool) error {
+	if workloads && s.kwok == nil {
+		var err error
+		if s.kwok, err = startKwok(s.programs.Kwok, s.dir, s.kubeconfig); err != nil {
+			return fmt.Errorf("start kwok: %w", err)
+		}
+	}
+	if !workloads && s.kwok != nil {
+		if err := s.kwok.stop(); err != nil {
+			return fmt.Errorf("stop kwok: %w", err)
+		}
+		s.kwok = nil
+	}
+	log, err := os.Stat(filepath.Join(s.dir, auditLog))
+	if err == nil {
+		s.audited = log.Size()
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (s *server) place() lender.Place {
+	return lender.Place{Dir: s.dir, Kubeconfig: s.kubeconfig, Etcd: s.env.ControlPlane.Etcd.URL.String(), Audited: s.audited}
+}
+
+func (s *server) progress() io.Writer {
+	if s.options.Progress == nil {
+		return io.Discard
+	}
+	return s.options.Progress
+}
+
+func environment(found assets.Assets, dir string, options Options) (*envtest.Environment, *os.File, error) {
+	env := &envtest.Environment{
+		// Regardless of envtest's environment variable: scenarios never touch a developer's own cluster.
+		UseExistingCluster:       new(false),
+		ControlPlaneStartTimeout: 3 * time.Minute,
+		ControlPlaneStopTimeout:  time.Minute,
+	}
+	log, err := os.Create(filepath.Join(dir, "kube-apiserver.log"))
+	if err != nil {
+		return nil, nil, err
+	}
+	api := env.ControlPlane.GetAPIServer()
+	api.Path, api.Out, api.Err = found.KubeAPIServer, log, log
+	// With a folder of its own choice envtest would make a new CA at each start, and resume would lock every client out.
+	api.CertDir = filepath.Join(dir, "certificates")
+	etcd := &envtest.Etcd{Path: found.Etcd, DataDir: filepath.Join(dir, "etcd")}
+	for _, folder := range []string{api.CertDir, etcd.DataDir} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			return nil, nil, errors.Join(err, log.Close())
+		}
+	}
+	// No controller manager makes ServiceAccounts and their tokens here, so nothing may wait for them.
+	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
+		// Otherwise pause would take a minute if there are watches: the API server waits for watches that it does not end.
+		Set("shutdown-watch-termination-grace-period", "2s").
+		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000").
+		// envtest's range of 256 addresses is used up by a cluster of some hundred applications.
+		Set("service-cluster-ip-range", "10.0.0.0/16")
+	if len(options.Audit) > 0 {
+		if err := audit(api, dir, options.Audit); err != nil {
+			return nil, nil, errors.Join(err, log.Close())
+		}
+	}
+	if !options.Durable {
+		etcd.Configure().Set("unsafe-no-fsync", "true")
+	}
+	env.ControlPlane.Etcd = etcd
+	return env, log, nil
+}
+
+// tail returns the end of a log, which has the reason for a failed start.
+func tail(path string) []byte {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return content[max(0, len(content)-4096):]
+}
+
+func (s *server) addUser(user lender.User) ([]byte, error) {
+	added, err := s.env.AddUser(envtest.User{Name: user.Name, Groups: user.Groups}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return added.KubeConfig()
+}
+
+func (s *server) pause() error {
+	s.paused = true
+	if err := s.env.ControlPlane.APIServer.Stop(); err != nil {
+		return fmt.Errorf("stop kube-apiserver: %w", err)
+	}
+	return s.reaper.forget("kube-apiserver")
+}
+
+func (s *server) resume() error {
+	if err := s.env.ControlPlane.APIServer.Start(); err != nil {
+		return fmt.Errorf("start kube-apiserver: %w", err)
+	}
+	s.paused = false
+	return nil
+}
+
+// stop stops the programs and removes their data.
+func (s *server) stop() error {
+	var problems []error
+	if s.kwok != nil {
+		problems = append(problems, s.kwok.stop())
+	}
+	problems = append(problems, s.env.Stop(), s.log.Close(), s.reaper.dismiss(), os.RemoveAll(s.dir))
+	return errors.Join(problems...)
+}

@@ -1,0 +1,45 @@
+package kindscenario
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestInstallToPodsRunning(t *testing.T) {
+	scene(t)
+	well(t, stage.berlin)
+	untilRunning(t, stage.berlin, promotedImage())
+	untilAnswered(t, stage.berlin)
+}
+
+// untilAnswered waits until the module's operator has done its work on the default CR.
+func untilAnswered(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	until(t, "the operator in "+r.ID+" answers the default CR", func() (bool, string) {
+		beacon := defaultBeacon()
+		if err := r.API.Get(t.Context(), client.ObjectKeyFromObject(beacon), beacon); err != nil {
+			return false, err.Error()
+		}
+		answer := &corev1.ConfigMap{}
+		err := r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "beacon-default"}, answer)
+		state, _, _ := unstructured.NestedString(beacon.Object, "status", "state")
+		return state == "Ready" && answer.Data["text"] == "ahoy", fmt.Sprint(beacon.Object["status"], answer.Data, err)
+	})
+}
+
+func defaultBeacon() *unstructured.Unstructured {
+	beacon := &unstructured.Unstructured{}
+	beacon.SetAPIVersion("beacon.kyma-pull.dev/v1")
+	beacon.SetKind("Beacon")
+	beacon.SetNamespace(v1beta2.RuntimeNamespace)
+	beacon.SetName(samplemodule.DefaultCR)
+	return beacon
+}

@@ -1,0 +1,17 @@
+package kindscenario
+
+import (
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestAgentThatIsKilledComesBackAndGoesOn(t *testing.T) {
+	scene(t)
+	well(t, stage.berlin)
+	must(t, stage.berlin.CrashAgent())
+	drift(t, stage.berlin)
+	version := promote(t)
+	must(t, stage.berlin.UntilState(t.Context(), samplemodule.Module, version, v1beta2.StateReady))
+}

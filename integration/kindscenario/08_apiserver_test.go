@@ -1,0 +1,32 @@
+package kindscenario
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+// TestAgentLivesThroughTheLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its
+// lease is started again and finds no API server.
+func TestAgentLivesThroughTheLossOfItsAPIServer(t *testing.T) {
+	scene(t)
+	ctx, r := t.Context(), stage.berlin
+	well(t, r)
+	before, err := stage.kind.Containers(ctx, r.Agent())
+	must(t, err)
+	undo(func(ctx context.Context) error { return stage.kind.StartAPIServer(ctx, r.Cluster()) })
+	must(t, stage.kind.StopAPIServer(ctx, r.Cluster()))
+	until(t, "the agent has ended, as it could not keep its lease", func() (bool, string) {
+		now, err := stage.kind.Containers(ctx, r.Agent())
+		return err == nil && !slices.Equal(now, before), fmt.Sprint(now, err)
+	})
+	version := promote(t)
+	must(t, stage.kind.StartAPIServer(ctx, r.Cluster()))
+	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
+	untilRunning(t, r, promotedImage())
+	drift(t, r)
+}

@@ -1,0 +1,31 @@
+package kindscenario
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestRegistryCutForOneRuntime(t *testing.T) {
+	scene(t)
+	ctx, berlin, tokyo := t.Context(), stage.berlin, stage.tokyo
+	well(t, berlin)
+	well(t, tokyo)
+	before, link := stage.promoted, berlin.Link()
+	undo(link.Heal)
+	must(t, link.Cut(ctx))
+	version := promote(t)
+	must(t, tokyo.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
+	until(t, "the link has swallowed what berlin's agent sent", func() (bool, string) {
+		dropped, err := link.Dropped(ctx)
+		return err == nil && dropped > 0, fmt.Sprint(dropped, err)
+	})
+	drift(t, berlin)
+	if config, err := settings(ctx, berlin); err != nil || config.Data["version"] != before {
+		t.Errorf("berlin has %v although nothing reached it: %v", config.Data, err)
+	}
+	must(t, link.Heal(ctx))
+	must(t, berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
+}

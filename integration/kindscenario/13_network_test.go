@@ -1,0 +1,111 @@
+package kindscenario
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/kind"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose
+// programs live behind them.
+func TestChartsCutTheProgramsOffFromWhatTheyDoNotNeed(t *testing.T) {
+	scene(t)
+	for _, p := range []policed{
+		{stage.berlin.ID, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent"},
+		{"kcp", stage.fleet.Control, sample.Namespace, "kcp-publisher"},
+	} {
+		t.Run(p.name, p.isCutOff)
+	}
+}
+
+// policed is a program and the NetworkPolicy that its chart made for it.
+type policed struct {
+	cluster         string
+	api             client.Client
+	namespace, name string
+}
+
+// isCutOff lets a pod of no Deployment have the program's labels, and then not any more: what changes then is the
+// policy's doing.
+func (p policed) isCutOff(t *testing.T) {
+	labels := p.labels(t)
+	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001
+	double, doubleIP := p.run(t, p.namespace, "double", corev1.ContainerPort{Name: "metrics", ContainerPort: metrics}, corev1.ContainerPort{ContainerPort: probes})
+	stranger, strangerIP := p.run(t, metav1.NamespaceDefault, "stranger", corev1.ContainerPort{ContainerPort: registry}, corev1.ContainerPort{ContainerPort: unknown})
+	untilAll := func(when, refused string) {
+		p.untilDialed(t, when, double, strangerIP, unknown, refused)
+		p.untilDialed(t, when, stranger, doubleIP, probes, refused)
+		p.untilDialed(t, when, double, strangerIP, registry, answers)
+		p.untilDialed(t, when, stranger, doubleIP, metrics, answers)
+	}
+	untilAll("before it has the program's labels", answers)
+	p.label(t, double, labels)
+	untilAll("with the program's labels", refuses)
+	p.label(t, double, nil)
+	untilAll("without them again", answers)
+}
+
+// labels are those of the pods that the policy is for, among them the program's own.
+func (p policed) labels(t *testing.T) map[string]string {
+	t.Helper()
+	var policy networkingv1.NetworkPolicy
+	must(t, p.api.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: p.name}, &policy))
+	labels := policy.Spec.PodSelector.MatchLabels
+	var pods corev1.PodList
+	must(t, p.api.List(t.Context(), &pods, client.InNamespace(p.namespace), client.MatchingLabels(labels)))
+	if len(labels) == 0 || len(pods.Items) == 0 {
+		t.Fatalf("the policy is for pods with labels %v, of which there are %d", labels, len(pods.Items))
+	}
+	return labels
+}
+
+// run starts a pod that listens on ports, and gives its address.
+func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.ContainerPort) (*corev1.Pod, string) {
+	t.Helper()
+	args := []string{"listen"}
+	for _, port := range ports {
+		args = append(args, strconv.Itoa(int(port.ContainerPort)))
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "dialer", Image: kind.DialerImage, Args: args, Ports: ports}}},
+	}
+	must(t, p.api.Create(t.Context(), pod))
+	undo(func(ctx context.Context) error { return p.api.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
+	until(t, "pod "+name+" runs", func() (bool, string) {
+		err := p.api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", fmt.Sprint(pod.Status.Phase, err)
+	})
+	return pod, pod.Status.PodIP
+}
+
+func (p policed) label(t *testing.T, pod *corev1.Pod, labels map[string]string) {
+	t.Helper()
+	before := pod.DeepCopy()
+	pod.Labels = labels
+	must(t, p.api.Patch(t.Context(), pod, client.MergeFrom(before)))
+}
+
+// What comes of a dialed port.
+const (
+	answers = "answers"
+	refuses = "refuses"
+)
+
+func (p policed) untilDialed(t *testing.T, when string, from *corev1.Pod, to string, port int, want string) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s, port %d %s pod %s", when, port, want, from.Name), func() (bool, string) {
+		output, err := stage.kind.Kubectl(t.Context(), p.cluster, "-n", from.Namespace, "exec", from.Name, "--", "/dialer", "dial", fmt.Sprintf("%s:%d", to, port))
+		return err == nil && output == want, fmt.Sprint(output, err)
+	})
+}

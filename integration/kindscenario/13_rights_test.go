@@ -1,0 +1,132 @@
+package kindscenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+// That the charts' rights suffice is proven by all the other scenarios, whose programs have nothing else: the agent
+// in berlin all that there is, which is the chart's default, and the one in tokyo those of its own work.
+func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
+	scene(t)
+	ctx := t.Context()
+	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")
+	must(t, publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace(sample.Namespace)))
+	agent := impersonate(t, stage.tokyo.ID, v1beta2.RuntimeNamespace, "skr-agent")
+	must(t, agent.List(ctx, &v1beta2.ManifestList{}, client.InNamespace(v1beta2.RuntimeNamespace)))
+	tenant := impersonate(t, stage.berlin.ID, metav1.NamespaceDefault, "default")
+	agentKey := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}
+	foreignKey := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "any"}
+	for what, err := range map[string]error{
+		"the publisher reads Secrets of kube-system":        publisher.List(ctx, &corev1.SecretList{}, client.InNamespace(metav1.NamespaceSystem)),
+		"the publisher deletes from the catalog":            publisher.Delete(ctx, samplemodule.Good().Template()),
+		"the publisher creates Pods":                        publisher.Create(ctx, podIn(sample.Namespace)),
+		"the agent creates Pods in default":                 agent.Create(ctx, podIn(metav1.NamespaceDefault)),
+		"the agent creates Pods in its own namespace":       agent.Create(ctx, podIn(v1beta2.RuntimeNamespace)),
+		"the agent reads a Secret of kube-system":           agent.Get(ctx, foreignKey, &corev1.Secret{}),
+		"the agent gives itself all rights":                 agent.Create(ctx, clusterAdmin("escape", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"})),
+		"a workload of the runtime reads the agent's key":   tenant.Get(ctx, agentKey, &corev1.Secret{}),
+		"a workload of the runtime writes Manifests":        tenant.Delete(ctx, manifestOfBeacon()),
+		"a workload of the runtime reads the module's CRs":  tenant.Get(ctx, client.ObjectKeyFromObject(defaultBeacon()), defaultBeacon()),
+		"a workload of the runtime changes its Kyma":        tenant.Delete(ctx, &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}}),
+		"a workload of the runtime reads the agent's lease": tenant.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent.kyma-pull.dev"}, &coordinationv1.Lease{}),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Who may write everything in kyma-system may still not write what is the agent's.
+func TestChartKeepsTenantsFromWhatIsTheAgents(t *testing.T) {
+	scene(t)
+	ctx, r := t.Context(), stage.berlin
+	well(t, r)
+	writer := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "writer"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "default"}},
+	}
+	must(t, r.API.Create(ctx, writer))
+	undo(func(ctx context.Context) error { return r.API.Delete(ctx, writer) })
+	tenant := impersonate(t, r.ID, metav1.NamespaceDefault, "default")
+	until(t, "the tenant may write in kyma-system", func() (bool, string) {
+		err := tenant.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, GenerateName: "mine-"}}, client.DryRunAll)
+		return err == nil, fmt.Sprint(err)
+	})
+	for _, own := range []client.Object{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent-key"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent-bootstrap"}},
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent"}},
+	} {
+		own.SetNamespace(v1beta2.RuntimeNamespace)
+		if err := tenant.Delete(ctx, own); err == nil || !strings.Contains(err.Error(), "is skr-agent's own") {
+			t.Errorf("a tenant deletes %T %s: %v", own, own.GetName(), err)
+		}
+	}
+	pod := podIn(v1beta2.RuntimeNamespace)
+	pod.Spec.ServiceAccountName = "skr-agent"
+	if err := tenant.Create(ctx, pod); err == nil || !strings.Contains(err.Error(), "pods may not run as skr-agent") {
+		t.Errorf("a tenant runs a Pod as the agent: %v", err)
+	}
+}
+
+func podIn(namespace string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "escape"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
+}
+
+func manifestOfBeacon() *v1beta2.Manifest {
+	return &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Module}}
+}
+
+func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{subject},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+	}
+}
+
+// employModules returns a runtime the ServiceAccount that its modules are installed as, with what module beacon is
+// made of.
+func employModules(ctx context.Context, r *fleet.Runtime) error {
+	all := func(group string, resources ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: moduleAccount}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: moduleAccount}, Rules: []rbacv1.PolicyRule{
+		all("", "configmaps", "serviceaccounts"), all("apps", "deployments"), all("apiextensions.k8s.io", "customresourcedefinitions"),
+		all(rbacv1.GroupName, "clusterroles", "clusterrolebindings"), all("scheduling.k8s.io", "priorityclasses"), all("beacon.kyma-pull.dev", "*"),
+	}}
+	binding := clusterAdmin(moduleAccount, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name})
+	binding.RoleRef.Name = role.Name
+	return errors.Join(r.API.Create(ctx, account), r.API.Create(ctx, role), r.API.Create(ctx, binding))
+}
+
+// impersonate returns the API as a ServiceAccount has it.
+func impersonate(t *testing.T, cluster, namespace, account string) client.Client {
+	t.Helper()
+	kubeconfig := stage.kind.Kubeconfigs()[cluster]
+	admin, err := fleet.Connect(kubeconfig, "")
+	must(t, err)
+	// With an account that is not there everything would be refused, and nothing proven.
+	must(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: account}, &corev1.ServiceAccount{}))
+	api, err := fleet.Connect(kubeconfig, "system:serviceaccount:"+namespace+":"+account)
+	must(t, err)
+	return api
+}

@@ -1,0 +1,56 @@
+package kindscenario
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/kind"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestRuntimeOnANetworkOfItsOwnLivesByCarriedFiles(t *testing.T) {
+	scene(t)
+	ctx := t.Context()
+	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout, []string{"--import-folder=" + kind.Carried}, samplemodule.Module)
+	must(t, err)
+	for runtime, want := range map[string]bool{stage.berlin.ID: true, ship.ID: false} {
+		if reaches, err := stage.kind.Reaches(ctx, runtime); err != nil || reaches != want {
+			t.Fatalf("%s reaches the registry: %t, %v", runtime, reaches, err)
+		}
+	}
+	until(t, "its bundle is published", func() (bool, string) {
+		record, err := ship.Record(ctx)
+		published := err == nil && record.Status.Runtime != nil && record.Status.Runtime.Published != nil
+		return published && record.Status.Runtime.Published.Versions[samplemodule.Module] == stage.promoted, fmt.Sprintf("%v %+v", err, record.Status.Runtime)
+	})
+	carry := func() error {
+		file, err := stage.kind.Export(ctx, stage.fleet, ship.ID)
+		if err != nil {
+			return err
+		}
+		return stage.kind.Carry(ctx, ship.ID, file)
+	}
+	must(t, carry())
+	untilRunning(t, ship, promotedImage())
+	untilAnswered(t, ship)
+	drift(t, ship)
+	// The first report asks for a certificate; the bundle that brings it is what the control plane then wants to hear
+	// of.
+	until(t, "the control plane learns of it by the reports that are carried back", func() (bool, string) {
+		if err := errors.Join(stage.kind.Report(ctx, stage.fleet, ship.ID), carry()); err != nil {
+			return false, err.Error()
+		}
+		record, err := ship.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		for _, m := range record.Status.Modules {
+			if m.Name == samplemodule.Module && m.Version == stage.promoted && m.State == v1beta2.StateReady {
+				return true, ""
+			}
+		}
+		return false, fmt.Sprintf("%+v", record.Status.Modules)
+	})
+}

@@ -1,0 +1,107 @@
+package kindscenario
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/kind"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+func TestABundleUpgradesTheAgentAndABadOneTakesNothingWithIt(t *testing.T) {
+	scene(t)
+	ctx, r := t.Context(), stage.berlin
+	well(t, r)
+	first := agentDeployment(t).Spec.Template.Spec.Containers[0].Image
+	untilProven(t, first)
+
+	better, err := stage.kind.BringAgent(ctx, r, kind.AgentBetter)
+	must(t, err)
+	must(t, r.WantAgent(ctx, better))
+	untilProven(t, better)
+	until(t, "the control plane knows the agent's version", func() (bool, string) {
+		record, err := r.Record(ctx)
+		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Observed == nil {
+			return false, fmt.Sprint("nothing is known of it ", err)
+		}
+		return record.Status.Runtime.Observed.AgentVersion == kind.AgentBetter, record.Status.Runtime.Observed.AgentVersion
+	})
+	drift(t, r)
+
+	bad, err := stage.kind.BringAgent(ctx, r, kind.AgentBad)
+	must(t, err)
+	must(t, r.WantAgent(ctx, bad))
+	until(t, "the bad agent has ended and was started again", func() (bool, string) {
+		ends := 0
+		for _, p := range agentPods(t) {
+			if p.Spec.Containers[0].Image == bad && len(p.Status.ContainerStatuses) > 0 {
+				ends += int(p.Status.ContainerStatuses[0].RestartCount)
+			}
+		}
+		return ends > 0, fmt.Sprint(ends, " ends")
+	})
+	drift(t, r)
+	until(t, "the control plane is told that it was given up", func() (bool, string) {
+		record, err := r.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionAgent)
+		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "rolled back its image "+bad), fmt.Sprint(c)
+	})
+	untilOnly(t, better)
+	version := promote(t)
+	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
+
+	// Whoever upgrades the chart brings back its image, which works until it has proven itself and then makes way for
+	// the bundle's.
+	must(t, r.WantAgent(ctx, better))
+	must(t, r.StartAgent())
+	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {
+		t.Errorf("after an upgrade of the chart the agent has image %s, want the chart's, %s", image, first)
+	}
+	drift(t, r)
+	untilOnly(t, better)
+	drift(t, r)
+}
+
+func agentDeployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	deployment := &appsv1.Deployment{}
+	must(t, stage.berlin.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"}, deployment))
+	return deployment
+}
+
+func agentPods(t *testing.T) []corev1.Pod {
+	t.Helper()
+	return podsOf(t, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent")
+}
+
+// untilOnly waits until berlin's agent runs an image, and no pod another.
+func untilOnly(t *testing.T, image string) {
+	t.Helper()
+	until(t, "only the agent of image "+image+" is there", func() (bool, string) {
+		var images []string
+		for _, p := range agentPods(t) {
+			images = append(images, p.Spec.Containers[0].Image)
+		}
+		return len(images) == 1 && images[0] == image, fmt.Sprint(images, agentDeployment(t).Annotations)
+	})
+}
+
+// untilProven waits until an image of berlin's agent has done its work for as long as it takes to be trusted.
+func untilProven(t *testing.T, image string) {
+	t.Helper()
+	until(t, "the agent's image has proven itself: "+image, func() (bool, string) {
+		deployment := agentDeployment(t)
+		return deployment.Annotations["kyma-pull.dev/proven-image"] == image, fmt.Sprint(deployment.Annotations, deployment.Status)
+	})
+}

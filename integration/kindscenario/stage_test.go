@@ -1,0 +1,308 @@
+// Package kindscenario holds the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
+// clusters. Each file is one scenario. They run in the order of their names on one fleet, a control plane and
+// runtimes berlin and tokyo, and each leaves both runtimes ready. Behavior that an API server alone can show is
+// tested in integration/scenario.
+package kindscenario
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/kind"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+var (
+	onKind = flag.Bool("kind", false, "start kind clusters and run the scenarios on them")
+	keep   = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
+)
+
+// apart is the runtime that lies on a network of its own; only its scenario starts it.
+const apart = "ship"
+
+// moduleAccount is the ServiceAccount that modules are installed as in tokyo, on kind.
+const moduleAccount = "modules"
+
+// stage is the fleet that all scenarios share; TestMain sets it up before and takes it down after them.
+var stage struct {
+	fleet         *fleet.Fleet
+	berlin, tokyo *fleet.Runtime
+	kind          *kind.Ground
+	promoted      string                        // version of module beacon in channel regular
+	patch         int                           // of the last version 1.1.PATCH that was promoted
+	undo          []func(context.Context) error // what the scenario that runs has to put right
+	dir, failures string                        // the files of the run, and what explains its failures
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !*onKind {
+		fmt.Println("kindscenario: no kind clusters asked for: run make test-kind")
+		return
+	}
+	log.SetLogger(logr.Discard())
+	os.Exit(play(m))
+}
+
+// play sets the stage up, runs the scenarios, and takes the stage down once, also after an interrupt.
+func play(m *testing.M) int {
+	started, meter := time.Now(), kind.NewMeter()
+	if err := claim(); err != nil {
+		fmt.Fprintln(os.Stderr, "kindscenario:", err)
+		return 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	played := make(chan int, 1)
+	go func() { played <- story(ctx, m) }()
+	var code int
+	select {
+	case code = <-played:
+	case <-ctx.Done():
+	}
+	var err error
+	// A signal reaches the programs of the scenarios too, so a scenario can fail before the interrupt is seen here.
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "kindscenario: interrupted")
+		code, err = 130, abandon()
+	} else {
+		err = takeDown()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kindscenario: take the stage down:", err)
+		code = max(code, 1)
+	}
+	memory := "not known on this machine"
+	if peak, err := meter.Peak(); err == nil {
+		memory = fmt.Sprintf("%d MiB of memory at most, with all else on this machine", peak>>20)
+	}
+	fmt.Printf("kind clusters: %s, %s\n", time.Since(started).Round(time.Second), memory)
+	return code
+}
+
+// claim prepares the stage and starts no cluster yet.
+func claim() error {
+	checkout, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return err
+	}
+	stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
+	if stage.kind, err = kind.New(context.Background(), kind.Options{
+		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
+	}); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(stage.failures); err != nil {
+		return err
+	}
+	// A client that lost its API server tries again at growing intervals of up to a minute.
+	stage.fleet = fleet.New(fleet.Options{
+		Dir: stage.dir, Ground: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true, Patience: 4 * time.Minute,
+	})
+	return nil
+}
+
+// story sets the stage up and runs the scenarios.
+func story(ctx context.Context, m *testing.M) int {
+	if err := build(ctx); err != nil {
+		if ctx.Err() != nil {
+			return 130
+		}
+		fmt.Fprintln(os.Stderr, "kindscenario:", err)
+		fmt.Fprintln(os.Stderr, gather(ctx, "setup"))
+		return 1
+	}
+	return m.Run()
+}
+
+func build(ctx context.Context) error {
+	if err := stage.kind.Prepare(ctx); err != nil {
+		return err
+	}
+	if err := stage.fleet.Up(ctx); err != nil {
+		return err
+	}
+	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Prioritized(), samplemodule.Better()); err != nil {
+		return err
+	}
+	if err := release(ctx, samplemodule.VersionGood); err != nil {
+		return err
+	}
+	var err error
+	if stage.berlin, err = stage.fleet.AddRuntime(ctx, "berlin", "regular", samplemodule.Module); err != nil {
+		return err
+	}
+	if stage.tokyo, err = stage.fleet.AddRuntime(ctx, "tokyo", "regular"); err != nil {
+		return err
+	}
+	return employModules(ctx, stage.tokyo)
+}
+
+// takeDown removes all that the story left, or says how to reach it.
+func takeDown() error {
+	if *keep {
+		kubeconfigs := stage.kind.Kubeconfigs()
+		for _, name := range slices.Sorted(maps.Keys(kubeconfigs)) {
+			fmt.Printf("export KUBECONFIG=%s  # %s\n", kubeconfigs[name], name)
+		}
+		return nil
+	}
+	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
+}
+
+// abandon does the same while the story still goes on, so that the fleet is the story's.
+func abandon() error {
+	if *keep {
+		fmt.Printf("left as it is, with kubeconfigs in %s\n", stage.dir)
+		return nil
+	}
+	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
+}
+
+// scene begins a scenario. At its end it gathers what explains a failure, and only then undoes what the scenario did
+// to the stage.
+func scene(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if t.Failed() {
+			t.Log(gather(ctx, t.Name()))
+		}
+		for _, step := range slices.Backward(stage.undo) {
+			if err := step(ctx); err != nil {
+				t.Errorf("undo what the scenario did: %v", err)
+			}
+		}
+		stage.undo = nil
+	})
+}
+
+// undo has something done at the end of the scenario that runs, the last first.
+func undo(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
+
+// gather collects what explains a failure and returns where it is.
+func gather(ctx context.Context, name string) string {
+	dir := filepath.Join(stage.failures, name)
+	if err := stage.kind.Gather(ctx, dir); err != nil {
+		return fmt.Sprintf("logs and state are in %s, but not all: %v", dir, err)
+	}
+	return "logs and state are in " + dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func until(t *testing.T, what string, seen func() (bool, string)) {
+	t.Helper()
+	must(t, fleet.Until(t.Context(), 2*time.Minute, what, seen))
+}
+
+func release(ctx context.Context, version string) error {
+	stage.promoted = version
+	return stage.fleet.Release(ctx, samplemodule.Module, samplemodule.Good().Component(), sample.Channel("regular", version))
+}
+
+// promotedImage is what the operator of the promoted version runs.
+func promotedImage() string {
+	if stage.promoted == samplemodule.VersionGood {
+		return samplemodule.Image(samplemodule.VersionGood)
+	}
+	return samplemodule.Image(samplemodule.VersionBetter)
+}
+
+// promote offers a new version and promotes it.
+func promote(t *testing.T) (version string) {
+	t.Helper()
+	stage.patch++
+	version = fmt.Sprintf("1.1.%d", stage.patch)
+	must(t, stage.fleet.Offer(t.Context(), samplemodule.Patch(version)))
+	must(t, release(t.Context(), version))
+	return version
+}
+
+// well makes sure that a runtime has the promoted version of module beacon, whichever scenarios ran before it.
+func well(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	var kyma *v1beta2.Kyma
+	until(t, r.ID+" has its Kyma", func() (bool, string) {
+		var err error
+		kyma, err = r.Kyma(t.Context())
+		return err == nil, fmt.Sprint(err)
+	})
+	for _, m := range kyma.Spec.Modules {
+		if m.Name == samplemodule.Module {
+			must(t, r.UntilState(t.Context(), samplemodule.Module, stage.promoted, v1beta2.StateReady))
+			return
+		}
+	}
+	add(t, r)
+}
+
+// add lets the runtime's admin add module beacon, and waits until it is ready.
+func add(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	must(t, r.UntilState(t.Context(), samplemodule.Module, stage.promoted, v1beta2.StateReady))
+}
+
+func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) {
+	config := &corev1.ConfigMap{}
+	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Settings}, config)
+	return config, err
+}
+
+// drift changes a setting of the module as a person would, and waits until the agent corrects it.
+func drift(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	config, err := settings(t.Context(), r)
+	must(t, err)
+	before := config.DeepCopy()
+	config.Data["level"] = "debug"
+	must(t, r.API.Patch(t.Context(), config, client.MergeFrom(before)))
+	until(t, "the setting in "+r.ID+" is corrected", func() (bool, string) {
+		config, err := settings(t.Context(), r)
+		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
+	})
+}
+
+// untilRunning waits until all pods of the module's operator run an image.
+func untilRunning(t *testing.T, r *fleet.Runtime, image string) {
+	t.Helper()
+	until(t, fmt.Sprintf("the operator in %s runs %s", r.ID, image), func() (bool, string) {
+		var pods corev1.PodList
+		err := r.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{"app": samplemodule.Operator})
+		if err != nil || len(pods.Items) == 0 {
+			return false, fmt.Sprint("no pods ", err)
+		}
+		for _, p := range pods.Items {
+			if p.Spec.Containers[0].Image != image || p.Status.Phase != corev1.PodRunning {
+				return false, fmt.Sprintf("%s is %s with %s", p.Name, p.Status.Phase, p.Spec.Containers[0].Image)
+			}
+		}
+		return true, ""
+	})
+}

@@ -1,0 +1,74 @@
+package guard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// grants finds roles that would make others operators of the agent. The admission policies admit every account that may change the resource
+// agents.kyma-pull.dev. Kubernetes adds a ClusterRole with a label rbac.authorization.k8s.io/aggregate-to-* to the rights of all holders of
+// view, edit or admin.
+func grants(o *unstructured.Unstructured, _ string) string {
+	k := KeyOf(o)
+	if k.Group != rbacGroup {
+		return ""
+	}
+	switch k.Kind {
+	case "ClusterRole", "Role":
+		rules, _, err := unstructured.NestedSlice(o.Object, "rules")
+		if err != nil {
+			return "rules cannot be read: " + err.Error()
+		}
+		aggregated := false
+		for label := range o.GetLabels() {
+			aggregated = aggregated || strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-")
+		}
+		for n, entry := range rules {
+			r, _ := entry.(map[string]any)
+			groups, resources, verbs := list(r["apiGroups"]), list(r["resources"]), list(r["verbs"])
+			switch {
+			case slices.Contains(groups, "kyma-pull.dev"):
+				return fmt.Sprintf("rules[%d]: grants rights of the agent's operators", n)
+			case !aggregated || !slices.ContainsFunc(verbs, writes):
+			case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
+				return fmt.Sprintf("rules[%d]: would make all holders of an aggregated role operators of the agent: name API groups", n)
+			case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) && slices.ContainsFunc(resources, isOrders):
+				return fmt.Sprintf("rules[%d]: would let all holders of an aggregated role write what the agent takes orders from: name the module's own resources", n)
+			}
+		}
+	case "ClusterRoleBinding", "RoleBinding":
+		role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+		for n, s := range subjects {
+			subject, _ := s.(map[string]any)
+			name, _ := subject["name"].(string)
+			everyone := slices.Contains([]string{"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous"}, name)
+			if everyone && k.Kind == "ClusterRoleBinding" && slices.Contains([]string{"cluster-admin", "admin", "edit"}, role) {
+				return fmt.Sprintf("subjects[%d]: would let every account write what the agent is", n)
+			}
+		}
+	}
+	return ""
+}
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+func writes(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
+
+// isOrders reports whether a resource in a rule covers a kind that only the agent writes.
+func isOrders(resource string) bool {
+	return slices.Contains([]string{"*", "*/*", "manifests", "manifests/status", "moduletemplates", "modulereleasemetas"}, resource)
+}
+
+func list(value any) []string {
+	entries, _ := value.([]any)
+	var all []string
+	for _, entry := range entries {
+		text, _ := entry.(string)
+		all = append(all, text)
+	}
+	return all
+}

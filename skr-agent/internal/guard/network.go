@@ -1,0 +1,132 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// cutsOff finds network policies with precedence over those of Kubernetes. They could cut the agent off from the API server and the registry,
+// although the chart's own NetworkPolicy allows both. NetworkPolicies of Kubernetes only add to each other, and are not refused.
+func cutsOff(o *unstructured.Unstructured, home string) string {
+	const fix = "could cut off the agent, and overrides its own NetworkPolicy: "
+	k := KeyOf(o)
+	switch k.Group {
+	case "policy.networking.k8s.io":
+		if !slices.ContainsFunc(selectorsOf(o), func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }) {
+			return ""
+		}
+		return fix + "let the namespace selector of spec.subject leave out " + corev1.LabelMetadataName + "=" + home
+	case "crd.antrea.io":
+		switch {
+		case k.Kind == "ClusterNetworkPolicy" && !slices.ContainsFunc(appliedTo(o), func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }):
+			return ""
+		case k.Kind == "ClusterNetworkPolicy":
+			return fix + "let each spec.appliedTo[].namespaceSelector leave out " + corev1.LabelMetadataName + "=" + home
+		case k.Kind == "NetworkPolicy" && k.Namespace == home:
+			return fix + "use a NetworkPolicy of Kubernetes"
+		}
+	case "projectcalico.org", "crd.projectcalico.org":
+		selector, _, _ := unstructured.NestedString(o.Object, "spec", "namespaceSelector")
+		switch {
+		case k.Kind == "GlobalNetworkPolicy" && !calicoLeavesOut(selector, home):
+			return fix + "set spec.namespaceSelector: projectcalico.org/name != '" + home + "'"
+		case k.Kind == "NetworkPolicy" && k.Namespace == home:
+			return fix + "use a NetworkPolicy of Kubernetes"
+		}
+	case "cilium.io":
+		switch {
+		case k.Kind == "CiliumClusterwideNetworkPolicy" && slices.ContainsFunc(endpointSelectors(o), func(s map[string]any) bool {
+			return !leavesOutNamespace(s, home, "k8s:io.kubernetes.pod.namespace")
+		}):
+			return fix + "let each endpointSelector leave out k8s:io.kubernetes.pod.namespace=" + home
+		case k.Kind == "CiliumNetworkPolicy" && k.Namespace == home && slices.ContainsFunc(ciliumSpecs(o), denies):
+			return fix + "use a NetworkPolicy of Kubernetes, or no egressDeny and ingressDeny"
+		}
+	}
+	return ""
+}
+
+// selectorsOf returns the selectors of namespaces that an AdminNetworkPolicy, or another policy of its group, applies to.
+func selectorsOf(o *unstructured.Unstructured) []map[string]any {
+	var all []map[string]any
+	for _, path := range [][]string{{"spec", "subject", "namespaces"}, {"spec", "subject", "pods", "namespaceSelector"}} {
+		if selector, found, _ := unstructured.NestedMap(o.Object, path...); found {
+			all = append(all, selector)
+		}
+	}
+	return atLeastAll(all)
+}
+
+func appliedTo(o *unstructured.Unstructured) []map[string]any {
+	var all []map[string]any
+	entries, _, _ := unstructured.NestedSlice(o.Object, "spec", "appliedTo")
+	for _, entry := range entries {
+		e, _ := entry.(map[string]any)
+		selector, _ := e["namespaceSelector"].(map[string]any)
+		all = append(all, selector)
+	}
+	return atLeastAll(all)
+}
+
+// ciliumSpecs returns the rules of a policy of Cilium, which has one or a list.
+func ciliumSpecs(o *unstructured.Unstructured) []map[string]any {
+	var all []map[string]any
+	if spec, found, _ := unstructured.NestedMap(o.Object, "spec"); found {
+		all = append(all, spec)
+	}
+	specs, _, _ := unstructured.NestedSlice(o.Object, "specs")
+	for _, entry := range specs {
+		spec, _ := entry.(map[string]any)
+		all = append(all, spec)
+	}
+	return atLeastAll(all)
+}
+
+func endpointSelectors(o *unstructured.Unstructured) []map[string]any {
+	all := ciliumSpecs(o)
+	for n, spec := range all {
+		all[n], _ = spec["endpointSelector"].(map[string]any)
+	}
+	return all
+}
+
+func denies(spec map[string]any) bool { return spec["egressDeny"] != nil || spec["ingressDeny"] != nil }
+
+// atLeastAll returns a selector of everything for a policy without one.
+func atLeastAll(selectors []map[string]any) []map[string]any {
+	if len(selectors) == 0 {
+		return []map[string]any{nil}
+	}
+	return selectors
+}
+
+// leavesOutNamespace reports whether a label selector cannot select namespace home. Only the label of its name counts, because any other label
+// can be added later.
+func leavesOutNamespace(selector map[string]any, home, label string) bool {
+	equal, _, _ := unstructured.NestedMap(selector, "matchLabels")
+	if name, found := equal[label]; found && name != home {
+		return true
+	}
+	expressions, _, _ := unstructured.NestedSlice(selector, "matchExpressions")
+	return slices.ContainsFunc(expressions, func(entry any) bool {
+		e, _ := entry.(map[string]any)
+		values, _ := e["values"].([]any)
+		named := slices.Contains(values, any(home))
+		return e["key"] == label && (e["operator"] == "NotIn" && named || e["operator"] == "In" && len(values) > 0 && !named)
+	})
+}
+
+// calicoLeavesOut reports whether a selector of Calico is in the one form that leaves out namespace home.
+func calicoLeavesOut(selector, home string) bool {
+	for _, label := range []string{"projectcalico.org/name", corev1.LabelMetadataName} {
+		for _, quote := range []string{"'", `"`} {
+			if strings.TrimSpace(selector) == label+" != "+quote+home+quote {
+				return true
+			}
+		}
+	}
+	return false
+}
