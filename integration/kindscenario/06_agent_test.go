@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestAgentThatIsKilledComesBackAndGoesOn(t *testing.T) {
+func TestKilledAgentRecovers(t *testing.T) {
 	scene(t)
 	well(t, stage.berlin)
 	must(t, stage.berlin.CrashAgent())

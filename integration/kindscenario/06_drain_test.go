@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestADrainTakesOnePublisherAtATime(t *testing.T) {
+func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 	scene(t)
 	ctx, control := t.Context(), stage.fleet.Control
 	well(t, stage.berlin)
@@ -60,7 +60,7 @@ func TestADrainTakesOnePublisherAtATime(t *testing.T) {
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 }
 
-func TestAgentAndModuleThatAreEvictedComeBackAndGoOn(t *testing.T) {
+func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)

@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestAgentLivesThroughTheLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its
+// TestAgentSurvivesLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its
 // lease is started again and finds no API server.
-func TestAgentLivesThroughTheLossOfItsAPIServer(t *testing.T) {
+func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)

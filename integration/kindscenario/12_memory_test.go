@@ -23,7 +23,7 @@ func bulk() sample.Version {
 	return sample.Version{Module: "bulk", Version: "1.0.0", Manifest: manifest.String()}
 }
 
-func TestModulesOfAThousandObjectsFitIntoTheMemoryLimits(t *testing.T) {
+func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)

@@ -15,7 +15,7 @@ import (
 
 // What docs/tutorials/try-a-module.md runs with KIND=1 goes through the same steps on clusters of its own, which
 // would take minutes here.
-func TestTheSampleModulePassesEveryStepOfATryWithPods(t *testing.T) {
+func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	var had []*fleet.Runtime

@@ -18,7 +18,7 @@ import (
 
 // That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose
 // programs live behind them.
-func TestChartsCutTheProgramsOffFromWhatTheyDoNotNeed(t *testing.T) {
+func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	scene(t)
 	for _, p := range []policed{
 		{stage.berlin.ID, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent"},

@@ -23,7 +23,7 @@ import (
 
 // That the charts' rights suffice is proven by all the other scenarios, whose programs have nothing else: the agent
 // in berlin all that there is, which is the chart's default, and the one in tokyo those of its own work.
-func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
+func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")
@@ -54,7 +54,7 @@ func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
 }
 
 // Who may write everything in kyma-system may still not write what is the agent's.
-func TestChartKeepsTenantsFromWhatIsTheAgents(t *testing.T) {
+func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestRuntimeOnANetworkOfItsOwnLivesByCarriedFiles(t *testing.T) {
+func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout, []string{"--import-folder=" + kind.Carried}, samplemodule.Module)

@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestPodsOfLifecycleManagerAreTakenOverAndThenUpgraded brings module beacon into a runtime as lifecycle-manager
+// TestLifecycleManagerPodsAreTakenOverThenUpgraded brings module beacon into a runtime as lifecycle-manager
 // does, and takes it over: its pods go on, and those of the next version come up without the PriorityClass that goes.
-func TestPodsOfLifecycleManagerAreTakenOverAndThenUpgraded(t *testing.T) {
+func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestABundleUpgradesTheAgentAndABadOneTakesNothingWithIt(t *testing.T) {
+func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)

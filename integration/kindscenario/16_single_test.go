@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
+func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	here, err := stage.fleet.AddSingle(ctx, "here", "regular", samplemodule.Module)

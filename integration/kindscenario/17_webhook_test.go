@@ -17,7 +17,7 @@ import (
 )
 
 // The API server of the control plane reaches the publisher's pods through their Service and their NetworkPolicy.
-func TestControlPlaneAsksThePublishersWebhooks(t *testing.T) {
+func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	until(t, "v1beta1 is served", func() (bool, string) {

@@ -13,8 +13,7 @@ import (
 
 const longestAverage = 25
 
-// longerPages are those whose sentences were longer on average when this was first measured, with that average. Shorten them, and then the
-// number here.
+// longerPages are pages whose sentences are longer, with the allowed average. Shorten the pages, then the number here.
 var longerPages = map[string]float64{}
 
 var (
@@ -33,7 +32,8 @@ const template = "docs/adr/template.md"
 
 func pages(t *testing.T) []string {
 	t.Helper()
-	return slices.DeleteFunc(tracked(t, "*.md", "docs/**/*.md", "charts/*/README.md", "charts/*/README.md.gotmpl"), func(page string) bool { return page == template })
+	all := tracked(t, "*.md", "docs/**/*.md", "charts/*/README.md", "charts/*/README.md.gotmpl")
+	return slices.DeleteFunc(all, func(page string) bool { return page == template })
 }
 
 func TestRelativeLinksResolve(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRelativeLinksResolve(t *testing.T) {
 	}
 }
 
-// A page that nothing links to is found by nobody.
+// TestEveryPageIsReachableFromTheIndex finds pages without a link to them.
 func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	seen, next := map[string]bool{}, []string{"docs/README.md"}
 	for len(next) > 0 {
@@ -120,24 +120,24 @@ func TestIndexAnswersQuestions(t *testing.T) {
 
 func TestSentencesAreShort(t *testing.T) {
 	for _, page := range pages(t) {
-		// Decisions are history, the command lines are generated, and the changelog is a list.
-		if strings.HasPrefix(page, "docs/adr/") || strings.HasPrefix(page, "docs/reference/cli/") || page == "CHANGELOG.md" {
+		// The command lines are generated, and the changelog is a list.
+		if strings.HasPrefix(page, "docs/reference/cli/") || page == "CHANGELOG.md" {
 			continue
 		}
 		average, allowed := averageSentence(readFile(t, page)), float64(longestAverage)
 		if was, ok := longerPages[page]; ok {
 			allowed = was
 			if average <= longestAverage {
-				t.Errorf("%s has %.1f words in a sentence on average: remove it from longerPages", page, average)
+				t.Errorf("%s averages %.1f words per sentence: remove it from longerPages", page, average)
 			}
 		}
 		if average > allowed {
-			t.Errorf("%s has %.1f words in a sentence on average, and %.1f are allowed", page, average, allowed)
+			t.Errorf("%s averages %.1f words per sentence, want at most %.1f", page, average, allowed)
 		}
 	}
 }
 
-// links returns the targets of a page's links that lead to files of the repository.
+// links returns the targets of a page's links to files of the repository.
 func links(t *testing.T, page string) []string {
 	t.Helper()
 	text := codeSpan.ReplaceAllString(fence.ReplaceAllString(readFile(t, page), ""), "")
@@ -160,7 +160,8 @@ func anchors(text string) []string {
 	return names
 }
 
-// averageSentence counts words of prose. Blocks of code, tables and headings are none; an item of a list ends a sentence.
+// averageSentence returns the average length of sentences in prose, without code blocks, tables and headings. A list item
+// ends a sentence.
 func averageSentence(text string) float64 {
 	text = fence.ReplaceAllString(text, "\n")
 	text = codeSpan.ReplaceAllString(linkText.ReplaceAllString(text, "$1"), "code")

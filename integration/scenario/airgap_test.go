@@ -135,9 +135,9 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// TestARuntimeThatOnlyFilesReach is a ship with a registry of its own and a bunker with a folder: neither has a way
+// TestRuntimeReachedOnlyByFiles is a ship with a registry of its own and a bunker with a folder: neither has a way
 // to the fleet's registry, and no program of theirs has what that registry asks for.
-func TestARuntimeThatOnlyFilesReach(t *testing.T) {
+func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	v := voyage{f, t, t.TempDir()}

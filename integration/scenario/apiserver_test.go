@@ -60,7 +60,7 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 	return f
 }
 
-func TestAnAgentWaitsForItsAPIServerAndForItsToken(t *testing.T) {
+func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

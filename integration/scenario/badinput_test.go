@@ -77,7 +77,7 @@ var brokenModules = []broken{
 	{"strange", v1beta2.StateError, "ModuleKindUnknown", []string{"Spaceship", "enterprise"}, offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n")},
 }
 
-func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
+func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	var names []string
@@ -160,7 +160,7 @@ func says(kyma *v1beta2.Kyma, module string, b broken) bool {
 	return false
 }
 
-func TestBrokenUpgradeKeepsTheLastGoodVersion(t *testing.T) {
+func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

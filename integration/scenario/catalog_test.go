@@ -49,7 +49,7 @@ func labelKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, label, value stri
 	must(t, f.Control.Patch(t.Context(), kyma, client.MergeFrom(before)))
 }
 
-func TestTheCatalogIsSyncedAndFollowsVisibility(t *testing.T) {
+func TestCatalogFollowsModuleVisibility(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
@@ -94,7 +94,7 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	untilSeen(t, r, f.Own("mailer")+"-1.0.0", f.Own("scaler")+"-1.7.0")
 }
 
-func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
+func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "finalizers.yaml"}})
 	watch := sample.Version{Module: "watchdog", Version: "1.0.0", Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog"}
@@ -141,7 +141,7 @@ func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
 	gone(mandatory)
 }
 
-func TestSkippedObjectsAreLeftAlone(t *testing.T) {
+func TestAgentSkipsLabeledObjects(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -148,7 +148,7 @@ func missedNothing(t *testing.T, p fleet.Program) {
 	}
 }
 
-func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
+func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, Account: byChart(map[string]map[string]any{"kcp-publisher": minimal()})})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -193,7 +193,7 @@ func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
 
 // The publisher serves webhooks and asks for signatures. The agent may install what one ClusterRole allows, but the
 // scaler with the rights of an account; and its image is a bundle's.
-func TestTheChartsFurtherRightsAreThoseThatTheirValuesTake(t *testing.T) {
+func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules: [{components: '*', required: false}]\n"), 0o600))

@@ -45,8 +45,8 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 	}
 }
 
-// TestChecksSayWhatIsWrongBeforeAProgramRuns has several things wrong at once, for both programs, and then right.
-func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
+// TestChecksReportProblemsBeforeProgramsRun has several things wrong at once, for both programs, and then right.
+func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}, AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -127,7 +127,7 @@ func untilRecord(ctx context.Context, t *testing.T, r *fleet.Runtime, what strin
 	return kyma
 }
 
-func TestAnUnrelatedChangeLeavesRuntimesReadyAndKubectlShowsIt(t *testing.T) {
+func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})

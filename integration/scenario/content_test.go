@@ -129,7 +129,7 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 	})
 }
 
-func TestHostileContentHurtsItsOwnModuleOnly(t *testing.T) {
+func TestHostileContentAffectsOnlyItsModule(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	for module, c := range hostile {
@@ -174,7 +174,7 @@ var hostile = map[string]struct {
 		Content: sample.Tar("kustomization.yaml", "resources: [\"https://github.com/kubernetes-sigs/kustomize//examples/helloWorld?ref=v1.0.6\"]\n")}, "is an address"},
 }
 
-func TestAChartOfTheRealWorldIsInstalledFromItsSignedComponent(t *testing.T) {
+func TestSignedPublicChartIsInstalled(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld is not beside this checkout")
 	}
@@ -199,7 +199,7 @@ func TestAChartOfTheRealWorldIsInstalledFromItsSignedComponent(t *testing.T) {
 	}
 }
 
-func TestAnInlineDescriptorLeadsToItsRepository(t *testing.T) {
+func TestInlineDescriptorNamesItsRepository(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	v := owned(f, sample.Overlay("2.0.0"))
@@ -217,7 +217,7 @@ func TestAnInlineDescriptorLeadsToItsRepository(t *testing.T) {
 	}
 }
 
-func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
+func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	ctx := t.Context()
 	key, err := sample.NewSigner("release")
 	must(t, err)

@@ -132,8 +132,8 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays runs the programs of the oldest release and the current ones over the same stored objects.
-func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
+// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current ones over the same stored objects.
+func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	suite.Long(t)
 	oldest := releases(t)[0].commit
 	before := programsAt(t, oldest)

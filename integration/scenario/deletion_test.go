@@ -58,7 +58,7 @@ func scalerOfUser(name string) *unstructured.Unstructured {
 	return object
 }
 
-func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
+func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -86,7 +86,7 @@ func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	must(t, r.UntilState(ctx, f.Own("mailer"), "1.0.0", v1beta2.StateReady))
 }
 
-func TestARuntimeThatNeverAnswersDoesNotKeepItsKyma(t *testing.T) {
+func TestSilentRuntimeDoesNotBlockKymaDeletion(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--deletion-timeout", "6s"}})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -102,7 +102,7 @@ func TestARuntimeThatNeverAnswersDoesNotKeepItsKyma(t *testing.T) {
 	untilEmpty(t, r)
 }
 
-func TestADeletionCanBeForced(t *testing.T) {
+func TestKymaDeletionCanBeForced(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	gone := fleet.NewKyma("gone", "regular")
@@ -132,7 +132,7 @@ func TestADeletionCanBeForced(t *testing.T) {
 	untilEvent(t, f, "gone", "RuntimeGone", v1beta2.LabelRuntimeGone)
 }
 
-func TestAKymaThatIsDeletedInItsRuntimeComesBack(t *testing.T) {
+func TestKymaDeletedInItsRuntimeIsRestored(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -119,9 +119,9 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// TestTheGuideOnDisasterRecoveryIsRight loses one thing after the other in the middle of a rollout, whose second wave
+// TestDisasterRecoveryGuideWorks loses one thing after the other in the middle of a rollout, whose second wave
 // nobody has approved, and follows docs/guides/disaster-recovery.md.
-func TestTheGuideOnDisasterRecoveryIsRight(t *testing.T) {
+func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/careful.yaml"] = carefulPolicy

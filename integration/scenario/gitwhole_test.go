@@ -45,9 +45,9 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// TestACommitIsPublishedAsAWholeOrNotAtAll: the API server takes all of a commit in a dry run, and then refuses a
+// TestCommitIsPublishedCompletelyOrNotAtAll: the API server takes all of a commit in a dry run, and then refuses a
 // part of it.
-func TestACommitIsPublishedAsAWholeOrNotAtAll(t *testing.T) {
+func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
@@ -165,9 +165,9 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// TestTheRepositoryOwnsWhatItBringsAndAsksBeforeItEmptiesRuntimes: people change by hand what is in Git, and make
+// TestGitOwnsItsObjectsAndConfirmsMassRemoval: people change by hand what is in Git, and make
 // mistakes in it.
-func TestTheRepositoryOwnsWhatItBringsAndAsksBeforeItEmptiesRuntimes(t *testing.T) {
+func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")

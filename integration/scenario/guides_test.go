@@ -99,9 +99,9 @@ func lines(script string) []string {
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
-// TestTheGuidesForOperatorsAreRight follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and
+// TestOperatorGuidesWork follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and
 // then what other pages tell people to run on theirs.
-func TestTheGuidesForOperatorsAreRight(t *testing.T) {
+func TestOperatorGuidesWork(t *testing.T) {
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.Scaler("1.8.0"), sample.Scaler("1.9.0"), sample.Scaler("1.10.0")))

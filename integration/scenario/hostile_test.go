@@ -26,9 +26,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAReportIsOfItsTimeAndItsKey: what a report says of time, of its number and of its modules is a stranger's word,
+// TestFalseReportClaimsEndWithTheNextReport: what a report says of time, of its number and of its modules is a stranger's word,
 // and none of it outlives the report that is put right.
-func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
+func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
 	good := func(*bundle.Report) {}
@@ -164,11 +164,11 @@ func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
 	})
 }
 
-// TestHostileReportsLeaveThePublisherAsItWas: five runtimes whose keys were stolen report what costs most. Some of it
+// TestHostileReportsDoNotGrowThePublisher: five runtimes whose keys were stolen report what costs most. Some of it
 // is refused; the rest is what any tenant may ask for, and asks for another work with every report. What a report
 // leaves behind in memory is measured by the byte, as what lives in the publisher's heap, so that a hundred of them
 // tell as much as any number would.
-func TestHostileReportsLeaveThePublisherAsItWas(t *testing.T) {
+func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
 	seed := rand.Uint64()
@@ -272,9 +272,9 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 }
 
-// TestARuntimeWithMoreToSayThanFitsIsHeard: whoever may edit the runtime's Kyma cannot make its agent fall silent,
+// TestTooLargeReportIsTruncatedAndAccepted: whoever may edit the runtime's Kyma cannot make its agent fall silent,
 // and a wish that does not fit its report is not taken for the wish to have nothing.
-func TestARuntimeWithMoreToSayThanFitsIsHeard(t *testing.T) {
+func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
 	r := &reporter{t: t, fleet: f, id: runtime.ID}

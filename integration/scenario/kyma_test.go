@@ -47,7 +47,7 @@ func untilModule(t *testing.T, what string, read func() (*v1beta2.Kyma, error), 
 	})
 }
 
-func TestModuleUpgradeUnderDeletion(t *testing.T) {
+func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -97,7 +97,7 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.9.0", v1beta2.StateReady))
 }
 
-func TestCustomStateCheckOfATemplateDecides(t *testing.T) {
+func TestCustomStateCheckDecidesModuleState(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	v := scaler(f, "1.9.0")
@@ -127,7 +127,7 @@ func TestCustomStateCheckOfATemplateDecides(t *testing.T) {
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.9.0", v1beta2.StateReady))
 }
 
-func TestModuleStatusIsThatOfItsManager(t *testing.T) {
+func TestModuleStatusFollowsItsManager(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	for kind, broken := range map[string]bool{"Deployment": false, "StatefulSet": false, "Deployment-broken": true} {
@@ -162,7 +162,7 @@ spec:
 	must(t, r.UntilGone(ctx, f.Own("deployment-broken")))
 }
 
-func TestStatusOfAModuleSaysWhereItComesFrom(t *testing.T) {
+func TestModuleStatusNamesItsSource(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -67,9 +67,9 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// TestAPublisherThatLostItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and
+// TestPublisherWithoutItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and
 // another one takes over.
-func TestAPublisherThatLostItsLeasePushesNothing(t *testing.T) {
+func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
 	deposed := startCandidate(t, f, "first")
@@ -105,9 +105,9 @@ func TestAPublisherThatLostItsLeasePushesNothing(t *testing.T) {
 	until(t, time.Minute, "the next leader publishes", func() (bool, string) { return pushed.Load() >= 8, fmt.Sprint(pushed.Load()) })
 }
 
-// TestABundleOfAnotherPublisherIsNoticedByTheReport: somebody with the publisher's key pushes beside the publisher
+// TestPublisherDetectsAnotherPublishersBundle: somebody with the publisher's key pushes beside the publisher
 // that runs.
-func TestABundleOfAnotherPublisherIsNoticedByTheReport(t *testing.T) {
+func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -145,9 +145,9 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	})
 }
 
-// TestALeaseThatIsDeletedOrTakenIsRegained: who has rights to Leases deletes the publisher's, or takes it and goes
+// TestLeaderRegainsADeletedOrTakenLease: who has rights to Leases deletes the publisher's, or takes it and goes
 // away.
-func TestALeaseThatIsDeletedOrTakenIsRegained(t *testing.T) {
+func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-func TestModuleIsInstalledUpgradedPrunedAndRemovedByTheRuntimeAdmin(t *testing.T) {
+func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
 	one := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -95,7 +95,7 @@ func scalerCR() *unstructured.Unstructured {
 	return cr
 }
 
-func TestDriftIsCorrectedWhereWeOwnAndLeftWhereWeDoNot(t *testing.T) {
+func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -137,7 +137,7 @@ func TestDriftIsCorrectedWhereWeOwnAndLeftWhereWeDoNot(t *testing.T) {
 	}
 }
 
-func TestRemovalWaitsForTheUsersOwnCRs(t *testing.T) {
+func TestModuleRemovalWaitsForUserCRs(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -164,7 +164,7 @@ func TestRemovalWaitsForTheUsersOwnCRs(t *testing.T) {
 	must(t, r.UntilGone(ctx, f.Own("scaler")))
 }
 
-func TestUnmanagedModuleIsLetGoAndTakenBack(t *testing.T) {
+func TestUnmanagedModuleIsReleasedAndTakenBack(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -182,7 +182,7 @@ func TestUnmanagedModuleIsLetGoAndTakenBack(t *testing.T) {
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 }
 
-func TestSilentRuntimeDoesNotCountAsReadyAndHeals(t *testing.T) {
+func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -96,14 +96,14 @@ func zotVolume(t *testing.T) volume {
 	}
 }
 
-// TestARegistryThatLosesItsDataIsFilledAgain: while publisher and agent run, and nothing is asked of them.
-func TestARegistryThatLosesItsDataIsFilledAgain(t *testing.T) {
+// TestPublisherRefillsARegistryThatLostData: while publisher and agent run, and nothing is asked of them.
+func TestPublisherRefillsARegistryThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, distributionVolume(t))
 }
 
-// TestAZotThatLosesItsDataIsFilledAgain: the same with a registry that packs content.
-func TestAZotThatLosesItsDataIsFilledAgain(t *testing.T) {
+// TestPublisherRefillsAZotThatLostData: the same with a registry that packs content.
+func TestPublisherRefillsAZotThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, zotVolume(t))
 }

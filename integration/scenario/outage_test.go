@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-func TestAgentRestartedWithRegistryGoneStillCorrectsDrift(t *testing.T) {
+func TestAgentRestartedWithoutRegistryCorrectsDrift(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -50,7 +50,7 @@ func TestAgentRestartedWithRegistryGoneStillCorrectsDrift(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-func TestPublisherKilledBetweenPushAndStatusWriteAdoptsWhatItPushed(t *testing.T) {
+func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -114,12 +114,12 @@ func publications(f *fleet.Fleet) int {
 	return count
 }
 
-func TestSecuredRegistryIsReachedWithWhatTheBootstrapSecretBrings(t *testing.T) {
+func TestAgentReachesSecuredRegistryWithBootstrapSecret(t *testing.T) {
 	f := newFleet(t, fleet.Options{Secured: true})
 	runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 }
 
-func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
+func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -38,7 +38,7 @@ func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }
 
-func TestAModuleNeitherLocksTheAgentOutNorTakesWhatItDidNotMake(t *testing.T) {
+func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -108,7 +108,7 @@ func (p *pageOfOne) untilShows(t *testing.T, path string, texts ...string) {
 	})
 }
 
-func TestAnOperatorApprovesAWaveOnThePage(t *testing.T) {
+func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	simulate(t, f, 1, 2)

@@ -23,7 +23,7 @@ type chain struct {
 	bundle.Origin
 }
 
-func TestAnObjectInARuntimeLeadsBackToThePublishersKey(t *testing.T) {
+func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

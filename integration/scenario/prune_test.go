@@ -123,9 +123,9 @@ func has(t *testing.T, f *fleet.Fleet, repository, reference string) bool {
 	return err == nil
 }
 
-// TestARegistryIsPrunedOfWhatNoRuntimeNeeds prunes a registry in which bundles, documents, content and a runtime that
+// TestPruneRemovesOnlyUnneededContent prunes a registry in which bundles, documents, content and a runtime that
 // is gone have piled up, collects its garbage, and goes on with the fleet.
-func TestARegistryIsPrunedOfWhatNoRuntimeNeeds(t *testing.T) {
+func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -53,7 +53,7 @@ func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 // starts counts how often the agent started.
 func starts(r *fleet.Runtime) int { return strings.Count(r.Agent().Log(), "starting") }
 
-func TestWhatAnAgentStoresComesBackWithoutARestart(t *testing.T) {
+func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -185,7 +185,7 @@ func installedObjects(t *testing.T, r *fleet.Runtime) string {
 	return strings.Join(all, "\n")
 }
 
-func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
+func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -288,7 +288,7 @@ func empties(t *testing.T, r *fleet.Runtime) {
 	}
 }
 
-func TestANewAgentTakesOverWhatIsInstalledAfterItsNamespaceWasDeleted(t *testing.T) {
+func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})

@@ -79,7 +79,7 @@ func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...
 	}
 }
 
-func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
+func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -181,7 +181,7 @@ func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state
 	}
 }
 
-func TestAnUpgradeThatIsRefusedIsTakenBackOrRecreatesWhatItMay(t *testing.T) {
+func TestRefusedUpgradeKeepsVersionOrRecreatesObjects(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

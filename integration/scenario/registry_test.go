@@ -40,7 +40,7 @@ func tell(asked chan struct{}) {
 	}
 }
 
-func TestARegistryThatLiesWhileItIsReadChangesNothing(t *testing.T) {
+func TestLyingRegistryChangesNothing(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
@@ -158,9 +158,9 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// TestAnAttackersSequencesFarAheadEndWithANewEpoch: who stole the publisher's key publishes so far ahead that no
+// TestNewEpochEndsAnAttackersFutureSequences: who stole the publisher's key publishes so far ahead that no
 // honest bundle is newer.
-func TestAnAttackersSequencesFarAheadEndWithANewEpoch(t *testing.T) {
+func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -189,9 +189,9 @@ func TestAnAttackersSequencesFarAheadEndWithANewEpoch(t *testing.T) {
 	}
 }
 
-// TestARuntimeThatWasAwayForLongCatchesUp: what is in force expired and its keys were replaced several times while
+// TestLongOfflineRuntimeCatchesUp: what is in force expired and its keys were replaced several times while
 // the agent was off.
-func TestARuntimeThatWasAwayForLongCatchesUp(t *testing.T) {
+func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s", "--validity", "30s", "--certificate-validity", "1m"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -221,9 +221,9 @@ func TestARuntimeThatWasAwayForLongCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// TestARotationBetweenTwoReadsIsNoAttack: the agent looks for the root, the keys change, and the agent reads a bundle
+// TestKeyRotationBetweenReadsIsNotAnAttack: the agent looks for the root, the keys change, and the agent reads a bundle
 // of the new key.
-func TestARotationBetweenTwoReadsIsNoAttack(t *testing.T) {
+func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -95,8 +95,8 @@ func (e *registryExample) startDistribution(config []byte) *registry.Registry {
 	return r
 }
 
-// TestTheConfigurationOfZotKeepsRuntimesApart runs zot with its garbage collector at work all the time.
-func TestTheConfigurationOfZotKeepsRuntimesApart(t *testing.T) {
+// TestZotConfigurationIsolatesRuntimes runs zot with its garbage collector at work all the time.
+func TestZotConfigurationIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
 	config := strings.ReplaceAll(string(e.configuration("zot.json")), `"24h"`, `"1s"`)
@@ -151,10 +151,10 @@ func (e *registryExample) serves(line string) (address string) {
 	return address
 }
 
-// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as
+// TestDistributionWithTokenServiceIsolatesRuntimes starts the token service as
 // docs/guides/registry.md does, makes passwords and checks them, and then follows
 // docs/guides/registry-configurations.md, which says the same in short.
-func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
+func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
 	page, inShort := blocksOf(t, "docs/guides/registry.md", 3), blocksOf(t, "docs/guides/registry-configurations.md", 2)
@@ -186,8 +186,8 @@ func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *te
 	e.serves(lines(inShort[0])[1])
 }
 
-// TestTheConfigurationOfDistributionWithPasswordsLeaks: it keeps strangers out and nobody apart, as the guide says.
-func TestTheConfigurationOfDistributionWithPasswordsLeaks(t *testing.T) {
+// TestDistributionWithPasswordsDoesNotIsolateRuntimes: it keeps strangers out and nobody apart, as the guide says.
+func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))
 	if output := e.prove(3); !strings.Contains(output, "does not keep runtimes apart") {

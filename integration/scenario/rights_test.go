@@ -84,7 +84,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 	})
 }
 
-func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
+func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	ctx := t.Context()
 	options := underAccounts
 	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 4)[2])[2:] // after "skr-agent run"

@@ -99,7 +99,7 @@ func rolledOut(state v1alpha1.RolloutState) func(v1alpha1.RolloutStatus) bool {
 	return func(s v1alpha1.RolloutStatus) bool { return s.State == state }
 }
 
-func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
+func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutBegun", "RolloutRollingBack", "RolloutRolledBack", "Failed", "RolledBack")
 	f := newFleet(t, fleet.Options{PublisherFlags: flags})
@@ -151,7 +151,7 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	untilEvents(t, f, "canary-1", "Enrolled", "Published", "Ready", "Failed", "RolledBack")
 }
 
-func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
+func TestOfflineRuntimesDoNotBlockARollout(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	canaries, others := simulate(t, f, 4, 4)
@@ -182,7 +182,7 @@ func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
 	}
 }
 
-func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
+func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 1, 4)
@@ -227,7 +227,7 @@ func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
 	}
 }
 
-func TestANewerPromotionSupersedesAnOlderOne(t *testing.T) {
+func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	must(t, f.Offer(ctx, scaler(f, "1.9.0")))
@@ -255,7 +255,7 @@ func TestANewerPromotionSupersedesAnOlderOne(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatWaitsForItsWindowIsDeferredAndAWayBackDoesNotWait(t *testing.T) {
+func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t) // 1.9.0 and 2.0.0 require downtime; only plan "calm" has a window before 2099
 	canaries, others := simulate(t, f, 1, 3)

@@ -161,7 +161,7 @@ func secretsWith(t *testing.T, r *fleet.Runtime, value string) (found []string) 
 	return found
 }
 
-func TestEachRuntimeGetsItsOwnSecretsAndNobodyElseReadsThem(t *testing.T) {
+func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	const first, second, third, others, kubeconfig = "alpha-first-value", "alpha-second-value", "alpha-third-value", "bravo-only-value", "a-kubeconfig-in-kcp"
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
@@ -266,7 +266,7 @@ func sealedIn(t *testing.T, manifest []byte) string {
 	return statement.Predicate.Sealed.Data
 }
 
-func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
+func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	ctx := t.Context()
 	options := withSecrets
 	options.PublisherFlags = slices.Concat(options.PublisherFlags, []string{"--image-pull-secret", "pull"})

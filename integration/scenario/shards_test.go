@@ -177,9 +177,9 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	})
 }
 
-// TestReplicasShareAFleetByShards: a fleet of one publisher is divided among three, of which some are killed and one
+// TestReplicasShareAFleetInShards: a fleet of one publisher is divided among three, of which some are killed and one
 // is added.
-func TestReplicasShareAFleetByShards(t *testing.T) {
+func TestReplicasShareAFleetInShards(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("2.0.0")))

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestPublishRemembersWhatItPublished: whoever owns the registry puts an old bundle back between two runs of `publish`.
-func TestPublishRemembersWhatItPublished(t *testing.T) {
+// TestPublishRemembersItsBundle: whoever owns the registry puts an old bundle back between two runs of `publish`.
+func TestPublishRemembersItsBundle(t *testing.T) {
 	besideOthers(t)
 	ctx := t.Context()
 	binaries, err := fleet.Build()

@@ -132,9 +132,9 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	return ""
 }
 
-// TestAnOperatorSeesTheFleetAndActsOnOneRuntime uses a publisher that reads reports once an hour: what it knows
+// TestOperatorReadsStatusAndControlsOneRuntime uses a publisher that reads reports once an hour: what it knows
 // sooner, somebody asked for.
-func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
+func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--report-poll-interval=1h"}})
 	o := newOperator(t, f)

@@ -112,7 +112,7 @@ func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime
 	}
 }
 
-func TestTheDocumentedSyncOfZotIsJSON(t *testing.T) {
+func TestDocumentedZotSyncIsJSON(t *testing.T) {
 	var config struct {
 		Extensions struct {
 			Sync struct {

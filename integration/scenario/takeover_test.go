@@ -105,7 +105,7 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 	return l, one, two, others
 }
 
-func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
+func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	ctx := t.Context()
 	l, one, two, others := newLandscape(t)
 	untouched := l.versions(others)

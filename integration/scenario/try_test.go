@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-func TestTheSampleModulePassesEveryStepOfATry(t *testing.T) {
+func TestTryOfSampleModulePasses(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
 	verdicts, err := try.Run(t.Context(), try.Options{Progress: os.Stderr, Clusters: &clusters})
@@ -27,9 +27,9 @@ func TestTheSampleModulePassesEveryStepOfATry(t *testing.T) {
 	}
 }
 
-// TestARealModulePassesEveryStepOfATry has the section of the tutorial on a module that is released already, with
+// TestTryOfARealModulePasses has the section of the tutorial on a module that is released already, with
 // Kyma's keda: its newer version drops an object, needs downtime, and has a default CR.
-func TestARealModulePassesEveryStepOfATry(t *testing.T) {
+func TestTryOfARealModulePasses(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld, which has releases of Kyma's keda, is not beside this checkout")
@@ -87,7 +87,7 @@ const (
 )
 
 // The component comes from an archive and the ModuleTemplates from a folder, as those of a module team do.
-func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
+func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -134,9 +134,9 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// TestAModuleTeamTriesItsModuleInATestOfItsOwn has the tutorial's test in another Go module, which is all that such a
+// TestModuleTeamRunsTryInItsOwnTest has the tutorial's test in another Go module, which is all that such a
 // team has.
-func TestAModuleTeamTriesItsModuleInATestOfItsOwn(t *testing.T) {
+func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
 	binaries, err := fleet.Build()

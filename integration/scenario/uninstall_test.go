@@ -70,9 +70,9 @@ func waits(t *testing.T, f *fleet.Fleet, id string) {
 	}
 }
 
-// TestUninstallingInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with both programs at work: a runtime
+// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with both programs at work: a runtime
 // in order, one whose agent went first, and a control plane in order and after its publisher.
-func TestUninstallingInAnyOrderLeavesNothingStuck(t *testing.T) {
+func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

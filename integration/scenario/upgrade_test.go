@@ -74,7 +74,7 @@ func untilAgentSays(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatu
 	})
 }
 
-func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
+func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	f := shareFleet(t)
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	first, second, third, fourth := agentImage("1.0"), agentImage("2.0"), agentImage("3.0"), agentImage("4.0")
@@ -125,7 +125,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 }
 
 // As an agent that knows nothing of what is in the registry, it would never be replaced.
-func TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp(t *testing.T) {
+func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	fourth, fifth := agentImage("4.0"), agentImage("5.0")

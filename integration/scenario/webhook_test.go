@@ -37,7 +37,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
+func TestV1beta1KymaGetsABundle(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	f := newFleet(t, fleet.Options{
 		PublisherFlags:  []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address},

@@ -123,7 +123,7 @@ func installedVersion(t *testing.T, r *fleet.Runtime, module string) string {
 
 const in2099 = "waits for the maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"
 
-func TestUpgradesThatMeanDowntimeWaitForTheirWindow(t *testing.T) {
+func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	busy := runtimeWith(t, f, "busy", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -181,7 +181,7 @@ func TestUpgradesThatMeanDowntimeWaitForTheirWindow(t *testing.T) {
 	})
 }
 
-func TestARuntimeThatIsCutOffUpgradesInItsWindowAndNotBefore(t *testing.T) {
+func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

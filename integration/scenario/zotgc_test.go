@@ -16,9 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds publishes, prunes and installs while zot removes manifests without
+// TestZotGarbageCollectionKeepsFleetContent publishes, prunes and installs while zot removes manifests without
 // a tag, and blobs that nothing refers to, when they are some seconds old.
-func TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds(t *testing.T) {
+func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	const age = 3 * time.Second

@@ -26,18 +26,20 @@ func page() string {
 	var out strings.Builder
 	out.WriteString(`# Situations
 
-What can be in a runtime's way, as ` + "`kcp-publisher why`" + ` names it, with what to do. The same names are in ` + "`-o json`" + ` as ` + "`situation`" + `, on the page and in metrics.
-They are made of each Kyma's status, which is the publisher's: what it does not write there is not known here either. Upper-case words stand for names.
+` + "`kcp-publisher why`" + ` names the first situation of a runtime and shows the fix. ` + "`-o json`" + ` has the name as ` + "`situation`" + `, and the UI
+and the metrics use the same names. They follow from each Kyma's status, as the publisher wrote it. Words in upper case are
+placeholders.
 
-Of several situations the first in this table is named: they are in the order of a bundle's way. A runtime has one health:
+If several situations apply, the first one in this table is reported: they follow the way of a bundle. A runtime has one
+health:
 
-| health | means |
+| health | meaning |
 |---|---|
 `)
 	for _, h := range Healths() {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", h, healthMeanings[h])
 	}
-	out.WriteString("\n| situation | health | means | what to do |\n|---|---|---|---|\n")
+	out.WriteString("\n| situation | health | meaning | fix |\n|---|---|---|---|\n")
 	row := func(d Description) {
 		health := "`" + string(d.Health) + "`"
 		if d.Health == "" {
@@ -49,8 +51,8 @@ Of several situations the first in this table is named: they are in the order of
 		row(d)
 	}
 	out.WriteString(`
-A situation that differs from another one only in the words of a message is told by these words. A message in other words, such as of an older agent, comes to the
-general situation: ` + "`PublishFailed`, `ModuleBroken`, `ModuleWarning`, `BundleRefused` or `ReportRefused`" + `.
+Some situations differ from another one only in the text of a message. Other texts, such as those of an older agent, map to
+the general situation: ` + "`PublishFailed`, `ModuleBroken`, `ModuleWarning`, `BundleRefused` or `ReportRefused`" + `.
 `)
 	return out.String()
 }
