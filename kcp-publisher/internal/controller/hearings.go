@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 const (
@@ -78,30 +78,25 @@ func (r *reports) hearings() shard.Hearings {
 	return all
 }
 
-// hearingOf returns when a Kyma's runtime was heard, by its status and by what its shard told, nil for nothing yet: reports.hearing for another process.
-// What a shard told long ago, or of a report that the status does not tell yet, decides nothing: the runtime may have been heard since.
-func hearingOf(kyma *v1beta2.Kyma, told *shard.Hearings, now time.Time) plan.Hearing {
-	heard := plan.Hearing{At: plan.Heard(kyma)}
-	if told == nil || now.Sub(told.At) > hearingsOutdated {
-		heard.Unnoted = plan.Unnoted(kyma, now)
+// lastReportOf returns the time of the last report of a Kyma's runtime, by its status and by what its shard received, nil for nothing yet. If the shard has
+// not written for long, or has not asked for the report yet, a report may have arrived that is not recorded.
+func lastReportOf(kyma *v1beta2.Kyma, received *shard.Hearings, now time.Time) silence.LastReport {
+	outdated := received == nil || now.Sub(received.At) > hearingsOutdated
+	var since time.Time
+	if outdated {
+		since = now
 	}
-	if told == nil {
-		return heard
+	if received == nil {
+		return plan.LastReport(kyma, nil, since)
 	}
-	last, known := told.Kymas[kyma.Name]
+	last, known := received.Kymas[kyma.Name]
 	if !known {
-		if heard.Unnoted.IsZero() {
-			heard.Unnoted = plan.Unnoted(kyma, told.Began)
+		if !outdated {
+			since = received.Began
 		}
-		return heard
+		return plan.LastReport(kyma, nil, since)
 	}
-	at := plan.HeardIn(kyma, v1beta2.ObservedBundle{Time: metav1.Unix(last.Made, 0), Heard: new(metav1.Unix(last.Arrived, 0))})
-	switch status := kyma.Status.Runtime; {
-	case !at.After(heard.At):
-	case status != nil && status.Observed != nil && last.Says(status.Observed.Report):
-		heard.At = at
-	case at.After(heard.Unnoted) && !refusedReport(kyma):
-		heard.Unnoted = at
-	}
-	return heard
+	status := kyma.Status.Runtime
+	recorded := status != nil && status.Observed != nil && last.Says(status.Observed.Report)
+	return plan.LastReport(kyma, &plan.Received{Made: time.Unix(last.Made, 0), Arrived: time.Unix(last.Arrived, 0), Recorded: recorded}, since)
 }

@@ -55,7 +55,7 @@ func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus
 // toldRefused reports whether a Kyma's status already records a report that was refused for the same reason.
 func toldRefused(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
 	r := kyma.Status.Runtime
-	return refusedReport(kyma) && r != nil && r.Reasons != nil && refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
+	return plan.RefusedReport(kyma) && r != nil && r.Reasons != nil && refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
 }
 
 func isSilent(conditions []metav1.Condition) bool {

@@ -128,7 +128,7 @@ func restingKyma(runtime string) *v1beta2.Kyma {
 
 func TestALookAtRolloutsThatChangesNothingKeepsTheView(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
-	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
+	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.settle()
 	look := func() *plan.View {
 		_, err := w.kymas.Rollouts.Reconcile(quiet(t.Context()), ctrl.Request{})

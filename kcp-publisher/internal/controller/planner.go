@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 // Planner does what is done once for a fleet that is divided into shards: it makes and moves rollouts, labels Kymas with their shards, and keeps the
@@ -51,7 +52,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 		return err
 	}
 	r := &p.rollouts
-	r.Events, r.Catalog, r.Now, r.hearing, r.announce = events, p.Catalog, p.Now, p.hearing, p.announce
+	r.Events, r.Catalog, r.Now, r.lastReport, r.announce = events, p.Catalog, p.Now, p.lastReport, p.announce
 	r.quiet = quietAtMost(p.AgentPollInterval, p.ReportInterval, p.PollInterval)
 	if err := setUpRollouts(mgr, r, p.PollInterval); err != nil {
 		return err
@@ -74,8 +75,8 @@ func (p *Planner) announce(ctx context.Context, state string, active bool) error
 	return p.Announce(ctx, state, active)
 }
 
-func (p *Planner) hearing(kyma *v1beta2.Kyma) plan.Hearing {
-	return hearingOf(kyma, (*p.heard.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
+func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
+	return lastReportOf(kyma, (*p.heard.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
 }
 
 // Start reads what the shards tell, while a rollout is under way, until the context ends.

@@ -223,7 +223,7 @@ func TestARuntimeThatWaitsForItsFirstLookIsNotTheOldestHeard(t *testing.T) {
 	kyma := restingKyma("one")
 	last := func() time.Time {
 		known := r.fleet.Get(client.ObjectKeyFromObject(kyma))
-		return lastReport(&known)
+		return newestReport(&known)
 	}
 	if got := last(); !got.IsZero() {
 		t.Errorf("nothing is known of it, and it was heard at %s", got)

@@ -9,8 +9,6 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -21,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 // reports fetches and verifies the newest report of each runtime, and records it in the fleet. It is safe for concurrent use.
@@ -120,36 +119,22 @@ func (r *reports) begin() {
 	}
 }
 
-// hearing returns when a Kyma's runtime was heard: by this publisher or, as its status says, by another one, whichever is newer. A report whose
-// content the status does not tell yet does not count: what it says would be judged as missing after it was heard. Until it is told, the runtime is
-// as one that may have been heard, so that nobody calls it silent either.
-func (r *reports) hearing(kyma *v1beta2.Kyma) plan.Hearing {
+// lastReport returns the time of the last report of a Kyma's runtime: of this publisher, or of its status, whichever is newer.
+func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	r.begin()
-	known, heard := r.remembered(kyma), plan.Hearing{At: plan.Heard(kyma), Unnoted: r.unnoted(kyma)}
+	known := r.remembered(kyma)
 	if known.Accepted == nil {
-		return heard
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return plan.LastReport(kyma, nil, r.began)
 	}
-	at := plan.HeardIn(kyma, v1beta2.ObservedBundle{Time: metav1.NewTime(known.Accepted.Time), Heard: new(metav1.NewTime(r.past(known.Arrived)))})
-	switch {
-	case !at.After(heard.At):
-	case told(kyma, *known.Accepted):
-		heard.At = at
-	case at.After(heard.Unnoted) && !refusedReport(kyma):
-		heard.Unnoted = at
-	}
-	return heard
+	return plan.LastReport(kyma, &plan.Received{Made: known.Accepted.Time, Arrived: r.past(known.Arrived), Recorded: told(kyma, *known.Accepted)}, time.Time{})
 }
 
 // told reports whether a Kyma's status follows from a report, or from one that says the same.
 func told(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 	status := kyma.Status.Runtime
 	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
-}
-
-// refusedReport reports whether the status says that a report is refused, by the API server too: what it says may never be told.
-func refusedReport(kyma *v1beta2.Kyma) bool {
-	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
-	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
 // unnoted returns until when another publisher may have heard a Kyma's runtime and not noted it.

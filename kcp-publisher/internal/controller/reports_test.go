@@ -91,7 +91,7 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		if wrote = ingest.Notable(kyma.Status, after.Status); wrote {
 			kyma.Status = after.Status
 		}
-		return judged{newest.Refused != nil, r.hearing(kyma).At}, wrote
+		return judged{newest.Refused != nil, r.lastReport(kyma).At}, wrote
 	}
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 	rewritten := func(b bundle.Blob) bundle.Blob {
@@ -122,15 +122,15 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		now = step.at
 		if step.restart {
 			r = start()
-			if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(now) {
+			if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(now) {
 				t.Errorf("%s, before it is looked for: %+v", step.what, got)
 			}
 		}
 		if got, wrote := look(step.lies); got.refused != step.want.refused || !got.heard.Equal(step.want.heard) || wrote != step.writes {
 			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
 		}
-		if got := r.hearing(kyma); !got.Unnoted.IsZero() {
-			t.Errorf("%s: somebody else may have heard it until %s", step.what, got.Unnoted)
+		if got := r.lastReport(kyma); !got.Possible.IsZero() {
+			t.Errorf("%s: somebody else may have heard it until %s", step.what, got.Possible)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
 	}
 	unnoted := func(when string) {
 		t.Helper()
-		if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(started) {
+		if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(started) {
 			t.Errorf("%s: %+v", when, got)
 		}
 	}
@@ -205,7 +205,7 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state}},
 		}
 	}
-	if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.Equal(noon.Add(later)) {
+	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(noon.Add(later)) {
 		t.Errorf("before it is told: %+v", got)
 	}
 	stands := func() fleet.RolloutStatus {
@@ -214,7 +214,7 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 		}}}
 		spec := fleet.RolloutSpec{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0", Revision: 1, Course: course}
 		status := fleet.RolloutStatus{State: fleet.RolloutProgressing, StartedAt: new(metav1.NewTime(noon)), Waves: []fleet.WaveStatus{{Name: "all", Place: new(int64(math.MaxInt64)), StartedAt: new(metav1.NewTime(noon))}}}
-		members := []plan.Member{{Kyma: kyma, Runtime: "one", Hearing: r.hearing(kyma), Follows: []resolve.Follow{{Module: "keda", Channel: "regular", Version: "1.1.0"}}}}
+		members := []plan.Member{{Kyma: kyma, Runtime: "one", LastReport: r.lastReport(kyma), Follows: []resolve.Follow{{Module: "keda", Channel: "regular", Version: "1.1.0"}}}}
 		seen := plan.Tracks(members, nil)[rollout.Track{Module: "keda", Channel: "regular"}]
 		return rollout.Plan("keda-regular-1", spec, status, seen.Runtimes, rollout.Situation{Channel: "1.1.0", Now: noon.Add(later)}).Status
 	}
@@ -224,7 +224,7 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 	}
 	ingest.Remember(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
 	given(v1beta2.StateReady)
-	if got := r.hearing(kyma); !got.At.Equal(noon.Add(later)) || !got.Unnoted.IsZero() {
+	if got := r.lastReport(kyma); !got.At.Equal(noon.Add(later)) || !got.Possible.IsZero() {
 		t.Errorf("once it is told: %+v", got)
 	}
 	if got := stands().Waves[0]; got.Updated != 1 {
@@ -232,7 +232,7 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 	}
 	kyma.Status.Runtime.Observed.Report, kyma.Status.Runtime.Observed.Heard = "sha256:before", new(metav1.NewTime(noon))
 	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse}}
-	if got := r.hearing(kyma); !got.At.Equal(noon) || !got.Unnoted.IsZero() {
+	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.IsZero() {
 		t.Errorf("nobody waits for what cannot be told: %+v", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 // Rollouts makes and moves rollouts, and says by which catalog and gates Kymas are resolved. It remembers nothing: what it decides is
@@ -30,7 +31,7 @@ type Rollouts struct {
 	Interval time.Duration
 	Now      func() time.Time
 
-	hearing func(*v1beta2.Kyma) plan.Hearing
+	lastReport func(*v1beta2.Kyma) silence.LastReport
 	// shard is the part of the fleet whose gates are worked out from what the planner wrote, nil where this is the one that writes.
 	shard *Shard
 	// announce tells the shards which state of the control plane is planned, and whether a rollout is under way; nil where there are no shards.
@@ -95,8 +96,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		quietAfter := longestOffline(policies.Items, rollouts.Items)
 		all = r.members.Members(r.shard.own(kymas.Items), next.Catalog)
 		for i := range all {
-			all[i].Hearing = r.hearing(all[i].Kyma)
-			unsure = unsure || r.Now().Sub(all[i].Hearing.Unnoted) <= quietAfter
+			all[i].LastReport = r.lastReport(all[i].Kyma)
+			unsure = unsure || r.Now().Sub(all[i].LastReport.Possible) <= quietAfter
 		}
 		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
 		if r.shard != nil {

@@ -53,7 +53,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	r := &kymas.Rollouts
-	r.Events, r.Catalog, r.Now, r.hearing, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.hearing, kymas.Shard
+	r.Events, r.Catalog, r.Now, r.lastReport, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.lastReport, kymas.Shard
 	settings := kymas.Rules.Settings
 	r.quiet = quietAtMost(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
 	if err := setUpRollouts(mgr, r, kymas.PollInterval); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 func TestAShardResolvesNothingThatIsNotPlanned(t *testing.T) {
@@ -106,17 +107,17 @@ func TestThePlannerHearsWhatShardsHear(t *testing.T) {
 	for name, c := range map[string]struct {
 		told *shard.Hearings
 		now  time.Time
-		want plan.Hearing
+		want silence.LastReport
 	}{
-		"nothing was told":                     {nil, now, plan.Hearing{At: noon, Unnoted: now}},
-		"it said nothing new":                  {told(content("0a")), now, plan.Hearing{At: at}},
-		"what it said is not in its status":    {told(content("0b")), now, plan.Hearing{At: noon, Unnoted: at}},
-		"the shard has told nothing for long":  {told(content("0a")), now.Add(time.Hour), plan.Hearing{At: at, Unnoted: now.Add(time.Hour)}},
-		"the shard has not looked for it yet":  {&shard.Hearings{At: now, Began: now.Add(-time.Second)}, now, plan.Hearing{At: noon, Unnoted: now.Add(-time.Second)}},
-		"what was told is older than is noted": {&shard.Hearings{At: now, Began: now, Kymas: map[string]shard.Heard{"one": shard.NewHeard(noon.Add(-time.Hour), noon.Add(-time.Hour), content("0a"))}}, now, plan.Hearing{At: noon}},
+		"nothing was told":                     {nil, now, silence.LastReport{At: noon, Possible: now}},
+		"it said nothing new":                  {told(content("0a")), now, silence.LastReport{At: at}},
+		"what it said is not in its status":    {told(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
+		"the shard has told nothing for long":  {told(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)}},
+		"the shard has not looked for it yet":  {&shard.Hearings{At: now, Began: now.Add(-time.Second)}, now, silence.LastReport{At: noon, Possible: now.Add(-time.Second)}},
+		"what was told is older than is noted": {&shard.Hearings{At: now, Began: now, Kymas: map[string]shard.Heard{"one": shard.NewHeard(noon.Add(-time.Hour), noon.Add(-time.Hour), content("0a"))}}, now, silence.LastReport{At: noon}},
 	} {
-		got := hearingOf(kyma, c.told, c.now)
-		if !got.At.Equal(c.want.At) || !got.Unnoted.Equal(c.want.Unnoted) {
+		got := lastReportOf(kyma, c.told, c.now)
+		if !got.At.Equal(c.want.At) || !got.Possible.Equal(c.want.Possible) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

@@ -224,7 +224,7 @@ func (s *states) sum() (all sums) {
 		p.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) {
 			if len(r.Counted.In) > 0 {
 				all.counted++
-				all.lastReport = older(all.lastReport, lastReport(r))
+				all.lastReport = older(all.lastReport, newestReport(r))
 			}
 			if ready && !r.Pending.Since.IsZero() {
 				all.pending++
@@ -235,9 +235,9 @@ func (s *states) sum() (all sums) {
 	return all
 }
 
-// lastReport returns the time of a runtime's last report, zero for none. A report without news changes no status, so the known report may be newer than
+// newestReport returns the time of a runtime's last report, zero for none. A report without news changes no status, so the known report may be newer than
 // the counted status. A runtime whose first report is postponed counts as reporting until then: its status may be a day old.
-func lastReport(r *fleetstate.Runtime) time.Time {
+func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived
 	if r.Report.Accepted == nil && r.Report.Asked.IsZero() && !r.Report.Postponed.IsZero() {

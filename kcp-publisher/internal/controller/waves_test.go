@@ -137,7 +137,7 @@ func (w *waves) restart() {
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}
 	w.kymas.remember(fleetstate.New(publisher.Release))
-	w.kymas.Rollouts.hearing = w.kymas.reports.hearing
+	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 

@@ -67,7 +67,7 @@ func TestEventsTellWhatHappenedToARuntimeOnce(t *testing.T) {
 			m.facts.Published.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "2.0.0", To: "1.0.0"}}
 			m.look()
 		}, []string{"!RolledBack: bundle 9: keda 2.0.0 → 1.0.0"}},
-		"It falls silent":     {func(m *fleetMember) { m.later(silence) }, nil},                       // the publisher tells of its silence
+		"It falls silent":     {func(m *fleetMember) { m.later(allowedSilence) }, nil},                // the publisher tells of its silence
 		"It refuses a bundle": {func(m *fleetMember) { m.refuse(ready("keda"), ready("mail")) }, nil}, // the publisher tells of each refusal
 		"It refuses a bundle and a module breaks": {func(m *fleetMember) {
 			broken := ready("keda")

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // notedFor and notedSpread are how long a status stands while a runtime reports nothing new: a fleet that was written at once is not written at
@@ -58,9 +57,4 @@ func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first 
 		at = noted
 	}
 	return earliest(at, now)
-}
-
-// unsure reports whether it cannot be known yet that a runtime is silent for too long: another publisher may have heard it since.
-func unsure(heard, unnoted time.Time, allowed time.Duration, now time.Time) bool {
-	return plan.Hearing{At: heard, Unnoted: unnoted}.Unsure(now, allowed)
 }

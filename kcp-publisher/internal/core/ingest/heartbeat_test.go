@@ -115,16 +115,16 @@ func TestARestartHearsNobodyLaterOrEarlier(t *testing.T) {
 func TestSilenceThatIsNotSureIsNotTold(t *testing.T) {
 	s := healthy()
 	status := s.status()
-	late := noon.Add(silence + time.Hour)
+	late := noon.Add(allowedSilence + time.Hour)
 	for name, c := range map[string]struct {
 		unnoted time.Time
 		silent  bool
 	}{
 		"the report was looked for":        {time.Time{}, true},
 		"it was not, since a moment":       {late.Add(-time.Minute), false},
-		"it was not, for too long as well": {late.Add(-silence - time.Minute), true},
+		"it was not, for too long as well": {late.Add(-allowedSilence - time.Minute), true},
 	} {
-		if _, silent := Unheard(status, 3, silence, false, c.unnoted, late); silent != c.silent {
+		if _, silent := Unheard(status, 3, allowedSilence, false, c.unnoted, late); silent != c.silent {
 			t.Errorf("%s: silent %v, want %v", name, silent, c.silent)
 		}
 		facts := s.facts

@@ -98,7 +98,7 @@ func TestAReportThatTheRegistryDoesNotReturnHasAReasonOnceItIsMissed(t *testing.
 	if r := silent.Runtime.Reasons; r == nil || r.Report != "ReportUnreadable" {
 		t.Errorf("after it: %+v", r)
 	}
-	later, _ := Unheard(silent, 3, silence, false, time.Time{}, s.now.Add(3*time.Hour))
+	later, _ := Unheard(silent, 3, allowedSilence, false, time.Time{}, s.now.Add(3*time.Hour))
 	if later.Runtime.Reasons != nil {
 		t.Errorf("while nothing can be read: %+v", later.Runtime.Reasons)
 	}

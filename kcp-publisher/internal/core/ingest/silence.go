@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 // Unheard returns the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed silence is
@@ -22,7 +23,8 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	if before.Runtime == nil || before.Runtime.Observed == nil {
 		return before, false
 	}
-	if heard := plan.HeardOf(*before.Runtime.Observed, carried); now.Sub(heard) <= allowed || unsure(heard, unnoted, allowed, now) {
+	last := silence.LastReport{At: plan.HeardOf(*before.Runtime.Observed, carried), Possible: unnoted}
+	if last.State(allowed, now) != silence.Silent {
 		return before, false
 	}
 	after := *before.DeepCopy()
@@ -72,12 +74,13 @@ func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReason
 		return true
 	}
 	heard := plan.HeardOf(*r.Observed, facts.Carried).UTC()
-	if unsure(heard, facts.Unnoted, facts.Silence, now) {
+	state := silence.LastReport{At: heard, Possible: facts.Unnoted}.State(facts.Silence, now)
+	if state == silence.Uncertain {
 		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // what was said of it stays
 	}
 	why.Report = requestReason(facts)
 	switch {
-	case now.Sub(heard) > facts.Silence:
+	case state == silence.Silent:
 		why.Report = unreadReason(facts)
 		// The age is rounded, or the condition would be written again at every pass.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339), facts.Silence, unread(facts)), false)

@@ -18,11 +18,11 @@ import (
 func TestWhoCannotBeHeardFallsSilentToo(t *testing.T) {
 	s := healthy()
 	status := s.status()
-	if after, silent := Unheard(status, 3, silence, false, time.Time{}, noon.Add(silence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
+	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(allowedSilence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
 		t.Errorf("within the allowed silence: %v, %s", silent, outline(after))
 	}
-	later := noon.Add(silence)
-	after, silent := Unheard(status, 3, silence, false, time.Time{}, later)
+	later := noon.Add(allowedSilence)
+	after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, later)
 	want := strings.Join([]string{"Warning",
 		"not Ready (NotReady): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
 		"not Reporting (Silent): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
@@ -33,12 +33,12 @@ func TestWhoCannotBeHeardFallsSilentToo(t *testing.T) {
 	if !after.LastOperation.LastUpdateTime.Time.Equal(later) {
 		t.Errorf("last operation is %+v", after.LastOperation)
 	}
-	if again, _ := Unheard(after, 3, silence, false, time.Time{}, later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
+	if again, _ := Unheard(after, 3, allowedSilence, false, time.Time{}, later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("a longer outage writes anew: %s", outline(again))
 	}
 	// What is heard once the registry is back is judged by Status, and must not find another silence to write.
 	s.before = after
-	if judged := s.later(silence).status(); !reflect.DeepEqual(judged, after) {
+	if judged := s.later(allowedSilence).status(); !reflect.DeepEqual(judged, after) {
 		t.Errorf("the registry is back and the runtime is as silent:\n%s\nbefore it was\n%s", outline(judged), outline(after))
 	}
 }
@@ -67,7 +67,7 @@ func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
 
 func TestSilenceHidesNoWorseTrouble(t *testing.T) {
 	status := healthy().with(func(f *Facts) { f.PublishError = errors.New("runtime id is taken") }).status()
-	after, _ := Unheard(status, 3, silence, false, time.Time{}, noon.Add(time.Hour))
+	after, _ := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour))
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); after.State != v1beta2.StateError || ready.Message != "runtime id is taken" {
 		t.Errorf("got %s", outline(after))
 	}
@@ -75,10 +75,10 @@ func TestSilenceHidesNoWorseTrouble(t *testing.T) {
 
 func TestWhoHasNeverReportedStaysSo(t *testing.T) {
 	status := healthy().with(nothingReported).status()
-	if after, silent := Unheard(status, 3, silence, false, time.Time{}, noon.Add(time.Hour)); silent || !reflect.DeepEqual(after, status) {
+	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour)); silent || !reflect.DeepEqual(after, status) {
 		t.Errorf("got %v, %s", silent, outline(after))
 	}
-	if _, silent := Unheard(v1beta2.KymaStatus{}, 1, silence, false, time.Time{}, noon); silent {
+	if _, silent := Unheard(v1beta2.KymaStatus{}, 1, allowedSilence, false, time.Time{}, noon); silent {
 		t.Error("a Kyma without a status is silent")
 	}
 }

@@ -24,7 +24,7 @@ var (
 	earlier = digest.FromString("earlier")
 )
 
-const silence = 30 * time.Minute
+const allowedSilence = 30 * time.Minute
 
 // scene is what a case starts from: bundle 7 with keda and mail is published, the runtime has applied it and both are ready.
 type scene struct {
@@ -36,7 +36,7 @@ type scene struct {
 func healthy() *scene {
 	s := &scene{now: noon}
 	s.facts = Facts{
-		Generation: 3, Silence: silence,
+		Generation: 3, Silence: allowedSilence,
 		Published: &plan.Published{
 			Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
 			State:    bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{module("keda"), module("mail")}},
@@ -168,9 +168,9 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime has never reported"}},
 		"Silence for as long as it is allowed is no silence": {
-			healthy().later(silence - time.Minute), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+			healthy().later(allowedSilence - time.Minute), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"Longer silence is never health": {
-			healthy().later(silence), []string{"Warning",
+			healthy().later(allowedSilence), []string{"Warning",
 				"not Reporting (Silent): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
 				"not Ready (NotReady): the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
@@ -397,7 +397,7 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 func TestWhatCannotBePublishedSaysNothingOfTheBundleInForce(t *testing.T) {
 	s := healthy()
 	s.before = s.status()
-	s.facts = Facts{Generation: 4, Silence: silence, PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\"")}
+	s.facts = Facts{Generation: 4, Silence: allowedSilence, PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\"")}
 	after := s.later(time.Minute).status()
 	accepted := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAccepted)
 	if accepted.Status != metav1.ConditionTrue {

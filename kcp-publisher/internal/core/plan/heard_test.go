@@ -36,7 +36,7 @@ func TestWhenARuntimeWasHeard(t *testing.T) {
 		if got := Heard(kyma); !got.Equal(c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if got := observed(kyma, "one", "keda", Hearing{At: Heard(kyma)}).Heard; !got.Equal(c.want) {
+		if got := observed(kyma, "one", "keda", LastReport(kyma, nil, time.Time{})).Heard; !got.Equal(c.want) {
 			t.Errorf("%s: rollouts take it for %s, want %s", name, got, c.want)
 		}
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -69,7 +70,7 @@ func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
 		if holder == nil {
 			continue
 		}
-		runtime := observed(kyma, RuntimeID(kyma), module.Name, Hearing{At: Heard(kyma)})
+		runtime := observed(kyma, RuntimeID(kyma), module.Name, LastReport(kyma, nil, time.Time{}))
 		if why := holder.Why(&runtime); why != "" {
 			if held == nil {
 				held = map[string]Hold{}

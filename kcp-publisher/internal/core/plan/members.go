@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 	"unsafe"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 // MemberCache lists the members of a fleet repeatedly. It remembers which modules each Kyma follows until the Kyma or the catalog changes. The
@@ -60,8 +62,8 @@ type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
-	// Hearing is as the Kyma's status says; whoever reads reports knows newer.
-	Hearing Hearing
+	// LastReport is that of the Kyma's status. A publisher that reads reports knows a newer one.
+	LastReport silence.LastReport
 }
 
 // Members returns the Kymas that are published to, as MemberCache.Members does.
@@ -76,7 +78,7 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	all := make([]Member, 0, len(owners))
 	for id, kyma := range owners {
 		if kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) && RuntimeID(kyma) == id {
-			all = append(all, Member{Kyma: kyma, Runtime: id, Hearing: Hearing{At: Heard(kyma)}})
+			all = append(all, Member{Kyma: kyma, Runtime: id, LastReport: LastReport(kyma, nil, time.Time{})})
 		}
 	}
 	slices.SortFunc(all, func(a, b Member) int { return byAge(a.Kyma, b.Kyma) })
@@ -163,7 +165,7 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 			if seen.Runtimes == nil {
 				seen.Runtimes = make([]rollout.Runtime, 0, len(all)-i)
 			}
-			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].Hearing))
+			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].LastReport))
 		}
 	}
 	found := make(map[rollout.Track]rollout.Followers, len(tracks))
@@ -189,13 +191,13 @@ func tracksOf(follows []resolve.Follow, tracks map[rollout.Track]*rollout.Follow
 }
 
 // observed returns what a Kyma says of one module. Nothing in it but the hearing is newer than what was written down.
-func observed(kyma *v1beta2.Kyma, id, module string, hearing Hearing) rollout.Runtime {
+func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r
 	}
-	r.Heard, r.Unnoted, r.Unpublishable = hearing.At, hearing.Unnoted, unpublishable(kyma)
+	r.Heard, r.Unnoted, r.Unpublishable = last.At, last.Possible, unpublishable(kyma)
 	if status.Published == nil {
 		return r
 	}

@@ -74,7 +74,7 @@ func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kyma := living("one")
 			c.change(kyma)
-			got := observed(kyma, "one", "keda", Hearing{At: Heard(kyma)})
+			got := observed(kyma, "one", "keda", LastReport(kyma, nil, time.Time{}))
 			got.Given, got.Labels, got.ID = nil, nil, ""
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)

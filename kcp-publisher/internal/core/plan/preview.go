@@ -32,7 +32,7 @@ func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {
 		if Reports(members[i].Kyma) {
-			members[i].Hearing.At = now
+			members[i].LastReport.At = now
 		}
 	}
 	round := rollout.Look(f.Policies, f.Rollouts, Tracks(members, nil), now)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 const (
@@ -20,17 +21,41 @@ const (
 // MaxUnnoted is how long at most a runtime is heard without anything being written: a report that says nothing new is noted once a day.
 const MaxUnnoted = 24 * time.Hour
 
-// Hearing is what is known of when a runtime was heard.
-type Hearing struct {
-	// At is when it was heard last, zero for never.
-	At time.Time
-	// Unnoted is until when another publisher may have heard it without noting it, zero where that is not so: its report was looked for since.
-	Unnoted time.Time
+// Received is a report that a publisher accepted.
+type Received struct {
+	Made, Arrived time.Time
+	// Recorded is whether the Kyma's status follows from it.
+	Recorded bool
 }
 
-// Unsure reports whether a runtime is silent for too long by what was noted, and may have been heard since.
-func (h Hearing) Unsure(now time.Time, allowed time.Duration) bool {
-	return !h.At.IsZero() && now.Sub(h.At) > allowed && !h.Unnoted.IsZero() && now.Sub(h.Unnoted) <= allowed
+// LastReport returns the time of the last report of a Kyma's runtime: of the one in its status, or of one that a publisher received since, nil for none.
+// Since is from when on another publisher may have received a report without recording it, zero if the report was asked for.
+//
+// A received report counts once the status follows from it: otherwise the content that is not recorded yet would look like a failure. Until then, the
+// runtime may have reported. A report that is refused may never be recorded, and does not count.
+func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
+	last := silence.LastReport{At: Heard(kyma)}
+	if !since.IsZero() {
+		last.Possible = Unnoted(kyma, since)
+	}
+	if received == nil {
+		return last
+	}
+	at := HeardIn(kyma, v1beta2.ObservedBundle{Time: metav1.NewTime(received.Made), Heard: new(metav1.NewTime(received.Arrived))})
+	switch {
+	case !at.After(last.At):
+	case received.Recorded:
+		last.At = at
+	case at.After(last.Possible) && !RefusedReport(kyma):
+		last.Possible = at
+	}
+	return last
+}
+
+// RefusedReport reports whether the status of a Kyma says that its latest report is refused.
+func RefusedReport(kyma *v1beta2.Kyma) bool {
+	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
+	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
 // Unnoted returns until when another publisher may have heard a Kyma's runtime without noting it, where this one began at a time and has not

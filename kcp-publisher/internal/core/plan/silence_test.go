@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-const silence = 30 * time.Minute
+const allowedSilence = 30 * time.Minute
 
 func TestSilenceIsAllowedAsTheAnnotationSays(t *testing.T) {
 	const day = 24 * time.Hour
@@ -19,18 +19,18 @@ func TestSilenceIsAllowedAsTheAnnotationSays(t *testing.T) {
 		carried bool
 		problem string
 	}{
-		"":       {silence, false, ""},
-		"false":  {silence, false, ""},
+		"":       {allowedSilence, false, ""},
+		"false":  {allowedSilence, false, ""},
 		"true":   {90 * day, true, ""},
 		"720h":   {30 * day, true, ""},
 		"8784h":  {366 * day, true, ""},
-		"8785h":  {silence, false, "at most 8784h"},
-		"0s":     {silence, false, "want true, or a duration"},
-		"-1h":    {silence, false, "want true, or a duration"},
-		"a year": {silence, false, "want true, or a duration"},
+		"8785h":  {allowedSilence, false, "at most 8784h"},
+		"0s":     {allowedSilence, false, "want true, or a duration"},
+		"-1h":    {allowedSilence, false, "want true, or a duration"},
+		"a year": {allowedSilence, false, "want true, or a duration"},
 	} {
 		kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: annotation}}}
-		allowed, carried, err := Rules{Silence: silence}.Allowed(kyma)
+		allowed, carried, err := Rules{Silence: allowedSilence}.Allowed(kyma)
 		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
 			t.Errorf("%q: %s, carried %v, %v", annotation, allowed, carried, err)
 		}

@@ -8,6 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
 // standing is how a runtime stands to a rollout.
@@ -90,17 +91,20 @@ func (w *wave) show(r *Runtime) {
 	}
 }
 
-// unread reports whether a runtime may have said something that nobody read. That is waited for no longer than for a runtime that is not heard.
+// unread reports whether a report of a runtime may have arrived that was not recorded. A rollout waits for it no longer than for a silent runtime.
 func (p *plan) unread(r *Runtime) bool {
-	return !r.Unnoted.IsZero() && p.situation.Now.Sub(r.Unnoted) <= p.spec.OfflineAfter.Duration
+	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
+}
+
+func (r *Runtime) lastReport() silence.LastReport {
+	return silence.LastReport{At: r.Heard, Possible: r.Unnoted}
 }
 
 func (p *plan) stand(m *member, r *Runtime) {
-	quiet := r.Heard.IsZero() || p.situation.Now.Sub(r.Heard) > p.spec.OfflineAfter.Duration
-	// Nobody goes on without a runtime that may be there, nor gives it anything.
-	if m.unsure = quiet && !r.Heard.IsZero() && p.unread(r); m.unsure {
-		quiet = false
-	}
+	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
+	quiet := state == silence.Never || state == silence.Silent
+	// A rollout neither goes on without a runtime that may report, nor gives it a version.
+	m.unsure = state == silence.Uncertain
 	m.touched = r.Given != nil && r.Given.Rollout == p.name
 	switch {
 	case m.touched && r.Version == p.spec.To:
