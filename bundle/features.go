@@ -6,34 +6,27 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
-
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Feature is something on the wire that not all supported versions understand. Names are a contract: extend, never rename or use again.
+// Feature names a part of the wire format that a supported version may lack. Names are a contract: add new ones, never rename or reuse one.
 type Feature string
 
 const (
-	// FeatureCritical says that Predicate.Critical is heeded, and that fields that are not known are skipped in documents that are authenticated. Who has it
-	// reports its features.
-	FeatureCritical Feature = "critical"
 	// FeatureTakeover is DesiredState.Takeover and Manifest.Inherited.
 	FeatureTakeover Feature = "takeover"
 	// FeatureImagePullSecret is Settings.ImagePullSecret.
 	FeatureImagePullSecret Feature = "image-pull-secret"
 	// FeatureNamespaceLabels is Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRenamedModules is the annotation renamed-from of a Manifest.
-	FeatureRenamedModules Feature = "renamed-modules"
 	// FeatureRecreate is the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it recreates nothing, and says so.
 	FeatureRecreate Feature = "recreate"
 )
 
-// features are all that are known, sorted. What is on the wire besides is understood by every supported version.
+// features lists all features of this version, sorted. Every supported version understands the rest of the wire format.
 var features = []Feature{
-	FeatureCritical, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureRenamedModules, FeatureTakeover,
+	FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover,
 }
 
 // Limits of lists of features.
@@ -42,7 +35,7 @@ const (
 	maxFeatureBytes = 64
 )
 
-// AllFeatures returns the features of this version, sorted: its agents understand all of them, and its publishers write them.
+// AllFeatures returns the features of this version, sorted. Its agents report all of them.
 func AllFeatures() []Feature { return slices.Clone(features) }
 
 // IsFeature reports whether this version knows the feature.
@@ -83,9 +76,6 @@ func (m Manifest) Features() []Feature {
 	var all []Feature
 	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures], func(r rune) bool { return r == ',' || r == ' ' }) {
 		all = append(all, Feature(name))
-	}
-	if m.Annotations[v1beta2.AnnotationRenamedFrom] != "" {
-		all = append(all, FeatureRenamedModules)
 	}
 	if len(m.Inherited) > 0 {
 		all = append(all, FeatureTakeover)
@@ -157,31 +147,4 @@ func checkFeatures(list []Feature) error {
 // Valid reports whether a feature can have this name.
 func (f Feature) Valid() bool {
 	return f != "" && len(f) <= maxFeatureBytes && strings.Trim(string(f), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
-}
-
-// featureSubject is the beginning of the names by which a report's statement lists what its agent understands. They are subjects and no field of the
-// report, because control planes from before there were features refuse a field that they do not know, and read one subject or more.
-const featureSubject = "kyma-pull.dev/feature/"
-
-// featureSubjects returns the subjects that list the features.
-func featureSubjects(list []Feature) []Subject {
-	all := make([]Subject, 0, len(list))
-	for _, f := range list {
-		all = append(all, subjectOf(featureSubject+string(f), digest.FromString(string(f))))
-	}
-	return all
-}
-
-// featuresIn returns the features that a report's subjects list, nil for a report of an agent that lists none.
-func featuresIn(subjects []Subject) ([]Feature, error) {
-	var list []Feature
-	for _, s := range subjects {
-		if name, is := strings.CutPrefix(s.Name, featureSubject); is {
-			list = append(list, Feature(name))
-		}
-	}
-	if err := checkFeatures(list); err != nil {
-		return nil, fmt.Errorf("features%w", err)
-	}
-	return list, nil
 }

@@ -62,9 +62,8 @@ type Report struct {
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
 	// Truncated is what was left out so that the report fits, nil when it is whole.
 	Truncated *Truncated `json:"truncated,omitempty"`
-	// Features are what the agent understands, sorted, nil for one that does not say. ComposeReport writes those of its own version, and VerifyReport
-	// reads them; on the wire they are subjects of the statement.
-	Features []Feature `json:"-"`
+	// Features are the features that the agent understands, sorted. ComposeReport sets them to those of its own version if they are nil.
+	Features []Feature `json:"features,omitempty"`
 }
 
 // Truncated is what a report leaves out. What is not there then says nothing: a module that is left out is not gone.
@@ -194,8 +193,11 @@ func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
 	if report.Observed != nil {
 		subject = subjectOf("bundle", report.Observed.Digest)
 	}
+	if report.Features == nil {
+		report.Features = AllFeatures()
+	}
 	signed, err := attestWithin(reportStatement{
-		Type: StatementType, Subject: append([]Subject{subject}, featureSubjects(AllFeatures())...), PredicateType: PredicateReport, Predicate: report,
+		Type: StatementType, Subject: []Subject{subject}, PredicateType: PredicateReport, Predicate: report,
 	}, signer, MaxReportBytes)
 	if err != nil {
 		return Blob{}, fmt.Errorf("report of runtime %s: %w", report.Runtime, err)
@@ -282,10 +284,6 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 		return AcceptedReport{}, refusal
 	}
 	report := statement.Predicate
-	var err error
-	if report.Features, err = featuresIn(statement.Subject); err != nil {
-		return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
-	}
 	if report.Runtime != from.Runtime {
 		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is about runtime %s, this is the place of %q", Quote(report.Runtime, maxQuotedBytes), from.Runtime)
 	}
@@ -313,9 +311,6 @@ func (r Report) content() digest.Digest {
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "" // what was decoded encodes; nothing is equal to this
-	}
-	for _, f := range r.Features {
-		text = append(append(text, '\n'), f...)
 	}
 	return digest.FromBytes(text)
 }

@@ -117,6 +117,9 @@ func (r Report) checkLists() error {
 			return fmt.Errorf("refused[%d].reason: %w", i, err)
 		}
 	}
+	if err := checkFeatures(r.Features); err != nil {
+		return fmt.Errorf("features%w", err)
+	}
 	if n := len(r.Decided); n > 2*MaxManifests {
 		return fmt.Errorf("decided: %d modules, at most %d", n, 2*MaxManifests)
 	}

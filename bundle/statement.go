@@ -61,8 +61,7 @@ type Predicate struct {
 	// Source is the commit that was current when the bundle was made, nil where there is none. A later commit that changes
 	// nothing for the runtime makes no new bundle, so that this one goes on naming the earlier.
 	Source *Source `json:"source,omitempty"`
-	// Critical are the features, sorted, without which nobody may follow the bundle, be it for its statement or its documents: who does not know one
-	// of them refuses it. It is written for runtimes that report FeatureCritical only; earlier agents refuse fields that they do not know.
+	// Critical are the features, sorted, that a reader must understand to follow the bundle. A reader that lacks one of them refuses the bundle.
 	Critical []Feature `json:"critical,omitempty"`
 }
 

@@ -49,6 +49,7 @@ type Simulated struct {
 	sent     string
 	sentAt   time.Time
 	trouble  error
+	features []bundle.Feature // nil: all of this version
 }
 
 const (
@@ -113,6 +114,9 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 // BreakWith makes every module fail that has this version.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
+// Understand makes the agent report these features.
+func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
+
 // Edit changes the runtime's own Kyma as its admin would. There has to be one: the runtime has followed a bundle.
 func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	err := fmt.Errorf("%s has no Kyma yet", s.ID)
@@ -168,6 +172,16 @@ func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 		return 0, "", 0
 	}
 	return s.current.Statement.Predicate.Sequence, s.current.Digest, s.bundles
+}
+
+// Settings are those of the bundle in force.
+func (s *Simulated) Settings() (settings bundle.Settings) {
+	s.set(func() {
+		if s.current != nil {
+			settings = s.current.State.Settings
+		}
+	})
+	return settings
 }
 
 // Trouble is why the runtime could not do its work last time, nil when it could.
@@ -294,7 +308,7 @@ func (s *Simulated) report(ctx context.Context) error {
 }
 
 func (s *Simulated) facts() (bundle.Report, error) {
-	r := bundle.Report{Runtime: s.ID, Fleet: s.root.Fleet, AgentVersion: "simulated", ClusterUID: s.ID}
+	r := bundle.Report{Runtime: s.ID, Fleet: s.root.Fleet, AgentVersion: "simulated", ClusterUID: s.ID, Features: s.features}
 	public, err := s.signer.PublicKey()
 	if err != nil {
 		return r, err

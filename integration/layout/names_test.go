@@ -64,7 +64,7 @@ func TestTheReferenceListsWhyBundlesArePublished(t *testing.T) {
 	}
 	var table strings.Builder
 	table.WriteString("| reason | meaning |\n|---|---|\n")
-	for _, c := range withPrefix(apiConstants(t, "kcp-publisher/internal/core/plan", 20), "Reason") {
+	for _, c := range withPrefix(apiConstants(t, "kcp-publisher/internal/core/plan", 19), "Reason") {
 		fmt.Fprintf(&table, "| `%s` | %s |\n", c.value, c.about)
 	}
 	checkReference(t, page, before+begin+table.String()+end+after)

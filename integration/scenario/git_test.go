@@ -109,8 +109,8 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		if err != nil || !strings.Contains(why, "source     commit "+promoted+" of ") {
 			t.Errorf("why does not name commit %s: %v\n%s", promoted, err, why)
 		}
-		for _, want := range []string{"kyma_pull_publisher_git_ready 1", `kyma_pull_publisher_git_commit{commit="` + promoted + `"} 1`} {
-			if text := scraped(t, metrics, "kyma_pull_publisher_git_"); !strings.Contains(text, want) || strings.Count(text, "git_commit{") != 1 {
+		for _, want := range []string{"kyma_pull_publisher_git_ready 1", `kyma_pull_publisher_git_commit_info{commit="` + promoted + `"} 1`} {
+			if text := scraped(t, metrics, "kyma_pull_publisher_git_"); !strings.Contains(text, want) || strings.Count(text, "git_commit_info{") != 1 {
 				t.Errorf("%s is missing in\n%s", want, text)
 			}
 		}

@@ -95,37 +95,6 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 		return err == nil && cr.GetUID() != deleted, fmt.Sprint(err, cr.GetUID())
 	})
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.9.0", v1beta2.StateReady))
-
-	// A module that has another name now keeps what its users made.
-	renamed := newest
-	renamed.Module = f.Own("resizer")
-	must(t, renamed.Push(ctx, f.Modules))
-	template := renamed.Template()
-	template.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: f.Own("scaler")}
-	must(t, f.Control.Create(ctx, template))
-	must(t, f.Release(ctx, renamed.Module, renamed.Component(), sample.Channel("regular", "1.9.0")))
-	mine := cr.DeepCopy()
-	mine.SetName("mine")
-	mine.SetUID("")
-	mine.SetResourceVersion("")
-	mine.SetLabels(nil)
-	mine.SetAnnotations(nil)
-	must(t, r.API.Create(ctx, mine))
-	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = []v1beta2.Module{managed(f.Own("resizer"))}
-	}))
-	must(t, r.UntilState(ctx, f.Own("resizer"), "1.9.0", v1beta2.StateReady))
-	must(t, r.UntilGone(ctx, f.Own("scaler")))
-	for _, before := range []*unstructured.Unstructured{cr, mine} {
-		now := before.DeepCopy()
-		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(before), now))
-		if now.GetUID() != before.GetUID() || now.GetDeletionTimestamp() != nil {
-			t.Errorf("%s is another object, or is being deleted", now.GetName())
-		}
-	}
-	must(t, r.API.Delete(ctx, mine))
-	without(t, r, f.Own("resizer"))
-	must(t, r.UntilGone(ctx, f.Own("resizer")))
 }
 
 func TestCustomStateCheckDecidesModuleState(t *testing.T) {

@@ -1,9 +1,7 @@
 package scenario
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,26 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// earlier is a commit from before there were features. Its programs refuse fields that they do not know, and know
-// nothing of takeovers, a Secret to pull images with, and labels of kyma-system.
-const earlier = "414502e1970ae67cac9d25a05dd5535a7b945a6f"
-
-// previous is a commit that has features: its agents list them, and skip fields that they do not know.
-const previous = "31e75d29c5dc0747f6d0f301fecbd06393e5ea47"
-
-// programsAt builds the programs of a commit, which must be in the history of every whole clone.
-func programsAt(t *testing.T, commit string) fleet.Binaries {
-	t.Helper()
-	programs, err := fleet.BuildAt(t.Context(), commit)
-	if errors.Is(err, fleet.ErrNoHistory) {
-		t.Skip(err)
-	}
-	must(t, err)
-	return programs
-}
-
-// carried carries the runtime's newest bundle by a file, and its newest report back, with programs of two versions,
-// and then what is new since that report. It begins again where another bundle was published in the middle of it.
+// carried exports the runtime's newest bundle to a file, imports it, and carries the newest report back, with programs of two versions. Then it exports
+// the difference to that report. It retries if another bundle is published in between.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {
@@ -51,8 +31,7 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 	})
 }
 
-// carry returns what went wrong. The report comes to a place of its own: where the agent reports, a newer one may
-// have followed.
+// carry returns the first failure. It imports the report into a separate repository, because the agent may have pushed a newer one to its own.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,18 +58,18 @@ func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent flee
 	return ""
 }
 
-// untilUnderstood waits until the control plane says whether the agent understands all of its bundle.
-func untilUnderstood(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
+// untilUnderstood waits until the condition Features has this status and reason.
+func untilUnderstood(t *testing.T, record func() (*v1beta2.Kyma, error), status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 90*time.Second, "condition Features is "+reason, func() (bool, string) {
-		record, err := r.Record(t.Context())
+		kyma, err := record()
 		must(t, err)
-		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures)
-		return c != nil && c.Status == status && c.Reason == reason, fmt.Sprint(record.Status.Conditions)
+		c := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionFeatures)
+		return c != nil && c.Status == status && c.Reason == reason, fmt.Sprint(kyma.Status.Conditions)
 	})
 }
 
-// wantNothingLeftOut fails the test if the runtime's agent was too old for anything yet.
+// wantNothingLeftOut fails the test if the control plane left something out of the runtime's bundle.
 func wantNothingLeftOut(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	record, err := r.Record(t.Context())
@@ -103,128 +82,114 @@ func wantNothingLeftOut(t *testing.T, r *fleet.Runtime) {
 	}
 }
 
-// untilLabeled waits until kyma-system has the label for sidecars, or not.
-func untilLabeled(t *testing.T, r *fleet.Runtime, want string) {
+// untilLabeled waits until kyma-system has the sidecar label.
+func untilLabeled(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
-	until(t, 60*time.Second, "kyma-system has istio-injection="+want, func() (bool, string) {
+	until(t, 60*time.Second, "kyma-system has istio-injection=enabled", func() (bool, string) {
 		var namespace corev1.Namespace
 		must(t, r.API.Get(t.Context(), client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace))
-		return namespace.Labels["istio-injection"] == want, fmt.Sprint(namespace.Labels)
+		return namespace.Labels["istio-injection"] == "enabled", fmt.Sprint(namespace.Labels)
 	})
 }
 
-func TestEarlierProgramsWorkWithCurrentOnes(t *testing.T) {
+func TestEachReleaseWorksWithTheCurrentVersion(t *testing.T) {
 	suite.Long(t)
-	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
 	must(t, err)
-	const label = "--runtime-namespace-label=istio-injection=enabled"
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{label, "--keys-poll-interval=1s"}})
-
-	// The publisher is newer: its first bundle, written before the agent reported, has a setting that the agent
-	// refuses. The next one does without.
-	f.Use(fleet.Binaries{Agent: before.Agent})
-	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
-	untilUnderstood(t, berlin, metav1.ConditionFalse, v1beta2.ReasonAgentOutdated)
-	output, err := f.Why(t.Context(), "berlin")
-	must(t, err)
-	if !strings.Contains(output, "the agent is too old for namespace-labels") {
-		t.Errorf("why says:\n%s", output)
+	for _, past := range releases(t) {
+		t.Run(past.version, func(t *testing.T) {
+			s := &skew{t: t, released: programsAt(t, past.commit), today: today}
+			s.f = newFleet(t, fleet.Options{PublisherFlags: []string{sidecars, "--keys-poll-interval=1s"}})
+			s.upgradesAgents()
+			s.downgradesPublishers()
+		})
 	}
-	// Another runtime has the agent of the version between, which understands all of it. A rollout reaches both, one
-	// after the other.
-	f.Use(fleet.Binaries{Agent: between.Agent})
-	paris := runtimeWith(t, f, "paris", map[string]string{"scaler": "1.7.0"})
-	untilLabeled(t, paris, "enabled")
+}
+
+// sidecars is a setting of bundles.
+const sidecars = "--runtime-namespace-label=istio-injection=enabled"
+
+// skew is a fleet of two versions: berlin starts with a released agent, paris has the current one.
+type skew struct {
+	t               *testing.T
+	f               *fleet.Fleet
+	released, today fleet.Binaries
+	berlin, paris   *fleet.Runtime
+}
+
+// upgradesAgents runs the current publisher with agents of both versions, and then upgrades the older one.
+func (s *skew) upgradesAgents() {
+	t, f := s.t, s.f
+	t.Helper()
+	f.Use(fleet.Binaries{Agent: s.released.Agent})
+	s.berlin = runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
+	f.Use(fleet.Binaries{Agent: s.today.Agent})
+	s.paris = runtimeWith(t, f, "paris", map[string]string{"scaler": "1.7.0"})
+	untilLabeled(t, s.berlin)
+	untilLabeled(t, s.paris)
 	waves := []v1alpha1.Wave{{Name: "first", Count: new(int32(1))}, {Name: "others", Percent: new(int32(100))}}
 	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: waves}))
 	promote(t, f, "1.8.0")
-	for _, r := range []*fleet.Runtime{berlin, paris} {
+	for _, r := range []*fleet.Runtime{s.berlin, s.paris} {
 		must(t, r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 	}
 	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds over agents of two versions", rolledOut(v1alpha1.RolloutSucceeded)))
-	untilLabeled(t, berlin, "")
-	wantNothingLeftOut(t, paris)
+	wantNothingLeftOut(t, s.berlin)
+	wantNothingLeftOut(t, s.paris)
 
-	// Both follow a root of trust that today's program has rotated, and read carried files.
-	ended(t, 0, today.Publisher, "keys", "rotate", "publisher", "--keys", f.Keys())
-	for _, r := range []*fleet.Runtime{berlin, paris} {
-		untilRoot(t, r, 2)
-	}
-	carried(t, f, berlin, today, before)
-	carried(t, f, paris, today, between)
+	t.Log("both agents follow a root of trust that the current program rotated")
+	ended(t, 0, s.today.Publisher, "keys", "rotate", "publisher", "--keys", f.Keys())
+	untilRoot(t, s.berlin, 2)
+	untilRoot(t, s.paris, 2)
+	carried(t, f, s.berlin, s.today, s.released)
 
-	// The agent is upgraded, and gets what was left out.
-	f.Use(fleet.Binaries{Agent: today.Agent})
-	berlin.Agent().Stop()
-	must(t, berlin.StartAgent())
-	untilUnderstood(t, berlin, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
-	untilLabeled(t, berlin, "enabled")
-
-	// The agent is newer: an earlier publisher reads its reports, and installs, upgrades and removes.
-	f.Use(fleet.Binaries{Publisher: before.Publisher})
-	must(t, f.RestartPublisher())
-	must(t, berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, managed("mailer"))
-	}))
-	must(t, berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
-	carried(t, f, berlin, before, today)
-
-	// The version between is as good with the newer agent of one runtime, and with its own.
-	f.Use(fleet.Binaries{Publisher: between.Publisher})
-	must(t, f.RestartPublisher(label))
-	must(t, paris.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, managed("mailer"))
-	}))
-	must(t, paris.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
-	untilUnderstood(t, berlin, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
-	carried(t, f, berlin, between, today)
-
-	// The agent goes back as well, and nobody has taken back what it cannot read: it refuses that, reports, and gets
-	// a bundle without.
-	f.Use(fleet.Binaries{Agent: before.Agent})
-	berlin.Agent().Stop()
-	must(t, berlin.StartAgent())
-	must(t, berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:1] }))
-	must(t, berlin.UntilGone(t.Context(), "mailer"))
-	f.Use(fleet.Binaries{Publisher: today.Publisher})
-	must(t, f.RestartPublisher(label))
-	untilUnderstood(t, berlin, metav1.ConditionFalse, v1beta2.ReasonAgentOutdated)
-	must(t, berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
+	s.berlin.Agent().Stop()
+	must(t, s.berlin.StartAgent())
+	must(t, s.berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// untilNamed waits until the control plane says that a module waits for a newer agent, in the module's entry, the
-// condition and why.
-func untilNamed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, module, feature string) {
+// downgradesPublishers runs the released publisher with current agents, and then downgrades an agent too.
+func (s *skew) downgradesPublishers() {
+	t, f := s.t, s.f
 	t.Helper()
-	said := "the agent is too old for " + feature
-	until(t, 90*time.Second, "the control plane says that "+said, func() (bool, string) {
-		record, err := r.Record(t.Context())
-		must(t, err)
-		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionFeatures)
-		ok := c != nil && c.Reason == v1beta2.ReasonAgentOutdated && strings.Contains(c.Message, feature) && strings.Contains(moduleOf(record, module).Message, said)
-		return ok, fmt.Sprintf("%+v, %+v", c, record.Status.Modules)
-	})
-	output, err := f.Why(t.Context(), r.ID)
-	must(t, err)
-	if !strings.Contains(output, said) {
-		t.Errorf("why says:\n%s", output)
-	}
+	f.Use(fleet.Binaries{Publisher: s.released.Publisher})
+	must(t, f.RestartPublisher(sidecars))
+	must(t, s.berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	must(t, s.berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
+	carried(t, f, s.berlin, s.released, s.today)
+
+	f.Use(fleet.Binaries{Agent: s.released.Agent})
+	s.berlin.Agent().Stop()
+	must(t, s.berlin.StartAgent())
+	must(t, s.berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:1] }))
+	must(t, s.berlin.UntilGone(t.Context(), "mailer"))
+	f.Use(fleet.Binaries{Publisher: s.today.Publisher})
+	must(t, f.RestartPublisher(sidecars))
+	must(t, s.berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	}))
+	must(t, s.berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
+	wantNothingLeftOut(t, s.berlin)
 }
 
-// TestEarlierAgentGetsCriticalFeaturesAfterUpgrade offers an agent from before features a version that it must
-// not install, and a module in the place of one that it has. It would install the first as it can, and uninstall what
-// the second takes over.
-func TestEarlierAgentGetsCriticalFeaturesAfterUpgrade(t *testing.T) {
-	suite.Long(t)
-	before := programsAt(t, earlier)
-	today, err := fleet.Build()
+// TestModuleWaitsForAnAgentThatUnderstandsIt gives a simulated agent fewer features than this version has.
+func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
+	f := newFleet(t, fleet.Options{PublisherFlags: []string{sidecars}})
+	berlin, err := f.Simulate(t.Context(), fleet.NewKyma("berlin", "regular", "mailer"))
 	must(t, err)
-	f := newFleet(t, fleet.Options{})
-	f.Use(fleet.Binaries{Agent: before.Agent})
-	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
-	had, err := settings(t.Context(), berlin)
-	must(t, err)
+	berlin.Understand(bundle.FeatureImagePullSecret, bundle.FeatureTakeover)
+	record := func() (*v1beta2.Kyma, error) { return berlin.Record(t.Context()) }
+	untilSetting := func(want string) {
+		t.Helper()
+		until(t, time.Minute, "the bundle has istio-injection="+want, func() (bool, string) {
+			labels := berlin.Settings().NamespaceLabels
+			return labels["istio-injection"] == want, fmt.Sprint(labels)
+		})
+	}
+	untilUnderstood(t, record, metav1.ConditionFalse, v1beta2.ReasonAgentOutdated)
+	untilSetting("")
 
 	needs := sample.Mailer("1.1.0")
 	must(t, needs.Push(t.Context(), f.Modules))
@@ -232,60 +197,23 @@ func TestEarlierAgentGetsCriticalFeaturesAfterUpgrade(t *testing.T) {
 	template.Annotations = map[string]string{v1beta2.AnnotationRequiresFeatures: "recreate"}
 	must(t, f.Control.Create(t.Context(), template))
 	must(t, f.Release(t.Context(), "mailer", needs.Component(), sample.Channel("regular", "1.1.0")))
-	untilNamed(t, f, berlin, "mailer", "recreate")
-	renamed := sample.Scaler("1.7.0")
-	renamed.Module = "resizer"
-	must(t, renamed.Push(t.Context(), f.Modules))
-	template = renamed.Template()
-	template.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: "scaler"}
-	must(t, f.Control.Create(t.Context(), template))
-	must(t, f.Release(t.Context(), "resizer", renamed.Component(), sample.Channel("regular", "1.7.0")))
-	until(t, time.Minute, "the runtime is offered the renamed module", func() (bool, string) {
-		err := berlin.API.Get(t.Context(), inKyma("resizer"), &v1beta2.ModuleReleaseMeta{})
-		return err == nil, fmt.Sprint(err)
-	})
-	must(t, berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		for i := range spec.Modules {
-			if spec.Modules[i].Name == "scaler" {
-				spec.Modules[i].Name = "resizer"
-			}
-		}
-	}))
-	untilNamed(t, f, berlin, "resizer", "renamed-modules")
-
-	// The agent has followed that bundle, and all is as it was.
-	until(t, time.Minute, "the agent follows the bundle that leaves both out", func() (bool, string) {
-		record, err := berlin.Record(t.Context())
+	const message = "the agent is too old for recreate"
+	until(t, 90*time.Second, "module mailer waits for a newer agent", func() (bool, string) {
+		kyma, err := record()
 		must(t, err)
-		r := record.Status.Runtime
-		return r.Observed.Digest == r.Published.Digest, fmt.Sprintf("%+v, %+v", r.Published, r.Observed)
+		return strings.Contains(moduleOf(kyma, "mailer").Message, message), fmt.Sprintf("%+v", kyma.Status.Modules)
 	})
-	var installed v1beta2.ManifestList
-	must(t, berlin.API.List(t.Context(), &installed))
-	is := map[string]string{}
-	for _, m := range installed.Items {
-		is[m.Name] = fmt.Sprint(m.Spec.Version, " ", m.Status.State, " ", m.DeletionTimestamp.IsZero())
+	output, err := f.Why(t.Context(), berlin.ID)
+	must(t, err)
+	if !strings.Contains(output, message) {
+		t.Errorf("why prints:\n%s", output)
 	}
-	if want := map[string]string{"scaler": "1.7.0 Ready true", "mailer": "1.0.0 Ready true"}; !maps.Equal(is, want) {
-		t.Errorf("the runtime has %v, want %v", is, want)
+	if version := berlin.Has("mailer"); version != "1.0.0" {
+		t.Errorf("the runtime has mailer %q, want 1.0.0", version)
 	}
 
-	// The agent is upgraded, and gets both.
-	f.Use(fleet.Binaries{Agent: today.Agent})
-	berlin.Agent().Stop()
-	must(t, berlin.StartAgent())
-	must(t, berlin.UntilState(t.Context(), "mailer", "1.1.0", v1beta2.StateReady))
-	must(t, berlin.UntilState(t.Context(), "resizer", "1.7.0", v1beta2.StateReady))
-	must(t, berlin.UntilGone(t.Context(), "scaler"))
-	untilUnderstood(t, berlin, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
-	statement, err := inForce(t, berlin)
-	must(t, err)
-	if want := []bundle.Feature{bundle.FeatureRecreate, bundle.FeatureRenamedModules}; !slices.Equal(statement.Predicate.Critical, want) {
-		t.Errorf("the bundle in force names %v as critical, want %v", statement.Predicate.Critical, want)
-	}
-	now := had.DeepCopy()
-	must(t, berlin.API.Get(t.Context(), client.ObjectKeyFromObject(had), now))
-	if now.GetUID() != had.GetUID() {
-		t.Error("an object of the renamed module was deleted and created again")
-	}
+	berlin.Understand(bundle.AllFeatures()...)
+	untilUnderstood(t, record, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
+	until(t, 90*time.Second, "the runtime has mailer 1.1.0", func() (bool, string) { return berlin.Has("mailer") == "1.1.0", fmt.Sprint(berlin.All()) })
+	untilSetting("enabled")
 }

@@ -69,7 +69,7 @@ func TestKeysRotateWithoutRestart(t *testing.T) {
 		t.Errorf("a key that was rotated in time made a refusal: %v, %v", err, record.Status.Conditions)
 	}
 	changeKeys(t, f, "rotate", "root")
-	changeKeys(t, f, "rotate", "enrol", "--root-key", filepath.Join(f.Keys(), "root-v3.key"))
+	changeKeys(t, f, "rotate", "enroll", "--root-key", filepath.Join(f.Keys(), "root-v3.key"))
 	changeKeys(t, f, "revoke", thumbprintOf(t, stolen), "--root-key", filepath.Join(f.Keys(), "root-v3.key"))
 	untilRoot(t, r, 5)
 	promote(t, f, "1.8.0")

@@ -16,7 +16,7 @@ var longest = []string{
 	"TestAgentWaitsForItsAPIServerAndToken",
 	"TestAgentImageWithoutRegistryAccessIsRolledBack",
 	"TestReplicasShareAFleetInShards",
-	"TestEarlierProgramsWorkWithCurrentOnes",
+	"TestEachReleaseWorksWithTheCurrentVersion",
 	"TestModuleTeamRunsTryInItsOwnTest",
 	"TestTryStopsWhenTheCanaryNeverGetsReady",
 	"TestPublisherRefillsARegistryThatLostData",

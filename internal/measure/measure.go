@@ -29,8 +29,6 @@ type Definition struct {
 	Labels     []string
 	// Leader says that only the replica that holds the lease has values for it, or counts in it.
 	Leader bool
-	// Deprecated names the metric to use instead, empty for one that stays.
-	Deprecated string
 }
 
 var defined struct {
@@ -58,7 +56,7 @@ func define(collector prometheus.Collector, definitions ...Definition) {
 // Counter makes a counter that starts at 0.
 func Counter(d Definition) prometheus.Counter {
 	d.Kind = KindCounter
-	c := prometheus.NewCounter(prometheus.CounterOpts{Name: d.Name, Help: d.help()})
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: d.Name, Help: d.Help})
 	define(c, d)
 	return c
 }
@@ -67,7 +65,7 @@ func Counter(d Definition) prometheus.Counter {
 // hides that event from increase().
 func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	d.Kind = KindCounter
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.help()}, d.Labels)
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
 	for _, value := range start {
 		c.WithLabelValues(string(value))
 	}
@@ -78,7 +76,7 @@ func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 // Gauges makes gauges with labels.
 func Gauges(d Definition) *prometheus.GaugeVec {
 	d.Kind = KindGauge
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.Name, Help: d.help()}, d.Labels)
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.Name, Help: d.Help}, d.Labels)
 	define(g, d)
 	return g
 }
@@ -101,7 +99,7 @@ func (v Value) Unset() { v.vec.Reset() }
 // Histograms makes histograms, with labels or none.
 func Histograms(d Definition, buckets ...float64) *prometheus.HistogramVec {
 	d.Kind = KindHistogram
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.help(), Buckets: buckets}, d.Labels)
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: buckets}, d.Labels)
 	define(h, d)
 	return h
 }
@@ -113,12 +111,5 @@ func Collect(collector prometheus.Collector, definitions ...Definition) {
 
 // Desc returns what a collector describes a metric by.
 func (d Definition) Desc() *prometheus.Desc {
-	return prometheus.NewDesc(d.Name, d.help(), d.Labels, nil)
-}
-
-func (d Definition) help() string {
-	if d.Deprecated != "" {
-		return d.Help + " Deprecated: use " + d.Deprecated + "."
-	}
-	return d.Help
+	return prometheus.NewDesc(d.Name, d.Help, d.Labels, nil)
 }

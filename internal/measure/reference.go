@@ -23,7 +23,7 @@ func Reference() string {
 		if labels != "" {
 			labels = "`" + labels + "`"
 		}
-		fmt.Fprintf(&text, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Kind, labels, of, strings.ReplaceAll(d.help(), "|", `\|`))
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Kind, labels, of, strings.ReplaceAll(d.Help, "|", `\|`))
 	}
 	return text.String()
 }

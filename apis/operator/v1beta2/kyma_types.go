@@ -74,8 +74,8 @@ type Module struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel,omitempty"`
-	// Version has no effect in a runtime's Kyma, nor beside Channel, as in Kyma: pin a module with the annotation kyma-pull.dev/pinned-versions.
-	// Deprecated: in a Kyma of the control plane it still pins a module that names no channel.
+	// Version is the pinned version in status.runtime.requested.spec. It has no effect in spec: pin a module with the annotation
+	// kyma-pull.dev/pinned-versions.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32
@@ -400,8 +400,7 @@ type ObservedBundle struct {
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// Features are what the agent understands of bundles, after "baseline", which every agent does. It is empty for a report that was noted by a
-	// publisher from before there were features.
+	// Features are the features of bundles that the agent understands.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty"`

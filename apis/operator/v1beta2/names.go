@@ -86,14 +86,9 @@ const (
 	// AnnotationRecreated is ours: on a Manifest, a digest of the version for which objects were last deleted to be created again, and the UIDs
 	// of those objects. No other object is deleted for that version.
 	AnnotationRecreated = "kyma-pull.dev/recreated"
-	// AnnotationRenamedFrom is ours: on a ModuleTemplate, the name that its module had before. Where that one is installed and to be removed, this one
-	// takes over its objects and custom resources instead. Bundles carry it to the Manifest, with the name of the other Manifest.
-	AnnotationRenamedFrom = "kyma-pull.dev/renamed-from"
 	// AnnotationRequiresFeatures is ours: on a ModuleTemplate, the features of agents, divided by commas, without which its version is not installed.
 	// Bundles carry it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
-	// AnnotationRenamedTo is ours: on a Manifest whose module was renamed, the Manifest that takes over its objects.
-	AnnotationRenamedTo = "kyma-pull.dev/renamed-to"
 	// AnnotationRemoval is ours: "true" on a Manifest whose module the agent removes, because a bundle says so. One that is deleted without it
 	// comes back, and its module stays.
 	AnnotationRemoval = "kyma-pull.dev/removal"

@@ -24,8 +24,7 @@ const (
 // version is the pattern that the schema of Kymas has for a version.
 var version = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?$`)
 
-// Pin returns the version that the module is to have whatever its channel has, empty for none. Beside a channel Version says nothing, as with
-// Kyma's own definition, which does not know it: the Kyma dashboard writes both.
+// Pin returns the version that the module is pinned to, or "". A module with a channel is not pinned.
 func (m Module) Pin() string {
 	if m.Channel != "" {
 		return ""
@@ -75,9 +74,9 @@ func shown(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// AskedInRuntime returns what the Kyma of a runtime asks for: its spec with the versions of AnnotationPinnedVersions and no others. What is
-// written as spec.modules[].version there says nothing, as with Kyma's own definition, which drops it. With an error the spec comes without versions.
-func (k *Kyma) AskedInRuntime() (KymaSpec, error) {
+// Asked returns the Kyma's spec with the versions of AnnotationPinnedVersions. It ignores spec.modules[].version, which the Kyma dashboard writes. If the
+// annotation is invalid, the spec has no versions.
+func (k *Kyma) Asked() (KymaSpec, error) {
 	spec := *k.Spec.DeepCopy()
 	for i := range spec.Modules {
 		spec.Modules[i].Version = ""
@@ -85,14 +84,7 @@ func (k *Kyma) AskedInRuntime() (KymaSpec, error) {
 	return spec, spec.pin(k.Annotations)
 }
 
-// AskedInControlPlane returns what a Kyma in KCP asks for: its spec with the versions of AnnotationPinnedVersions. A version in spec.modules
-// that stands without a channel counts too.
-func (k *Kyma) AskedInControlPlane() (KymaSpec, error) {
-	spec := *k.Spec.DeepCopy()
-	return spec, spec.pin(k.Annotations)
-}
-
-// pin writes the versions of an annotation into the spec, in the form in which they are resolved and told: a module with a version has no channel.
+// pin writes the versions of the annotation into the spec. A pinned module has no channel.
 func (s *KymaSpec) pin(annotations map[string]string) error {
 	pins, err := PinnedVersions(annotations)
 	if err != nil {

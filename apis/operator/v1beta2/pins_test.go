@@ -48,19 +48,16 @@ func TestPinnedVersionsAreReadWholeOrNotAtAll(t *testing.T) {
 
 // TestWhatAKymaAsksFor writes a module as the Kyma dashboard, the kyma CLI and people with kubectl leave it.
 func TestWhatAKymaAsksFor(t *testing.T) {
-	for name, c := range map[string]struct {
-		module, pins         string
-		runtime, controlSide string
-	}{
-		"A channel": {`{"name":"keda","channel":"fast"}`, "", "fast/", "fast/"},
-		"The dashboard writes a channel with its version":                      {`{"name":"keda","channel":"fast","version":"1.8.0"}`, "", "fast/", "fast/"},
-		"The dashboard goes back to the Kyma's channel and leaves the version": {`{"name":"keda","version":"1.8.0"}`, "", "/", "/1.8.0"},
-		"A pin":                     {`{"name":"keda"}`, "istio=1.0.0,keda=1.7.0", "/1.7.0", "/1.7.0"},
-		"A pin wins over a channel": {`{"name":"keda","channel":"fast"}`, "keda=1.7.0", "/1.7.0", "/1.7.0"},
-		"A pin wins over what the dashboard writes":  {`{"name":"keda","channel":"fast","version":"1.8.0"}`, "keda=1.7.0", "/1.7.0", "/1.7.0"},
-		"A pin of another module":                    {`{"name":"keda","channel":"fast"}`, "istio=1.0.0", "fast/", "fast/"},
-		"An annotation that cannot be read is said":  {`{"name":"keda"}`, "keda", "error", "error"},
-		"A version of a module without an empty pin": {`{"name":"keda"}`, "", "/", "/"},
+	for name, c := range map[string]struct{ module, pins, want string }{
+		"A channel": {`{"name":"keda","channel":"fast"}`, "", "fast/"},
+		"The dashboard writes a channel with its version":                      {`{"name":"keda","channel":"fast","version":"1.8.0"}`, "", "fast/"},
+		"The dashboard goes back to the Kyma's channel and leaves the version": {`{"name":"keda","version":"1.8.0"}`, "", "/"},
+		"A pin":                     {`{"name":"keda"}`, "istio=1.0.0,keda=1.7.0", "/1.7.0"},
+		"A pin wins over a channel": {`{"name":"keda","channel":"fast"}`, "keda=1.7.0", "/1.7.0"},
+		"A pin wins over what the dashboard writes":   {`{"name":"keda","channel":"fast","version":"1.8.0"}`, "keda=1.7.0", "/1.7.0"},
+		"A pin of another module":                     {`{"name":"keda","channel":"fast"}`, "istio=1.0.0", "fast/"},
+		"An invalid annotation is an error":           {`{"name":"keda"}`, "keda", "error"},
+		"A module without channel, version and a pin": {`{"name":"keda"}`, "", "/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := &Kyma{Spec: KymaSpec{Channel: "regular", Modules: make([]Module, 1)}}
@@ -71,21 +68,12 @@ func TestWhatAKymaAsksFor(t *testing.T) {
 				kyma.Annotations = map[string]string{AnnotationPinnedVersions: c.pins}
 			}
 			before := kyma.Spec.Modules[0]
-			asked := func(spec KymaSpec, err error) string {
-				if err != nil {
-					return "error"
-				}
-				m := spec.Modules[0]
-				if m.Pin() == "" {
-					return m.Channel + "/"
-				}
-				return m.Channel + "/" + m.Pin()
+			got := "error"
+			if spec, err := kyma.Asked(); err == nil {
+				got = spec.Modules[0].Channel + "/" + spec.Modules[0].Pin()
 			}
-			if got := asked(kyma.AskedInRuntime()); got != c.runtime {
-				t.Errorf("in the runtime %s, want %s", got, c.runtime)
-			}
-			if got := asked(kyma.AskedInControlPlane()); got != c.controlSide {
-				t.Errorf("in the control plane %s, want %s", got, c.controlSide)
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if kyma.Spec.Modules[0] != before {
 				t.Errorf("the Kyma itself was changed: %+v", kyma.Spec.Modules[0])

@@ -186,7 +186,6 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		"An output format that is not known too":      {"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`},
 		"enroll without a runtime too":                {"enroll", cli.ExitUsage, "want one runtime id, got 0 arguments"},
 		"enroll of what can be no runtime too":        {"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`},
-		"enroll by its earlier name too":              {"enrol one", cli.ExitUsage, "--location is required"},
 		"why without a runtime too":                   {"why", cli.ExitUsage, "want a runtime id"},
 		"run without a location too":                  {"run", cli.ExitUsage, "--location is required"},
 		"run of no shards":                            {"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: want 1 to 64"},
@@ -229,7 +228,7 @@ func TestEnrollPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
 		Metadata               metav1.ObjectMeta
 		StringData             map[string]string
 	}
-	out := done(t, "enrol", "r-1", "--location", "registry.example/fleet", "--keys", dir)
+	out := done(t, "enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir)
 	if err := yaml.UnmarshalStrict([]byte(out), &secret); err != nil {
 		t.Fatal(err)
 	}

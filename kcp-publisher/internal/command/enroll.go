@@ -22,7 +22,7 @@ func newEnroll() *cobra.Command {
 	var password bool
 	var generation int
 	cmd := &cobra.Command{
-		Use: "enroll RUNTIME-ID", Aliases: []string{"enrol"}, Short: "prints the bootstrap Secret of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
+		Use: "enroll RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := trust.CheckRuntimeID(args[0]); err != nil {
 				return cli.Usage(err)

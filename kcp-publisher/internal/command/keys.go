@@ -179,11 +179,10 @@ func newKeysRotate() *cobra.Command {
 }
 
 func (r *rotation) run(cmd *cobra.Command, role string) error {
-	if role == "enroll" {
-		role = trust.RoleEnroll
-	}
 	switch role {
-	case "", trust.RolePublisher, trust.RoleEnroll, trust.RoleRoot:
+	case "enroll":
+		role = trust.RoleEnroll
+	case "", trust.RolePublisher, trust.RoleRoot:
 	case keys.RoleToken:
 		return r.token(cmd)
 	default:

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
+func TestRotateEnrollmentKey(t *testing.T) {
 	dir := keyFolder(t)
 	shown := func() []string {
 		var root shownRoot
@@ -28,13 +28,9 @@ func TestTheEnrollmentKeyIsRotatedByBothOfItsNames(t *testing.T) {
 		return root.Enrollers
 	}
 	before := shown()
-	for _, name := range []string{"enroll", "enrol"} {
-		done(t, "keys", "rotate", name, "--keys", dir)
-		after := shown()
-		if slices.Equal(after, before) {
-			t.Errorf("rotate %s: the keys are still %v", name, after)
-		}
-		before = after
+	done(t, "keys", "rotate", "enroll", "--keys", dir)
+	if after := shown(); slices.Equal(after, before) {
+		t.Errorf("the keys are still %v", after)
 	}
 }
 

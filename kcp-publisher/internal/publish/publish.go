@@ -231,7 +231,7 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 	if adopted.Last != nil && kept == nil {
 		request.Versions = newest(request.Versions, adopted.Last.Versions)
 	}
-	request, left := plan.Understood(request, kept, runtime)
+	request, left := plan.Understood(request)
 	if err := request.CheckTakeover(); err != nil {
 		return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}

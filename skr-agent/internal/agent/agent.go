@@ -320,10 +320,7 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the runtime's Kyma: %w", err)
 	}
-	var known bool
-	if kyma.Spec, known, a.unreadable = a.Keeper.Asked(kyma); !known {
-		return nil, errors.New("what the runtime's Kyma asks for is not known before the agent's memory is read")
-	}
+	kyma.Spec, a.unreadable = kyma.Asked()
 	return kyma, nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -35,7 +34,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/resident"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
@@ -148,9 +146,6 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
-	}
-	if err := mgr.Add(ctrlmanager.RunnableFunc(resident.Keep)); err != nil {
-		return fmt.Errorf("set up the agent: %w", err)
 	}
 	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location", options.Place.String())
 	return mgr.Start(ctx)

@@ -13,16 +13,14 @@ import (
 // Owner identifies the module that owns objects.
 type Owner struct {
 	Mark      string // the Manifest's namespace/name, as in the annotation owned-by
-	Former    string // the mark under the module's previous name, once no Manifest has that name; empty if it was not renamed
 	Module    string
 	Component string // the last part of the component's name; empty if the Manifest does not name it
 	Namespace string // for objects without a namespace
 }
 
-// Made reports whether an object has the Manifest's mark, or the mark under its previous name.
+// Made reports whether an object has the Manifest's mark.
 func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
-	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
-	return mark == by.Mark || mark != "" && mark == by.Former
+	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.Mark
 }
 
 // Owns reports whether the Manifest may write and delete an object. It may if the object has its mark, if an

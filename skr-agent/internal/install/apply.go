@@ -132,9 +132,6 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 	if err != nil || wait != "" {
 		return applied, wait, err
 	}
-	if err := i.inheritDefaultCR(ctx, m, p); err != nil {
-		return applied, "", err
-	}
 	created, wait, err := i.createDefaultCR(ctx, i.actor(m), p)
 	if created && wasInstalled {
 		applied = append(applied, guard.KeyOf(p.defaultCR))
@@ -257,7 +254,7 @@ func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
 	return guard.Owner{
-		Former: i.formerMark(m), Mark: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(),
+		Mark: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(),
 		Component: component[strings.LastIndex(component, "/")+1:], Namespace: i.Namespace,
 	}
 }

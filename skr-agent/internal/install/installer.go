@@ -23,8 +23,6 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	var out outcome
 	switch {
-	case m.Annotations[v1beta2.AnnotationRenamedTo] != "":
-		out, err = i.handOver(ctx, m)
 	case !m.DeletionTimestamp.IsZero():
 		out, err = i.remove(ctx, m)
 	case m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True:
@@ -119,13 +117,6 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		}
 	}
 	known, name := i.remembered(m), client.ObjectKeyFromObject(m)
-	inheriting, err := i.inherit(ctx, m)
-	if err != nil {
-		return outcome{}, err
-	}
-	if inheriting != nil {
-		return *inheriting, nil
-	}
 	changed := i.watches.take(name)
 	changed.keepOnly(i.kept(m)) // what was pruned is noticed as well
 	todo := next(m, *known, changed, i.now(), i.Resync)

@@ -202,8 +202,7 @@ func claimedByOther(m *v1beta2.Manifest, p plan, all []v1beta2.Manifest, default
 		}
 		taken := func(k key) error {
 			if other.IsRemoved() {
-				return fmt.Errorf("%s belongs to module %s, which is being removed: wait for that, or, if module %s is the same under a new name, set the annotation %s: %s on its ModuleTemplate",
-					k, other.Module(), m.Module(), v1beta2.AnnotationRenamedFrom, other.Module())
+				return fmt.Errorf("%s belongs to module %s, which is being removed: wait until it is gone", k, other.Module())
 			}
 			return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, other.Module())
 		}

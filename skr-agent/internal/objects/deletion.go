@@ -19,7 +19,7 @@ func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
 		m := &manifests.Items[i]
-		s.attempts.try("Manifest", m.Name, "", func() error { return s.end(ctx, m) })
+		s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })
 	}
 	if len(manifests.Items) > 0 || s.attempts.failing() {
 		return

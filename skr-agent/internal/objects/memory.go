@@ -16,9 +16,8 @@ import (
 type Memory struct {
 	// Kyma is what the runtime's admin asked for last, nil before that is known.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
-	// Pins is the annotation of that Kyma that pins versions. It is nil in the memory of an agent that did not know the annotation: there, the
-	// versions of Kyma are the pins.
-	Pins *string `json:"pins,omitempty"`
+	// Pins is the annotation of that Kyma that pins versions.
+	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []Remembered `json:"manifests,omitempty"`
 }
@@ -41,7 +40,7 @@ type Remembered struct {
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
-		next.Kyma, next.Pins = kyma.Spec.DeepCopy(), pinsOf(kyma)
+		next.Kyma, next.Pins = kyma.Spec.DeepCopy(), kyma.Annotations[v1beta2.AnnotationPinnedVersions]
 	}
 	seen := map[string]bool{}
 	for i := range manifests {

@@ -60,28 +60,25 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		return s.outcome()
 	}
 	s.install(ctx, b, b.State.Manifests, unstaged, gate, now)
-	taken, images := renames(b), imageRules(b.State.Settings)
+	images := imageRules(b.State.Settings)
 	for _, manifest := range b.State.Leaving {
-		if unstaged[manifest.Module] == nil && taken[manifest.Name] == "" {
+		if unstaged[manifest.Module] == nil {
 			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest, images) })
 		}
 	}
-	s.removals(ctx, b.Statement.Predicate.Removals, taken)
+	s.removals(ctx, b.Statement.Predicate.Removals)
 	s.takeOver(ctx, b)
 	return s.outcome()
 }
 
 // SyncStaged is the part of Sync that can begin while the content of some modules, those waiting, is still being fetched: it writes the Manifests of
-// all others. No module is removed, left unmanaged or taken over by it. What fails is told by the Sync that comes after it.
+// all others. It removes no module and leaves none unmanaged. The Sync that follows reports what failed.
 func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time) {
 	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
 		return
 	}
 	s.attempts.begin(b.Digest.String(), now)
-	taken := renames(b)
-	ready := slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool {
-		return m.Unmanaged || takesOver(m, taken)
-	})
+	ready := slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool { return m.Unmanaged })
 	s.install(ctx, b, ready, waiting, gate, now)
 }
 
@@ -93,7 +90,7 @@ func (s *Syncer) install(
 	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
-	images, taken := imageRules(b.State.Settings), renames(b)
+	images := imageRules(b.State.Settings)
 	for _, manifest := range manifests {
 		if !manifest.Unmanaged && unstaged[manifest.Module] != nil {
 			continue
@@ -102,11 +99,7 @@ func (s *Syncer) install(
 			if manifest.Unmanaged {
 				return s.unmanage(ctx, manifest.Name)
 			}
-			write := func() error { return s.manifest(ctx, manifest, images, gate) }
-			if takesOver(manifest, taken) {
-				return s.renamed(ctx, manifest.Annotations[v1beta2.AnnotationRenamedFrom], manifest, write)
-			}
-			return write()
+			return s.manifest(ctx, manifest, images, gate)
 		})
 	}
 }
@@ -250,7 +243,7 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	}
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
-	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate, v1beta2.AnnotationRenamedFrom, v1beta2.AnnotationRenamedTo} {
+	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate} {
 		if want.Annotations[annotation] == "" {
 			delete(manifest.Annotations, annotation)
 		}
@@ -292,23 +285,22 @@ func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	}
 	before := manifest.DeepCopy()
 	manifest.Annotations = with(manifest.Annotations, map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True})
-	delete(manifest.Annotations, v1beta2.AnnotationRenamedTo)
 	if err := s.patch(ctx, before, manifest, "Manifest"); err != nil {
 		return err
 	}
 	return s.delete(ctx, manifest, "Manifest")
 }
 
-// removals deletes the Manifests of modules that are to go; those that are taken over go by that.
-func (s *Syncer) removals(ctx context.Context, modules []string, taken map[string]string) {
+// removals deletes the Manifests of the modules.
+func (s *Syncer) removals(ctx context.Context, modules []string) {
 	if len(modules) == 0 {
 		return
 	}
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
-		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) && taken[m.Name] == "" {
-			s.attempts.try("Manifest", m.Name, "", func() error { return s.end(ctx, m) })
+		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) {
+			s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })
 		}
 	}
 }

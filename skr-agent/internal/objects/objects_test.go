@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -305,94 +304,6 @@ func TestAModuleThatIsAskedForAgainWhileItIsBeingDeletedIsRenewed(t *testing.T) 
 	require.Equal(t, "2.0.0", manifest.Spec.Version, "what no bundle deleted only comes back")
 	manifest.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, manifest))
-}
-
-func TestAModuleIsRenamedOnlyWhenItsBundleRemovesTheOther(t *testing.T) {
-	from := func(m bundle.Manifest, former string) bundle.Manifest {
-		m.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: former}
-		return m
-	}
-	unmanaged := from(module("new", "1.0.0"), "old")
-	unmanaged.Unmanaged = true
-	for name, c := range map[string]struct {
-		manifests []bundle.Manifest
-		removals  []string
-		want      map[string]string
-	}{
-		"one that is removed":          {[]bundle.Manifest{from(module("new", "1.0.0"), "old")}, []string{"old"}, map[string]string{"old": "new"}},
-		"one with a namespace":         {[]bundle.Manifest{from(module("new", "1.0.0"), "kcp-old")}, []string{"kcp/old"}, map[string]string{"kcp-old": "new"}},
-		"one that nobody removes":      {[]bundle.Manifest{from(module("new", "1.0.0"), "old")}, nil, map[string]string{}},
-		"one that is asked for":        {[]bundle.Manifest{from(module("new", "1.0.0"), "old"), module("old", "1.0.0")}, []string{"old"}, map[string]string{}},
-		"two for one":                  {[]bundle.Manifest{from(module("a", "1.0.0"), "old"), from(module("b", "1.0.0"), "old")}, []string{"old"}, map[string]string{"old": "a"}},
-		"one that nobody looks after":  {[]bundle.Manifest{unmanaged}, []string{"old"}, map[string]string{}},
-		"nothing that was called else": {[]bundle.Manifest{module("new", "1.0.0")}, []string{"old"}, map[string]string{}},
-	} {
-		b := bundleOf(c.manifests...)
-		b.Statement.Predicate.Removals = c.removals
-		require.Equal(t, c.want, renames(b), name)
-	}
-}
-
-func TestARenamedModuleIsHandedOver(t *testing.T) {
-	w := newWorld(t)
-	ctx := t.Context()
-	w.sync(bundleOf(module("old", "1.0.0")))
-	old, next := &v1beta2.Manifest{}, &v1beta2.Manifest{}
-	require.True(t, w.get(old, "old"))
-	old.Finalizers = []string{v1beta2.FinalizerManifest}
-	require.NoError(t, cluster.Update(ctx, old))
-	renamed := module("new", "1.0.0")
-	renamed.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: "old"}
-	b := bundleOf(renamed)
-	b.Statement.Predicate.Removals = []string{"old"}
-	require.NoError(t, w.Sync(ctx, b, map[string]error{"new": errors.New("not there")}, maintenance.Gate{}, time.Now()).Err())
-	require.True(t, w.get(old, "old"), "it stays until its successor has its content")
-	require.Empty(t, old.Annotations[v1beta2.AnnotationRenamedTo])
-	w.SyncStaged(ctx, b, nil, maintenance.Gate{}, time.Now())
-	require.True(t, w.get(old, "old"), "it stays until all contents were looked for")
-	require.Empty(t, old.Annotations[v1beta2.AnnotationRenamedTo])
-	require.False(t, w.get(next, "new"))
-	w.sync(b)
-	require.True(t, w.get(next, "new"))
-	require.Equal(t, "old", next.Annotations[v1beta2.AnnotationRenamedFrom])
-	require.False(t, w.get(old, "old"))
-	require.Equal(t, "new", old.Annotations[v1beta2.AnnotationRenamedTo])
-
-	b.State.Manifests = nil // it is not renamed after all, and goes like any other
-	w.sync(b)
-	require.False(t, w.get(old, "old"))
-	require.Empty(t, old.Annotations[v1beta2.AnnotationRenamedTo])
-	require.True(t, old.IsRemoved())
-	old.Finalizers = nil
-	require.NoError(t, cluster.Update(ctx, old))
-}
-
-func TestNoManifestThatEndsWaitsForOneThatWasToTakeItOver(t *testing.T) {
-	for name, end := range map[string]func(*bundle.Bundle){
-		"the Kyma is deleted": func(b *bundle.Bundle) { b.Statement.Predicate.Deleting = true },
-		"the runtime is given back": func(b *bundle.Bundle) {
-			b.State.Takeover, b.Digest = bundle.TakeoverRelease, digest.FromString("given back")
-		},
-		"nobody looks after it more": func(b *bundle.Bundle) { b.State.Manifests[0].Unmanaged = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.Uncached = cluster
-			b := bundleOf(module("old", "1.0.0"))
-			w.sync(b)
-			old := &v1beta2.Manifest{}
-			require.True(t, w.get(old, "old"))
-			old.Finalizers = []string{v1beta2.FinalizerManifest}
-			old.Annotations = with(old.Annotations, map[string]string{v1beta2.AnnotationRenamedTo: "new"})
-			require.NoError(t, cluster.Update(t.Context(), old))
-			end(b)
-			w.sync(b)
-			require.False(t, w.get(old, "old"))
-			require.Empty(t, old.Annotations[v1beta2.AnnotationRenamedTo])
-			old.Finalizers = nil
-			require.NoError(t, cluster.Update(t.Context(), old))
-		})
-	}
 }
 
 func TestAnUnmanagedModuleIsMarkedBeforeItsManifestGoes(t *testing.T) {

@@ -35,9 +35,6 @@ type Keeper struct {
 	// saved is the memory as it is stored, nil when that is not known.
 	saved  []byte
 	loaded bool
-	// unwritten is what the annotation that pins versions is to say and does not yet; looked says that this is known.
-	unwritten string
-	looked    bool
 	// whole is what there was, with the bundle that was in force, when nothing was missing and all of it was kept: while that is so, nothing is.
 	whole       string
 	wholeBundle *bundle.Bundle
@@ -74,16 +71,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	}
 	k.whole = ""
 	if b != nil && b.Statement.Predicate.Deleting {
-		k.unwritten, k.looked = "", true
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	unpinned, observed := k.writePins(ctx, kyma), kyma
-	if unpinned != nil {
-		observed = nil // its pins are known by what is remembered
-	}
 	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this process runs.
-	problems := []error{unpinned, k.keep(ctx, k.memory.Observe(observed, manifests, b))}
+	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
 		made, err := k.restoreKyma(ctx, b)

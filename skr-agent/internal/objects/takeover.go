@@ -91,7 +91,6 @@ func (s *Syncer) release(ctx context.Context) bool {
 		s.attempts.try("Manifest", m.Name, m.Module(), func() error {
 			before := m.DeepCopy()
 			delete(m.Annotations, v1beta2.AnnotationRestoring)
-			delete(m.Annotations, v1beta2.AnnotationRenamedTo)
 			m.Annotations = with(m.Annotations, map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True, v1beta2.AnnotationReleased: v1beta2.True})
 			if err := s.patch(ctx, before, m, "Manifest"); err != nil {
 				return err

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
@@ -26,18 +25,6 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 // Has reports whether there is a module of that name, for anybody.
 func (s *Snapshot) Has(module string) bool {
 	return s.metas[module] != nil || len(s.called[module]) > 0
-}
-
-// Formerly returns the names that a module had before by any of its templates, sorted, whether or not a version of it can be had.
-func (s *Snapshot) Formerly(module string) []string {
-	var names []string
-	for _, t := range slices.Concat(s.byModule[module], s.called[module]) {
-		if name := t.Annotations[v1beta2.AnnotationRenamedFrom]; name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // HasVersion reports whether there is a template of that version of a module, for anybody.

@@ -6,73 +6,41 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// baseline is what every agent understands: it tells an agent that lists no features from one that is not known.
-const baseline = "baseline"
-
-// RecordFeatures returns what a report says of features as a status remembers it.
+// RecordFeatures returns a report's features as the Kyma status keeps them.
 func RecordFeatures(report bundle.Report) []string {
-	list := []string{baseline}
+	list := make([]string, 0, len(report.Features))
 	for _, f := range report.Features {
 		list = append(list, string(f))
 	}
 	return list
 }
 
-// understood returns what a runtime's agent understands by its newest report, or by what is remembered of it; known is false where nothing is.
-func understood(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) (list []bundle.Feature, known bool) {
-	if report != nil {
-		return report.Features, true
-	}
-	if status == nil || status.Observed == nil || len(status.Observed.Features) == 0 {
-		return nil, false
-	}
-	for _, name := range status.Observed.Features {
-		if name != baseline {
-			list = append(list, bundle.Feature(name))
-		}
-	}
-	return list, true
-}
-
-// lacks returns the features of this version that a runtime's agent does not understand. Nothing is known to be lacking before it has reported: an
-// agent that refuses its first bundle reports as well.
+// lacks returns the features of this version that a runtime's agent does not understand, by its newest report or else by the status. The list is empty
+// before the first report: a new agent gets all that the operator asked for.
 func lacks(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
-	list, known := understood(status, report)
-	if !known {
+	var has []string
+	switch {
+	case report != nil:
+		has = RecordFeatures(report.Report)
+	case status != nil && status.Observed != nil:
+		has = status.Observed.Features
+	default:
 		return nil
 	}
-	return slices.DeleteFunc(bundle.AllFeatures(), func(f bundle.Feature) bool { return slices.Contains(list, f) })
+	return slices.DeleteFunc(bundle.AllFeatures(), func(f bundle.Feature) bool { return slices.Contains(has, string(f)) })
 }
 
-// Understood returns the request as the runtime's agent understands it, and what is left out of it. An agent that lists no features keeps what its last
-// bundle brought, unless it refused that one as malformed: it may be as old as the baseline, or one from right before features were listed.
-func Understood(request resolve.Request, last *Published, r Runtime) (resolve.Request, []bundle.Feature) {
-	if last != nil && slices.Contains(request.Lacks, bundle.FeatureCritical) && !slices.Contains(r.Malformed, last.Digest) {
-		had := last.State.Features()
-		request.Lacks = slices.DeleteFunc(slices.Clone(request.Lacks), func(f bundle.Feature) bool { return slices.Contains(had, f) })
-	}
-	if len(request.Lacks) == 0 {
-		return request, nil
-	}
+// Understood returns the request without the settings that the runtime's agent does not understand, and the features of the settings left out.
+func Understood(request resolve.Request) (resolve.Request, []bundle.Feature) {
 	var left []bundle.Feature
 	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool { return !slices.Contains(request.Lacks, f) })
 	return request, left
 }
 
-// refusals takes the bundles that a report refuses because the agent cannot read them.
-func (r *Runtime) refusals(report *bundle.AcceptedReport) {
-	for _, refused := range report.Refused {
-		if refused.Reason == refusal.Malformed || refused.Reason == refusal.UnsupportedFeature {
-			r.Malformed = append(r.Malformed, refused.Digest)
-		}
-	}
-}
-
-// AgentOutdated says which features an agent does not understand, and what to do.
+// AgentOutdated returns the message about features that an agent does not understand, and how to fix it.
 func AgentOutdated(left []bundle.Feature) string {
 	names := make([]string, 0, len(left))
 	for _, f := range left {

@@ -69,9 +69,7 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	if !wanted.KeepsAll {
 		next.Removals = before.pending(last, asked, r)
 	}
-	if slices.Contains(r.Features, bundle.FeatureCritical) {
-		next.Critical = wanted.Critical
-	}
+	next.Critical = wanted.Critical
 	next.Rollback = before.rollbacks(r.given(), wanted.Versions, r.Observed)
 	switch {
 	case adopted.Deviation != nil || last == nil && next.Previous != nil:

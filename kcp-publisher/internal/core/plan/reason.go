@@ -38,8 +38,6 @@ const (
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued: the agent gets a certificate, or another one.
 	ReasonCertificateIssued Reason = "CertificateIssued"
-	// ReasonFeaturesChanged: the last bundle names critical features, and the runtime's agent may not be able to read them any more.
-	ReasonFeaturesChanged Reason = "FeaturesChanged"
 	// ReasonEpochChanged: the root of trust began a new epoch.
 	ReasonEpochChanged Reason = "EpochChanged"
 	// ReasonRootChanged: there is a newer version of the root of trust.
@@ -87,7 +85,6 @@ func statementReason(last, next bundle.Predicate, remembered int64, validity tim
 		due{ReasonAudienceChanged, last.Audience != next.Audience},
 		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
 		due{ReasonCertificateIssued, last.Certificate != next.Certificate},
-		due{ReasonFeaturesChanged, len(last.Critical) > 0 && len(next.Critical) == 0},
 		due{ReasonEpochChanged, last.Epoch != next.Epoch},
 		due{ReasonRootChanged, last.RootVersion != next.RootVersion},
 		due{ReasonSequenceBehind, last.Sequence < remembered},

@@ -143,7 +143,7 @@ func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
 		return request, nil
 	}
-	spec, err := kyma.AskedInControlPlane()
+	spec, err := kyma.Asked()
 	request.Asked, request.Seed = spec, spec
 	return request, reason.With(reason.PinsInvalid, err)
 }

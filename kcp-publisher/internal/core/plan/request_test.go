@@ -80,8 +80,8 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		"the control plane's own cluster, as its operator says": {func(k *v1beta2.Kyma) { k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True} },
 			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
 		"a cluster that says it is the control plane's": {func(k *v1beta2.Kyma) {
-			k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{ClusterUID: "kcp"}}
-		}, func(*resolve.Request) {}, func(r *Runtime) { r.Audience.ClusterUID = "kcp" }},
+			k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{ClusterUID: "kcp", Features: RecordFeatures(bundle.Report{Features: bundle.AllFeatures()})}}
+		}, func(r *resolve.Request) { r.Lacks = []bundle.Feature{} }, func(r *Runtime) { r.Audience.ClusterUID = "kcp" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := Rules{

@@ -40,10 +40,6 @@ type Runtime struct {
 	Observed  digest.Digest
 	// ObservedEpoch and ObservedSequence are that bundle's, as the runtime says.
 	ObservedEpoch, ObservedSequence int64
-	// Malformed are the bundles that it says it cannot read.
-	Malformed []digest.Digest
-	// Features are what its agent understands, as far as that is known.
-	Features []bundle.Feature
 	// LeavesModulesOut says that there are more: who is not among Installed is not gone.
 	LeavesModulesOut bool
 	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none needed.
@@ -82,7 +78,6 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 			next.KymaSpec = bundle.WishDigest(status.Requested.Spec)
 		}
 	}
-	next.Features, _ = understood(kyma.Status.Runtime, report)
 	if report != nil {
 		next.hear(report)
 		next.Remembered.Versions = given(kyma.Status.Runtime, report)
@@ -123,7 +118,6 @@ func (r *Runtime) hear(report *bundle.AcceptedReport) {
 	if o := report.Observed; o != nil {
 		r.Observed, r.ObservedEpoch, r.ObservedSequence = o.Digest, o.Epoch, o.Sequence
 	}
-	r.refusals(report)
 	r.LeavesModulesOut = report.LeavesModulesOut()
 	for _, m := range report.Modules {
 		r.Installed = append(r.Installed, m.Name)

@@ -15,7 +15,7 @@ import (
 // wireFields are the fields that need a feature, by their names in JSON: no other field of a bundle has one of these names.
 var wireFields = map[string]bundle.Feature{
 	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover, "imagePullSecret": bundle.FeatureImagePullSecret,
-	"namespaceLabels": bundle.FeatureNamespaceLabels, v1beta2.AnnotationRenamedFrom: bundle.FeatureRenamedModules,
+	"namespaceLabels": bundle.FeatureNamespaceLabels,
 }
 
 // refusedField returns a field that an agent without some features would refuse, or misunderstand, empty for none.
@@ -48,7 +48,7 @@ func annotated(annotation, value string) func(*v1beta2.ModuleTemplate) {
 func rich() *world {
 	w := newWorld().template("keda", "1.0.0").template("keda", "2.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
 		meta("keda", "regular=1.0.0", "fast=2.0.0").
-		template("serverless", "1.0.0", annotated(v1beta2.AnnotationRenamedFrom, "functions")).meta("serverless", "regular=1.0.0", "fast=1.0.0").
+		template("serverless", "1.0.0").meta("serverless", "regular=1.0.0", "fast=1.0.0").
 		template("nats", "1.0.0").meta("nats", "regular=1.0.0", "fast=1.0.0").ask("keda").ask("serverless").ask("nats")
 	w.request.Settings = bundle.Settings{ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"}}
 	return w
@@ -120,37 +120,5 @@ func TestAModuleThatAnAgentIsTooOldForStaysAsItIs(t *testing.T) {
 	result = newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "teleport")).meta("keda", "regular=1.0.0").ask("keda").resolve(t)
 	if len(result.State.Problems) != 1 || !strings.Contains(result.State.Problems[0].Message, `"teleport" is no feature that this publisher knows`) {
 		t.Errorf("a feature that nobody knows: %+v", result.State.Problems)
-	}
-}
-
-// TestAModuleStaysWhoseSuccessorIsHeldBack stops asking for a module and asks for it by its new name.
-func TestAModuleStaysWhoseSuccessorIsHeldBack(t *testing.T) {
-	renamed := func() *world {
-		w := rich().template("functions", "1.0.0").meta("functions", "regular=1.0.0", "fast=1.0.0")
-		w.request.Asked.Modules = nil
-		w.ask("functions").published(t)
-		w.request.Asked.Modules = nil
-		return w.ask("serverless")
-	}
-	w := renamed()
-	w.request.Lacks = []bundle.Feature{bundle.FeatureRenamedModules}
-	result := w.resolve(t)
-	if lastManifest(&result.State, "functions") == nil || lastManifest(&result.State, "serverless") != nil || !slices.Equal(result.Asked, []string{"serverless", "functions"}) {
-		t.Errorf("an agent that is too old gets %v, and is asked to have %v", outline(result), result.Asked)
-	}
-	if result.Versions["functions"] != "1.0.0" || !slices.Equal(result.LeftOut, w.request.Lacks) {
-		t.Errorf("versions %v, left out %v", result.Versions, result.LeftOut)
-	}
-	w.request.Last, w.request.Versions = nil, map[string]string{"functions": "1.0.0"}
-	if result = w.resolve(t); !slices.Contains(result.Asked, "functions") || result.Versions["functions"] != "1.0.0" {
-		t.Errorf("a module of which only the version is remembered would be removed: %v, %v", result.Asked, result.Versions)
-	}
-	w = renamed()
-	w.metas = slices.DeleteFunc(w.metas, func(m v1beta2.ModuleReleaseMeta) bool { return m.Spec.ModuleName == "serverless" })
-	if result = w.resolve(t); lastManifest(&result.State, "functions") == nil || !slices.Contains(result.Asked, "functions") {
-		t.Errorf("while no channel has its successor, a module is removed: %v, asked for are %v", outline(result), result.Asked)
-	}
-	if result = renamed().resolve(t); lastManifest(&result.State, "serverless") == nil || slices.Contains(result.Asked, "functions") {
-		t.Errorf("an agent that understands it gets %v, and is asked to have %v", outline(result), result.Asked)
 	}
 }

@@ -3,9 +3,7 @@ package resolve
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,7 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
 // newManifest returns a module's manifest in the bundle.
@@ -119,52 +116,7 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 			}
 		}
 	}
-	former, err := w.former(name)
-	if former != "" {
-		all[v1beta2.AnnotationRenamedFrom] = former
-	}
-	return all, err
-}
-
-// former returns the Manifest of the module by the name that it had before, empty for none.
-func (w *wish) former(name string) (string, error) {
-	module := w.choice.Template.Annotations[v1beta2.AnnotationRenamedFrom]
-	if module == "" {
-		return "", nil
-	}
-	former, err := manifestName(module)
-	if err == nil && former == name {
-		err = errors.New("is the module's own name")
-	}
-	if err != nil {
-		return "", reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %q: %w: name the module as it was called before", w.choice.Template.Name, v1beta2.AnnotationRenamedFrom, module, err)
-	}
-	return former, nil
-}
-
-// keepFormer leaves a module as it is whose successor is asked for and not in the bundle, such as for an agent that is too old for it or while no
-// channel has it: the module would be uninstalled instead of handed over.
-func (r *Result) keepFormer(w wish, request Request, snapshot *catalog.Snapshot) {
-	if w.revoked || !w.module.Managed || lastManifest(&r.State, w.module.Name) != nil {
-		return
-	}
-	formerly := snapshot.Formerly(w.module.Name)
-	if template := w.choice.Template; template != nil {
-		formerly = []string{template.Annotations[v1beta2.AnnotationRenamedFrom]}
-	}
-	for _, former := range formerly {
-		if former == "" || slices.Contains(r.Asked, former) {
-			continue
-		}
-		r.Asked = append(r.Asked, former)
-		last := lastManifest(request.Last, former)
-		if kept := request.readable(last); kept != nil {
-			r.State.Manifests = append(r.State.Manifests, *kept)
-		}
-		if version := floor(last, request.Versions[former]); version != "" {
-			r.Versions[former] = version
-		}
-	}
+	return all, nil
 }
 
 func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {

@@ -227,9 +227,6 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	for _, w := range wanted {
 		result.add(w, request, contents)
 	}
-	for _, w := range wanted {
-		result.keepFormer(w, request, snapshot)
-	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]
 		if manifest, err := newManifest(w, content); known && err == nil && len(request.lacking(manifest)) == 0 {

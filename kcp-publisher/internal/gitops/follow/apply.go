@@ -109,8 +109,6 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	}
 	applied.Reset()
 	applied.WithLabelValues(commit.Hash).Set(1)
-	appliedBefore.Reset()
-	appliedBefore.WithLabelValues(commit.Hash).Set(1)
 	f.isPartial("")
 	return nil
 }

@@ -20,8 +20,4 @@ var (
 	applied = measure.Gauges(measure.Definition{
 		Name: "kyma_pull_publisher_git_commit_info", Help: "1 for the commit that the control plane has.", Labels: []string{"commit"}, Leader: true,
 	})
-	appliedBefore = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_publisher_git_commit", Help: "1 for the commit that the control plane has.", Labels: []string{"commit"}, Leader: true,
-		Deprecated: "kyma_pull_publisher_git_commit_info",
-	})
 )

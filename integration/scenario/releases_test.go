@@ -1,0 +1,108 @@
+package scenario
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// supported is a release that this version must work with.
+type supported struct {
+	version, commit string
+}
+
+// maxReleases is the number of releases in the skew contract: N-1 and N-2.
+const maxReleases = 2
+
+var (
+	releaseVersion = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
+	releaseCommit  = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+// readReleases reads lines with a version and a commit. It ignores empty lines and lines that start with #.
+func readReleases(r io.Reader) ([]supported, error) {
+	var all []supported
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) != 2:
+			return nil, fmt.Errorf("line %d: want VERSION COMMIT", n)
+		case !releaseVersion.MatchString(fields[0]):
+			return nil, fmt.Errorf("line %d: version %q: want MAJOR.MINOR.PATCH", n, fields[0])
+		case !releaseCommit.MatchString(fields[1]):
+			return nil, fmt.Errorf("line %d: commit %q: want all 40 hex digits", n, fields[1])
+		case len(all) == maxReleases:
+			return nil, fmt.Errorf("line %d: more than %d releases: remove the oldest", n, maxReleases)
+		}
+		all = append(all, supported{fields[0], fields[1]})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no release")
+	}
+	return all, nil
+}
+
+// releases returns the releases that the skew scenarios build, oldest first.
+func releases(t *testing.T) []supported {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "releases.txt"))
+	must(t, err)
+	defer func() { _ = file.Close() }()
+	all, err := readReleases(file)
+	if err != nil {
+		t.Fatalf("%s: %v", file.Name(), err)
+	}
+	return all
+}
+
+// programsAt builds the programs of a commit, which must be in the history of every whole clone.
+func programsAt(t *testing.T, commit string) fleet.Binaries {
+	t.Helper()
+	programs, err := fleet.BuildAt(t.Context(), commit)
+	if errors.Is(err, fleet.ErrNoHistory) {
+		t.Skip(err)
+	}
+	must(t, err)
+	return programs
+}
+
+func TestReadReleases(t *testing.T) {
+	commit := strings.Repeat("a1", 20)
+	for name, c := range map[string]struct{ text, want string }{
+		"a release":         {"# a comment\n\n0.1.0 " + commit + "\n", ""},
+		"nothing":           {"# a comment\n", "no release"},
+		"no commit":         {"0.1.0\n", "line 1: want VERSION COMMIT"},
+		"a short commit":    {"0.1.0 a1b2c3d4\n", `line 1: commit "a1b2c3d4": want all 40 hex digits`},
+		"a branch":          {"0.1.0 main\n", `line 1: commit "main"`},
+		"a v before it":     {"\nv0.1.0 " + commit + "\n", `line 2: version "v0.1.0"`},
+		"too many releases": {strings.Repeat("0.1.0 "+commit+"\n", maxReleases+1), "line 3: more than 2 releases"},
+	} {
+		all, err := readReleases(strings.NewReader(c.text))
+		if c.want == "" {
+			if err != nil || len(all) != 1 || all[0] != (supported{"0.1.0", commit}) {
+				t.Errorf("%s: %v, %v", name, all, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	releases(t)
+}
