@@ -3,8 +3,10 @@ package fleet
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,9 +51,19 @@ Of several situations the first in this table is named: they are in the order of
 		row(d)
 	}
 	out.WriteString(`
-A situation that differs from another one only in the words of a message is told by these words. A message in other words, such as of an older agent, comes to the
-general situation: ` + "`PublishFailed`, `ModuleBroken`, `ModuleWarning`, `BundleRefused` or `ReportRefused`" + `.
+## Reasons
+
+Where one condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` of the Kyma decides, and never a message. A reason that is not listed here, and
+the state of a module whose agent reports no reason, have the situation of ` + "`Other`" + `.
+
+| field of status.runtime.reasons | reason | situation |
+|---|---|---|
 `)
+	for _, from := range []source{fromPublish, fromSealing, fromReport, fromBundle, fromProblem, fromModule} {
+		for _, why := range slices.Sorted(maps.Keys(situations[from])) {
+			fmt.Fprintf(&out, "| `%s` | `%s` | `%s` |\n", from, why, situations[from][why])
+		}
+	}
 	return out.String()
 }
 
@@ -95,10 +107,10 @@ func TestEverySituationIsDescribedOnceAndShort(t *testing.T) {
 		}
 		seen[d.Situation] = true
 	}
-	for _, phrases := range [][]phrase{publishFailures, sealFailures, resolveFailures, moduleFailures, moduleWarnings, windowMessages} {
-		for _, p := range phrases {
-			if !seen[p.situation] {
-				t.Errorf("%s is not described", p.situation)
+	for from, all := range situations {
+		for why, situation := range all {
+			if !seen[situation] {
+				t.Errorf("%s of %s %s is not described", situation, from, why)
 			}
 		}
 	}
