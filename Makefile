@@ -71,7 +71,7 @@ test-long: build assets bin/lend ## the long suite: expensive tests of code that
 # Ctrl-C is the test's, which then takes the clusters down; the shell has to be there after it to stop the Docker that it started.
 test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
 	@trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit; \
-	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/anywhere -args -ground=kind $(if $(KEEP),-keep); \
+	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/kindscenario -args -kind $(if $(KEEP),-keep); \
 	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.

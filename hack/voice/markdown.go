@@ -36,7 +36,8 @@ func (c collection) addMarkdown(file, text string) {
 // isGenerated reports whether make generate writes the whole page.
 func isGenerated(file string) bool {
 	switch file {
-	case "docs/reference/annotations-and-labels.md", "docs/reference/conditions-and-reasons.md", "docs/reference/crds.md":
+	case "docs/reference/annotations-and-labels.md", "docs/reference/conditions-and-reasons.md", "docs/reference/crds.md",
+		"docs/reference/situations.md":
 		return true
 	}
 	return strings.HasPrefix(file, "docs/reference/cli/")

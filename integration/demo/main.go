@@ -12,20 +12,20 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
-	"github.com/kyma-pull/kyma-pull/integration/teller"
+	"github.com/kyma-pull/kyma-pull/integration/steps"
 )
 
 func main() {
 	exit := flag.Bool("exit", false, "end when the story is told")
 	flag.Parse()
-	teller.Tell("demo", dir, func(ctx context.Context, absolute string) error { return run(ctx, absolute, *exit) })
+	steps.Main("demo", dir, func(ctx context.Context, absolute string) error { return run(ctx, absolute, *exit) })
 }
 
 // dir keeps the kubeconfigs and logs of a demo.
 const dir = ".demo"
 
 func run(ctx context.Context, absolute string, exit bool) (err error) {
-	t := teller.New(os.Stdout)
+	t := steps.New(os.Stdout)
 	s := &story{dir: absolute}
 	defer func() {
 		if s.fleet != nil {

@@ -32,8 +32,8 @@ func (f *Fleet) RestoreControlPlane(dir string) error {
 	return c.Restore(dir)
 }
 
-// ReplaceControlPlane gives the fleet an empty control plane in the place of one that is lost with all it had. The publisher has to be
-// stopped, and started again afterwards.
+// ReplaceControlPlane gives the fleet an empty control plane in the place of one that is lost with all it had. The
+// publisher has to be stopped, and started again afterwards.
 func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 	lost := f.kcp
 	f.kcp = nil
@@ -61,7 +61,8 @@ func (f *Fleet) addControlPlane(ctx context.Context) error {
 	return f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
 }
 
-// Recreate puts an empty cluster in the place of the runtime's, whose agent is gone with it: nothing is enrolled there yet.
+// Recreate puts an empty cluster in the place of the runtime's, whose agent is gone with it: nothing is enrolled
+// there yet.
 func (r *Runtime) Recreate(ctx context.Context) error {
 	lost := r.cluster
 	r.cluster = nil

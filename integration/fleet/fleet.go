@@ -1,5 +1,5 @@
-// Package fleet is what scenarios are written in: a control plane, runtimes, a registry and the project's two programs, all
-// real, with words for what happens to them.
+// Package fleet is what scenarios are written in: a control plane, runtimes, a registry and the project's two
+// programs, all real, with words for what happens to them.
 package fleet
 
 import (
@@ -42,22 +42,25 @@ type Options struct {
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes. Those of runtimes never do.
 	Durable bool
-	// Measured lets the two programs, and those of every cluster, run as Go does by default, where they are processes, and no cluster notes
-	// requests. Else they collect garbage less often, and those of a cluster use one processor each.
+	// Measured lets the two programs, and those of every cluster, run as Go does by default, where they are
+	// processes, and no cluster notes requests. Else they collect garbage less often, and those of a cluster use one
+	// processor each.
 	Measured bool
 	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
 	Secured bool
-	// Tokens makes the registry speak TLS and ask for tokens of `kcp-publisher token-service`: each program reaches what is its own.
+	// Tokens makes the registry speak TLS and ask for tokens of `kcp-publisher token-service`: each program reaches
+	// what is its own.
 	Tokens bool
-	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is killed leaves
-	// its lease to run out, which most scenarios need not wait for.
+	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is
+	// killed leaves its lease to run out, which most scenarios need not wait for.
 	LeaderElect bool
 	// SingleCluster lets workloads get ready in the control plane's own cluster, for AddSingle.
 	SingleCluster bool
 	// Patience is how long a module may take to reach a state, 0 for Generous.
 	Patience time.Duration
-	// Links leads each runtime's agent to the registry by a link of its own (Runtime.Link), where the ground does not do so anyway.
-	// On this machine it cannot be had with Secured or Tokens, whose passwords are for the registry's own address.
+	// Links leads each runtime's agent to the registry by a link of its own (Runtime.Link), where the ground does not
+	// do so anyway. On this machine it cannot be had with Secured or Tokens, whose passwords are for the registry's
+	// own address.
 	Links bool
 	// Ground is what the fleet stands on, nil for this machine.
 	Ground Ground
@@ -67,14 +70,15 @@ type Options struct {
 	PublisherFlags []string
 	// AgentFlags are those of every runtime.
 	AgentFlags []string
-	// PublisherRights are files of charts/kcp-publisher/rbac: the publisher works as its ServiceAccount with what they give and no other
-	// rights. None means all rights.
+	// PublisherRights are files of charts/kcp-publisher/rbac: the publisher works as its ServiceAccount with what
+	// they give and no other rights. None means all rights.
 	PublisherRights []string
 	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
 	AgentRights []string
 	// RegistryHost is that of a registry without TLS and passwords that runs already, empty to start one.
 	RegistryHost string
-	// RegistryBeside is another way to it, past what stands before RegistryHost, for everybody but the publisher; empty for the same way.
+	// RegistryBeside is another way to it, past what stands before RegistryHost, for everybody but the publisher;
+	// empty for the same way.
 	RegistryBeside string
 	// BlobHosts are where that registry redirects to; the programs are told by their flags.
 	BlobHosts []string
@@ -98,6 +102,7 @@ type Fleet struct {
 	Dir        string
 
 	options   Options
+	share     string // the name of this share, empty for the whole fleet
 	ownDir    bool
 	binaries  Binaries
 	ground    Ground
@@ -185,8 +190,9 @@ func (f *Fleet) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// configOf is what a kubeconfig gives, without a second queue before the API server. No request outlives what the API server itself gives
-// one by default, so that one that hangs ends and can be asked again. Nobody watches with it, which this would end too.
+// configOf is what a kubeconfig gives, without a second queue before the API server. No request outlives what the API
+// server itself gives one by default, so that one that hangs ends and can be asked again. Nobody watches with it,
+// which this would end too.
 func configOf(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -272,6 +278,7 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 // Release says which version of a module each channel has; saying it again is a promotion.
 func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
 	want := sample.Release(module, component, channels...)
+	want.Spec.KymaSelector = f.audience()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		have := &v1beta2.ModuleReleaseMeta{}
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(want), have)
@@ -315,14 +322,11 @@ func Run(ctx context.Context, binary string, args ...string) (string, int) {
 // Binaries are the programs that the fleet runs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
-// Close stops everything and removes what it made.
+// Close stops all programs and clusters and removes their files. Close of a share ends the share only.
 func (f *Fleet) Close() error {
-	var problems []error
-	for _, s := range f.simulated {
-		s.close()
-	}
-	for _, r := range f.runtimes {
-		problems = append(problems, r.close())
+	problems := []error{f.closeUsers()}
+	if f.share != "" {
+		return errors.Join(append(problems, f.forgetKymas())...)
 	}
 	if f.publisher != nil {
 		problems = append(problems, f.publisher.Stop())
@@ -348,12 +352,12 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// Generous is a limit for what takes seconds: where others have the processors, it takes many times as long. A limit costs nothing where
-// what is awaited comes.
+// Generous is a limit for what takes seconds: where others have the processors, it takes many times as long. A limit
+// costs nothing where what is awaited comes.
 const Generous = 3 * time.Minute
 
-// Until waits for something to become true. The error says what was awaited and what was seen last. It waits for seen, which has to end
-// by itself, as requests of the fleet's clients do.
+// Until waits for something to become true. The error says what was awaited and what was seen last. It waits for
+// seen, which has to end by itself, as requests of the fleet's clients do.
 func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -370,8 +374,8 @@ func Until(ctx context.Context, limit time.Duration, what string, seen func() (b
 	}
 }
 
-// How long Until waits between two looks: the longer it has waited, the longer it may wait. Looks are requests, and those of many
-// scenarios take the processors from what is awaited.
+// How long Until waits between two looks: the longer it has waited, the longer it may wait. Looks are requests, and
+// those of many scenarios take the processors from what is awaited.
 const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 300 * time.Millisecond

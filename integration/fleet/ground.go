@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Ground is what a fleet stands on: processes beside API servers of this machine (the default), or pods in kind clusters. It is
-// the one thing that differs between the two; scenarios say the same on both.
+// Ground is what a fleet stands on: processes beside API servers of this machine (the default), or pods in kind
+// clusters. It is the one thing that differs between the two; scenarios say the same on both.
 type Ground interface {
 	// Registry brings the registry up. The fleet has its keys already and nothing else.
 	Registry(ctx context.Context, f *Fleet) (Endpoint, error)

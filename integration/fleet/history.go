@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// ErrNoHistory says that the checkout cannot have a commit: it is shallow, or no repository. The error that wraps it says how to get it.
+// ErrNoHistory says that the checkout cannot have a commit: it is shallow, or no repository. The error that wraps it
+// says how to get it.
 var ErrNoHistory = errors.New("the commit is not in this checkout's history")
 
 // inHistory returns an error unless HEAD descends from the commit, so that every whole clone has it.
@@ -34,7 +35,8 @@ func inHistory(ctx context.Context, root, commit string) error {
 // building has what several tests want built once.
 var building sync.Mutex
 
-// BuildAt builds the two programs of an earlier commit. They are kept in the user's cache folder by the commit, which is a whole hash.
+// BuildAt builds the two programs of an earlier commit. They are kept in the user's cache folder by the commit, which
+// is a whole hash.
 func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	root, err := checkout()
 	if err != nil {

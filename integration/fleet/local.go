@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as processes.
+// local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as
+// processes.
 type local struct {
 	registry *registry.Registry
 	links    map[string]*Proxy // by runtime
@@ -93,8 +94,8 @@ func (f *Fleet) clusterOptions(control bool) cluster.Options {
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	case f.options.Clusters != nil:
-		// What the agent's chart would bring. An API server lets whoever creates the first object of a definition that is new wait for
-		// two seconds, which each scenario would.
+		// What the agent's chart would bring. An API server lets whoever creates the first object of a definition
+		// that is new wait for two seconds, which each scenario would.
 		options.CRDs = []fs.FS{charts.AgentCRDs}
 	}
 	return options
@@ -105,7 +106,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
-	return start(f.environment(), f.binaries.Publisher, filepath.Join(f.Dir, "kcp-publisher.log"), args...)
+	return f.start(Command{Binary: f.binaries.Publisher, Args: args, Log: filepath.Join(f.Dir, "kcp-publisher.log")})
 }
 
 func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
@@ -118,7 +119,14 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 		}
 		args = append(args, through...)
 	}
-	return start(r.fleet.environment(), r.fleet.binaries.Agent, filepath.Join(r.fleet.Dir, r.ID+".log"), append(args, flags...)...)
+	return r.fleet.start(Command{Binary: r.fleet.binaries.Agent, Args: append(args, flags...), Log: filepath.Join(r.fleet.Dir, r.ID+".log")})
+}
+
+// start starts one of the two programs. One that works under a lease ends when it loses the lease and is then started
+// again.
+func (f *Fleet) start(c Command) (*Process, error) {
+	c.Env, c.Restart = f.environment(), f.options.LeaderElect
+	return c.Start()
 }
 
 // environment is what programs find in theirs beside that of this process.
@@ -129,7 +137,8 @@ func (f *Fleet) environment() []string {
 	return cluster.CollectSeldom()
 }
 
-// through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the registry's own address.
+// through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the
+// registry's own address.
 func (l *local) through(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {

@@ -13,40 +13,103 @@ import (
 	"time"
 )
 
-// Process is a program of the project that runs as its users run it.
-type Process struct {
-	cmd    *exec.Cmd
-	log    string
-	exited chan struct{}
+// Command is a program to start.
+type Command struct {
+	Binary string
+	Args   []string
+	// Env is added to the environment of this process.
+	Env []string
+	// Log is the file that the output is appended to.
+	Log string
+	// Restart starts the program again when it ends by itself, for example after a lost lease, as a Deployment does.
+	Restart bool
 }
 
-// start runs a program with its output appended to a file, and with more in its environment.
-func start(env []string, binary, log string, args ...string) (*Process, error) {
-	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// restartPause is how long a Process waits before it starts a program again.
+const restartPause = time.Second
+
+// Process is a program of the project that runs as its users run it.
+type Process struct {
+	command Command
+	stop    chan struct{} // closed by Stop and Kill
+	exited  chan struct{} // closed when the program has ended and is not started again
+
+	mu      sync.Mutex // guards the fields below
+	process *os.Process
+	stopped bool
+}
+
+// Start starts a program. The caller ends it with Stop or Kill.
+func (c Command) Start() (*Process, error) {
+	p := &Process{command: c, stop: make(chan struct{}), exited: make(chan struct{})}
+	running, err := p.launch()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(binary, args...)
-	cmd.Stdout, cmd.Stderr = file, file
-	cmd.Env = append(os.Environ(), env...)
-	// A program must not outlive a scenario that is killed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	p := &Process{cmd: cmd, log: log, exited: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
-		file.Close()
-		close(p.exited)
-	}()
+	go p.supervise(running)
 	return p, nil
 }
 
+func (p *Process) launch() (*exec.Cmd, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return nil, errors.New("the program was stopped")
+	}
+	file, err := os.OpenFile(p.command.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // the program has its own
+	cmd := exec.Command(p.command.Binary, p.command.Args...)
+	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Env = append(os.Environ(), p.command.Env...)
+	// A program must not outlive a scenario that is killed.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.process = cmd.Process
+	return cmd, nil
+}
+
+// supervise waits for the program and starts it again if it may.
+func (p *Process) supervise(running *exec.Cmd) {
+	defer close(p.exited)
+	for {
+		_ = running.Wait() // the log has the reason
+		if !p.command.Restart {
+			return
+		}
+		select {
+		case <-p.stop:
+			return
+		case <-time.After(restartPause):
+		}
+		var err error
+		if running, err = p.launch(); err != nil {
+			return
+		}
+	}
+}
+
+// Signal sends a signal to the program. It does nothing if the program has ended.
+func (p *Process) Signal(signal os.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// Exited is closed when the program has ended and is not started again.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
 // Stop asks the program to end and waits for it.
 func (p *Process) Stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return p.ended(err)
+	if err := p.end(syscall.SIGTERM); err != nil {
+		return err
 	}
 	select {
 	case <-p.exited:
@@ -58,23 +121,25 @@ func (p *Process) Stop() error {
 
 // Kill ends the program as a power cut would.
 func (p *Process) Kill() error {
-	if err := p.cmd.Process.Kill(); err != nil {
-		return p.ended(err)
+	if err := p.end(os.Kill); err != nil {
+		return err
 	}
 	<-p.exited
 	return nil
 }
 
-// ended lets it pass that there is nothing left to end.
-func (p *Process) ended(err error) error {
-	if errors.Is(err, os.ErrProcessDone) {
-		<-p.exited
-		return nil
+// end sends a signal after which the program is not started again.
+func (p *Process) end(signal os.Signal) error {
+	p.mu.Lock()
+	if !p.stopped {
+		p.stopped = true
+		close(p.stop)
 	}
-	return err
+	p.mu.Unlock()
+	return p.Signal(signal)
 }
 
-// Running says that the program has not ended.
+// Running reports whether the program has not ended.
 func (p *Process) Running() bool {
 	select {
 	case <-p.exited:
@@ -84,9 +149,9 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Log returns what the program printed so far.
+// Log returns the program's output so far.
 func (p *Process) Log() string {
-	data, err := os.ReadFile(p.log)
+	data, err := os.ReadFile(p.command.Log)
 	if err != nil {
 		return err.Error()
 	}
@@ -94,7 +159,11 @@ func (p *Process) Log() string {
 }
 
 // MemoryBytes is the program's resident memory now.
-func (p *Process) MemoryBytes() (int64, error) { return memory(p.cmd.Process.Pid, "VmRSS") }
+func (p *Process) MemoryBytes() (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return memory(p.process.Pid, "VmRSS")
+}
 
 // memory reads a figure of the kernel's about a process.
 func memory(pid int, name string) (int64, error) {
@@ -110,8 +179,8 @@ func memory(pid int, name string) (int64, error) {
 	return kib << 10, nil
 }
 
-// PeakMemory runs a program to its end and gives the most resident memory it ever had. What rusage says of a child would include its
-// parent's.
+// PeakMemory runs a program to its end and gives the most resident memory it ever had. What rusage says of a child
+// would include its parent's.
 func PeakMemory(ctx context.Context, binary string, args ...string) (int64, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, args...)
@@ -142,7 +211,8 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 // Binaries are the project's two programs, built from this checkout.
 type Binaries struct{ Publisher, Agent string }
 
-// EnvPrograms names the environment variable of a folder with the two programs, for a run of many tests to build them once.
+// EnvPrograms names the environment variable of a folder with the two programs, for a run of many tests to build them
+// once.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
 // Build builds the two programs once per process, unless the environment says where they are.
@@ -150,7 +220,8 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 		for _, program := range []string{built.Publisher, built.Agent} {
-			// This also makes the file an input of the test, so that `go test` does not repeat what it said of another program.
+			// This also makes the file an input of the test, so that `go test` does not repeat what it said of
+			// another program.
 			if _, err := os.Stat(program); err != nil {
 				return Binaries{}, fmt.Errorf("$%s: %w", EnvPrograms, err)
 			}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// What an impaired link does: less would hardly be felt, and more would leave a pull of some ten requests little chance to end.
+// What an impaired link does: less would hardly be felt, and more would leave a pull of some ten requests little
+// chance to end.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -21,11 +22,11 @@ const (
 	bytesASecond = 1_000_000 / 8
 )
 
-// Proxy is a link on this machine: what an agent takes for the registry, or a program for its API server. It passes on what it reads,
-// piece by piece.
+// Proxy is a link on this machine: what an agent takes for the registry, or a program for its API server. It passes
+// on what it reads, piece by piece.
 //
-// A piece that meets a cut is held until the link is healed. This is what TCP makes of lost packets, which it sends again: to the
-// agent its registry falls silent and nothing fails before the agent's own patience ends.
+// A piece that meets a cut is held until the link is healed. This is what TCP makes of lost packets, which it sends
+// again: to the agent its registry falls silent and nothing fails before the agent's own patience ends.
 type Proxy struct {
 	listener net.Listener
 	to       string
@@ -106,7 +107,8 @@ func (p *Proxy) leave(c net.Conn) {
 	delete(p.open, c)
 }
 
-// reset ends connections as a peer does that knows nothing of them. Whichever ends first, its other end has to end in the same way.
+// reset ends connections as a peer does that knows nothing of them. Whichever ends first, its other end has to end in
+// the same way.
 func reset(connections ...net.Conn) {
 	for _, c := range connections {
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -147,8 +149,8 @@ func (p *Proxy) silent(from net.Conn) bool {
 	return p.open[from]
 }
 
-// pass waits until so many bytes may go on, 0 for those that open a connection; false says that they are lost, and with them
-// their connection.
+// pass waits until so many bytes may go on, 0 for those that open a connection; false says that they are lost, and
+// with them their connection.
 func (p *Proxy) pass(size int) bool {
 	impaired, slow := p.bad()
 	if slow {
@@ -226,8 +228,8 @@ func (p *Proxy) Reset() {
 	reset(slices.Collect(maps.Keys(p.open))...)
 }
 
-// Forget lets nothing through any more on the connections that are open now, as a firewall does that forgot them. Those that are opened
-// from now on work, and Heal changes nothing.
+// Forget lets nothing through any more on the connections that are open now, as a firewall does that forgot them.
+// Those that are opened from now on work, and Heal changes nothing.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

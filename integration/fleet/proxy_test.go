@@ -91,7 +91,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestCutLinkLetsNothingThroughUntilItIsHealed(t *testing.T) {
+func TestCutLinkPassesNothingUntilHealed(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
@@ -114,7 +114,7 @@ func TestCutLinkLetsNothingThroughUntilItIsHealed(t *testing.T) {
 	}
 }
 
-func TestImpairedLinkLosesConnectionsUntilItIsHealed(t *testing.T) {
+func TestImpairedLinkLosesConnectionsUntilHealed(t *testing.T) {
 	p := linkTo(t, startEcho(t).listener.Addr().String())
 	_, err := p.Impair(t.Context())
 	must(t, err)
@@ -128,7 +128,7 @@ func TestImpairedLinkLosesConnectionsUntilItIsHealed(t *testing.T) {
 	}
 }
 
-func TestLinkWithoutARegistryEndsItsConnections(t *testing.T) {
+func TestLinkWithoutRegistryEndsItsConnections(t *testing.T) {
 	registry := startEcho(t)
 	must(t, registry.listener.Close())
 	if call(t, linkTo(t, registry.listener.Addr().String())).ask() {
@@ -136,7 +136,7 @@ func TestLinkWithoutARegistryEndsItsConnections(t *testing.T) {
 	}
 }
 
-func TestAResetEndsConnectionsUntilTheLinkIsHealed(t *testing.T) {
+func TestResetEndsConnectionsUntilLinkIsHealed(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
@@ -160,7 +160,7 @@ func TestAResetEndsConnectionsUntilTheLinkIsHealed(t *testing.T) {
 	}
 }
 
-func TestAForgottenConnectionIsSilentForGoodAndANewOneIsNot(t *testing.T) {
+func TestForgottenConnectionStaysSilentAndNewOneWorks(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)

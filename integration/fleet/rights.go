@@ -30,7 +30,8 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// confine writes a kubeconfig for a program: as its ServiceAccount with the rights that the files give, or as the admin when there are none.
+// confine writes a kubeconfig for a program: as its ServiceAccount with the rights that the files give, or as the
+// admin when there are none.
 func confine(ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string) error {
 	if len(files) == 0 {
 		return c.WriteKubeconfig(kubeconfig)
@@ -78,8 +79,8 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights compares what a chart's files give a program with what it asked for: rights that it lacked, and rights that it has and never
-// used. Both are written as VERB RESOURCE.GROUP NAME, the first with the namespace too.
+// Rights compares what a chart's files give a program with what it asked for: rights that it lacked, and rights that
+// it has and never used. Both are written as VERB RESOURCE.GROUP NAME, the first with the namespace too.
 type Rights struct{ Lacked, Unused []string }
 
 // PublisherRights compares them for the publisher, in the control plane.

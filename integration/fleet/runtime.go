@@ -37,12 +37,14 @@ type Runtime struct {
 	agent    Program
 }
 
-// AddRuntime starts a cluster, enrolls it, makes its Kyma in the control plane, unless it is there, and starts its agent.
+// AddRuntime starts a cluster, enrolls it, makes its Kyma in the control plane, unless it is there, and starts its
+// agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
 
-// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way back, is carried.
+// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way
+// back, is carried.
 func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, agentFlags []string, modules ...string) (*Runtime, error) {
 	kyma := NewKyma(id, channel, modules...)
 	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}
@@ -75,13 +77,19 @@ func (f *Fleet) addTo(ctx context.Context, own Cluster, r *Runtime, kyma *v1beta
 	if err := f.employ(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
+	if err := f.CreateKyma(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", r.ID, err)
 	}
 	return r, r.StartAgent()
 }
 
-// NewKyma is a Kyma in the control plane.
+// CreateKyma creates the Kyma of a runtime in the control plane, and no runtime.
+func (f *Fleet) CreateKyma(ctx context.Context, kyma *v1beta2.Kyma) error {
+	f.label(kyma)
+	return f.Control.Create(ctx, kyma)
+}
+
+// NewKyma returns a Kyma for the control plane.
 func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: id, Labels: map[string]string{v1beta2.LabelRuntimeID: id}},

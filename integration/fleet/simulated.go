@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Simulated is a runtime without a cluster: it pulls its bundles from the registry, verifies them as an agent does, has what they
-// say at once, and pushes reports that its own key signed. Many of them fit into one scenario.
+// Simulated is a runtime without a cluster: it pulls its bundles from the registry, verifies them as an agent does,
+// has what they say at once, and pushes reports that its own key signed. Many of them fit into one scenario.
 type Simulated struct {
 	ID string
 
@@ -65,7 +65,7 @@ func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, e
 	if err := s.enroll(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
+	if err := f.CreateKyma(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create Kyma %s: %w", kyma.Name, err)
 	}
 	ctx, s.stop = context.WithCancel(ctx)
@@ -97,7 +97,8 @@ func (s *Simulated) enroll(ctx context.Context) error {
 	return err
 }
 
-// Enrolled reports whether the runtime has followed a bundle that names its key. Until then only its token proves who it is.
+// Enrolled reports whether the runtime has followed a bundle that names its key. Until then only its token proves who
+// it is.
 func (s *Simulated) Enrolled() (enrolled bool) {
 	s.set(func() { enrolled = s.current != nil && s.current.Statement.Predicate.Audience.KeyThumbprint != "" })
 	return enrolled

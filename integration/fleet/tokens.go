@@ -35,9 +35,11 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	if err := os.WriteFile(f.Generations(), []byte("{}\n"), 0o600); err != nil {
 		return Endpoint{}, err
 	}
-	log := filepath.Join(f.Dir, "token-service.log")
-	f.tokens, err = start(f.environment(), f.binaries.Publisher, log, "token-service", "--keys", f.Keys(), "--location", f.Location(), "--service", registry.TokenService,
-		"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0", "--generations", f.Generations())
+	f.tokens, err = Command{
+		Binary: f.binaries.Publisher, Env: f.environment(), Log: filepath.Join(f.Dir, "token-service.log"),
+		Args: []string{"token-service", "--keys", f.Keys(), "--location", f.Location(), "--service", registry.TokenService,
+			"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0", "--generations", f.Generations()},
+	}.Start()
 	if err != nil {
 		return Endpoint{}, err
 	}

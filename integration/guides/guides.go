@@ -1,7 +1,9 @@
-// Package guides reads the shell blocks of the documentation, so that tests run what operators copy, as it stands there.
+// Package guides reads the shell blocks of the documentation, so that tests run what operators copy, as it stands
+// there.
 //
-// The first line of a block says what a test has to know of it: "```sh test=NAME" names it, "check" says that it fails until what was done before
-// has arrived, and "others" that it is about something else than the fleet of the page's other blocks. It writes nothing.
+// The first line of a block says what a test has to know of it: "```sh test=NAME" names it, "check" says that it
+// fails until what was done before has arrived, and "others" that it is about something else than the fleet of the
+// page's other blocks. It writes nothing.
 package guides
 
 import (

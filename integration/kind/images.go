@@ -23,7 +23,7 @@ const (
 	DialerImage = repository + "/dialer:" + tag
 )
 
-var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter, samplemodule.VersionBroken}
+var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter}
 
 // Versions of the agent beside the one that charts install: one that works, and one that gets ready and then ends again and again.
 const (

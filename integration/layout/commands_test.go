@@ -15,18 +15,18 @@ const taken = "TestCommandsOfThePagesAreTaken"
 
 // Tests that follow several pages.
 const (
-	operators   = "TestTheGuidesForOperatorsAreRight"
-	takenOver   = "TestALandscapeOfLifecycleManagerIsTakenOverBitByBit"
+	operators   = "TestOperatorGuidesWork"
+	takenOver   = "TestLifecycleManagerLandscapeIsTakenOverInSteps"
 	charts      = "TestTheGuidesOnInstallingAndUninstallingAreRight"
-	triedBroken = "TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady"
+	triedBroken = "TestTryStopsWhenTheCanaryNeverGetsReady"
 	release     = "TestAReleaseIsReproducibleAndVerifiedByStockTools"
-	export      = "TestAnExportBringsTheImagesThatRenderingFinds"
-	commit      = "TestACommitIsWhatTheControlPlaneAndItsRuntimesHave"
-	tokens      = "TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart"
-	rights      = "TestModulesHaveTheRightsOfTheirAccountAndNoMore"
-	uiPage      = "TestAnOperatorApprovesAWaveOnThePage"
-	definitions = "TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays"
-	converted   = "TestAKymaOfTheOldVersionGetsABundle"
+	export      = "TestExportContainsImagesFoundByRendering"
+	commit      = "TestControlPlaneAndRuntimesFollowACommit"
+	tokens      = "TestDistributionWithTokenServiceIsolatesRuntimes"
+	rights      = "TestModulesHaveOnlyTheirAccountsRights"
+	uiPage      = "TestOperatorApprovesAWaveOnThePage"
+	definitions = "TestDefinitionsGuideUpgradesAndRollsBack"
+	converted   = "TestV1beta1KymaGetsABundle"
 	tutorials   = "TestTutorialCommandsWork"
 )
 
@@ -40,13 +40,13 @@ var runBy = map[string][]string{
 	"docs/guides/airgap.md":                         {export, operators, operators, "TestStockToolsMirrorAFleet"},
 	"docs/guides/git.md":                            {commit, operators, commit, commit},
 	"docs/guides/chaos.md":                          {taken}, // make targets that run for minutes or hours
-	"docs/guides/disaster-recovery.md":              {"TestTheGuideOnDisasterRecoveryIsRight"},
-	"docs/guides/key-ceremonies.md":                 {"TestTheGuideOnKeyCeremoniesIsRight"},
+	"docs/guides/disaster-recovery.md":              {"TestDisasterRecoveryGuideWorks"},
+	"docs/guides/key-ceremonies.md":                 {"TestKeyCeremonyGuideWorks"},
 	"docs/guides/migrate-from-lifecycle-manager.md": {takenOver, charts, takenOver, takenOver, takenOver, takenOver},
 	"docs/guides/monitoring.md":                     {charts},
 	"docs/guides/operate-a-fleet.md":                {operators},
 	"docs/guides/registry-configurations.md":        {tokens},
-	"docs/guides/troubleshooting.md":                {operators, "TestChecksSayWhatIsWrongBeforeAProgramRuns", operators},
+	"docs/guides/troubleshooting.md":                {operators, "TestChecksReportProblemsBeforeProgramsRun", operators},
 	"docs/guides/ui-in-cluster.md":                  {charts},
 	"docs/guides/ui.md":                             {uiPage},
 	"docs/guides/uninstall.md":                      {charts},
@@ -66,13 +66,13 @@ var runBy = map[string][]string{
 	"docs/guides/ownership.md":                      {charts},
 	"docs/guides/rights.md":                         {charts, charts, rights, charts},
 	"docs/guides/rollouts.md":                       {operators},
-	"docs/runbooks/stolen-keys.md":                  {"TestTheRunbookForStolenKeysIsRight"},
+	"docs/runbooks/stolen-keys.md":                  {"TestRunbookForStolenKeysWorks"},
 	"docs/runbooks/wrong-clocks.md":                 {operators},
 	"docs/tutorials/first-air-gap.md":               {tutorials},
 	"docs/tutorials/first-fleet.md":                 {tutorials},
 	"docs/tutorials/first-module.md":                {tutorials},
 	"docs/tutorials/first-rollout.md":               {operators},
-	"docs/tutorials/try-a-module.md":                {taken, triedBroken, triedBroken, "TestARealModulePassesEveryStepOfATry", taken, "TestAModuleTeamTriesItsModuleInATestOfItsOwn"}, // the first and the one with KIND=1: whole tries, which TestTheSampleModulePassesEveryStepOfATry and its like on kind make with the same package
+	"docs/tutorials/try-a-module.md":                {taken, triedBroken, triedBroken, "TestTryOfARealModulePasses", taken, "TestModuleTeamRunsTryInItsOwnTest"}, // the first and the one with KIND=1: whole tries, which TestTryOfSampleModulePasses and its like on kind make with the same package
 }
 
 func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {

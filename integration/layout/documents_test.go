@@ -75,13 +75,14 @@ func TestContributingNamesFoldersThatExist(t *testing.T) {
 	}
 }
 
-// A record that the index lacks is read by nobody.
+// TestEveryDecisionIsInTheIndex compares the records with the index.
 func TestEveryDecisionIsInTheIndex(t *testing.T) {
 	var want []string
 	for _, record := range tracked(t, "docs/adr/[0-9]*.md") {
 		number, _, _ := strings.Cut(filepath.Base(record), "-")
 		text := readFile(t, record)
-		title, status := regexp.MustCompile(`^# `+number+`\. .+\n`).MatchString(text), regexp.MustCompile(`(?m)^Status: (.+)$`).FindStringSubmatch(text)
+		title := regexp.MustCompile(`^# ` + number + `\. .+\n`).MatchString(text)
+		status := regexp.MustCompile(`(?m)^Status: (.+)$`).FindStringSubmatch(text)
 		if !title || status == nil {
 			t.Errorf("%s: want the title %q and a line %q", record, "# "+number+". …", "Status: …")
 			continue
@@ -92,15 +93,17 @@ func TestEveryDecisionIsInTheIndex(t *testing.T) {
 		t.Fatal("there are no records")
 	}
 	var got []string
-	for _, row := range regexp.MustCompile(`(?m)^\| \[(\d{4})\]\(([^)]+)\) \| [^|]+ \| ([^|]+) \|$`).FindAllStringSubmatch(readFile(t, "docs", "adr", "README.md"), -1) {
+	row := regexp.MustCompile(`(?m)^\| \[(\d{4})\]\(([^)]+)\) \| [^|]+ \| ([^|]+) \|$`)
+	for _, row := range row.FindAllStringSubmatch(readFile(t, "docs", "adr", "README.md"), -1) {
 		got = append(got, row[1]+" "+row[2]+" "+row[3])
 	}
 	if !slices.Equal(want, got) {
-		t.Errorf("docs/adr has the records\n%s\nand its README.md lists\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
+		t.Errorf("docs/adr has the records\n%s\nand its README.md lists\n%s",
+			strings.Join(want, "\n"), strings.Join(got, "\n"))
 	}
 }
 
-// What people copy from the guide is what tests run.
+// TestTheGuideShowsTheConfigurationsThatAreTested compares the guide's configurations with the tested files.
 func TestTheGuideShowsTheConfigurationsThatAreTested(t *testing.T) {
 	guide := readFile(t, "docs", "guides", "registry-configurations.md")
 	files := tracked(t, "docs/guides/registry/*")
@@ -108,14 +111,15 @@ func TestTheGuideShowsTheConfigurationsThatAreTested(t *testing.T) {
 		t.Fatalf("there are only %v", files)
 	}
 	for _, file := range files {
-		shown := regexp.MustCompile("(?s)`" + regexp.QuoteMeta(file) + "`:\n\n```[a-z]+\n(.*?)```").FindStringSubmatch(guide)
+		block := regexp.MustCompile("(?s)`" + regexp.QuoteMeta(file) + "`:\n\n```[a-z]+\n(.*?)```")
+		shown := block.FindStringSubmatch(guide)
 		if shown == nil || shown[1] != readFile(t, file) {
-			t.Errorf("docs/guides/registry-configurations.md does not show %s as it is", file)
+			t.Errorf("docs/guides/registry-configurations.md does not contain %s verbatim", file)
 		}
 	}
 }
 
-// A picture that no page shows is stale before anybody sees it, and one that no target makes cannot be renewed.
+// TestEveryPictureIsShownAndMade finds pictures without a page, and pictures that no target of the Makefile can renew.
 func TestEveryPictureIsShownAndMade(t *testing.T) {
 	pictures := tracked(t, "docs/images/*")
 	if len(pictures) == 0 {

@@ -1,5 +1,6 @@
-// Package layout tests that the repository matches docs/concepts/code-layout.md: the folders, the direction of imports, the names, and the
-// packages that the agent must never link. It also tests that pages, workflows and the Makefile agree with each other.
+// Package layout tests that the repository matches docs/concepts/code-layout.md: the folders, the direction of imports,
+// the names, and the packages that the agent must never link. It also tests that pages, workflows and the Makefile agree
+// with each other.
 package layout
 
 import (

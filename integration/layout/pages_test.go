@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,8 +13,7 @@ import (
 
 const longestAverage = 25
 
-// longerPages are those whose sentences were longer on average when this was first measured, with that average. Shorten them, and then the
-// number here.
+// longerPages are pages whose sentences are longer, with the allowed average. Shorten the pages, then the number here.
 var longerPages = map[string]float64{}
 
 var (
@@ -32,7 +32,8 @@ const template = "docs/adr/template.md"
 
 func pages(t *testing.T) []string {
 	t.Helper()
-	return slices.DeleteFunc(tracked(t, "*.md", "docs/**/*.md", "charts/*/README.md", "charts/*/README.md.gotmpl"), func(page string) bool { return page == template })
+	all := tracked(t, "*.md", "docs/**/*.md", "charts/*/README.md", "charts/*/README.md.gotmpl")
+	return slices.DeleteFunc(all, func(page string) bool { return page == template })
 }
 
 func TestRelativeLinksResolve(t *testing.T) {
@@ -54,7 +55,7 @@ func TestRelativeLinksResolve(t *testing.T) {
 	}
 }
 
-// A page that nothing links to is found by nobody.
+// TestEveryPageIsReachableFromTheIndex finds pages without a link to them.
 func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	seen, next := map[string]bool{}, []string{"docs/README.md"}
 	for len(next) > 0 {
@@ -79,26 +80,64 @@ func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 	}
 }
 
+// maxWords limits the pages of a folder. References are looked up, so their length is free.
+var maxWords = map[string]int{"docs/concepts/": 900, "docs/": 2500, "docs/reference/": math.MaxInt}
+
+// longConcepts are pages of tables that are longer than other concepts.
+var longConcepts = []string{"docs/concepts/scaling.md"}
+
+func TestPagesStayShort(t *testing.T) {
+	for _, page := range tracked(t, "docs/**/*.md") {
+		if page == "docs/kyma-compatibility.md" {
+			continue // a reference
+		}
+		limit := maxWords["docs/"]
+		for folder, words := range maxWords {
+			if strings.HasPrefix(page, folder) && folder != "docs/" && !slices.Contains(longConcepts, page) {
+				limit = words
+			}
+		}
+		if words := len(strings.Fields(readFile(t, page))); words > limit {
+			t.Errorf("%s has %d words, want at most %d: split it by task", page, words, limit)
+		}
+	}
+}
+
+// TestIndexAnswersQuestions requires a link for each question of the index, so that every answer is two clicks away.
+func TestIndexAnswersQuestions(t *testing.T) {
+	_, questions, _ := strings.Cut(readFile(t, "docs/README.md"), "## Questions\n")
+	questions, _, _ = strings.Cut(questions, "\n## ")
+	rows := regexp.MustCompile(`(?m)^\| [^|]+\? \| (.+) \|$`).FindAllStringSubmatch(questions, -1)
+	if len(rows) < 15 {
+		t.Errorf("docs/README.md answers %d questions, want at least 15", len(rows))
+	}
+	for _, row := range rows {
+		if !link.MatchString(row[1]) {
+			t.Errorf("docs/README.md: the answer %q lacks a link", row[1])
+		}
+	}
+}
+
 func TestSentencesAreShort(t *testing.T) {
 	for _, page := range pages(t) {
-		// Decisions are history, the command lines are generated, and the changelog is a list.
-		if strings.HasPrefix(page, "docs/adr/") || strings.HasPrefix(page, "docs/reference/cli/") || page == "CHANGELOG.md" {
+		// The command lines are generated, and the changelog is a list.
+		if strings.HasPrefix(page, "docs/reference/cli/") || page == "CHANGELOG.md" {
 			continue
 		}
 		average, allowed := averageSentence(readFile(t, page)), float64(longestAverage)
 		if was, ok := longerPages[page]; ok {
 			allowed = was
 			if average <= longestAverage {
-				t.Errorf("%s has %.1f words in a sentence on average: remove it from longerPages", page, average)
+				t.Errorf("%s averages %.1f words per sentence: remove it from longerPages", page, average)
 			}
 		}
 		if average > allowed {
-			t.Errorf("%s has %.1f words in a sentence on average, and %.1f are allowed", page, average, allowed)
+			t.Errorf("%s averages %.1f words per sentence, want at most %.1f", page, average, allowed)
 		}
 	}
 }
 
-// links returns the targets of a page's links that lead to files of the repository.
+// links returns the targets of a page's links to files of the repository.
 func links(t *testing.T, page string) []string {
 	t.Helper()
 	text := codeSpan.ReplaceAllString(fence.ReplaceAllString(readFile(t, page), ""), "")
@@ -121,7 +160,8 @@ func anchors(text string) []string {
 	return names
 }
 
-// averageSentence counts words of prose. Blocks of code, tables and headings are none; an item of a list ends a sentence.
+// averageSentence returns the average length of sentences in prose, without code blocks, tables and headings. A list item
+// ends a sentence.
 func averageSentence(text string) float64 {
 	text = fence.ReplaceAllString(text, "\n")
 	text = codeSpan.ReplaceAllString(linkText.ReplaceAllString(text, "$1"), "code")

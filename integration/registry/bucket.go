@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// Names of environment variables with the paths of programs: distribution's registry with its S3 driver, and versity's S3 gateway.
+// Names of environment variables with the paths of programs: distribution's registry with its S3 driver, and
+// versity's S3 gateway.
 const (
 	EnvDistribution = "DISTRIBUTION"
 	EnvVersitygw    = "VERSITYGW"
@@ -22,9 +23,11 @@ const (
 // ErrNoBucket says that there is no S3 gateway or no registry for one on this machine.
 var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw + " to their programs, as `make test-s3` does")
 
-// Bucket is an S3 gateway over a folder, with a registry that keeps its data in a bucket of it. Both are programs of their own.
+// Bucket is an S3 gateway over a folder, with a registry that keeps its data in a bucket of it. Both are programs of
+// their own.
 type Bucket struct {
-	// Host and Gateway are where registry and gateway listen; Direct is a second registry that sends its clients nowhere else.
+	// Host and Gateway are where registry and gateway listen; Direct is a second registry that sends its clients
+	// nowhere else.
 	Host, Gateway, Direct string
 	dir                   string
 	gateway               *exec.Cmd

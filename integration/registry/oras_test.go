@@ -29,7 +29,7 @@ func repository(t *testing.T, r *Registry, name string) *remote.Repository {
 	return repo
 }
 
-func TestABlobIsMountedAndAManifestPushedPulledAndDeleted(t *testing.T) {
+func TestRegistryMountsBlobsAndServesManifests(t *testing.T) {
 	r, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestABlobIsMountedAndAManifestPushedPulledAndDeleted(t *testing.T) {
 	}
 }
 
-func TestAScenarioAnswersInTheRegistrysPlace(t *testing.T) {
+func TestInterceptAnswersForTheRegistry(t *testing.T) {
 	r, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)

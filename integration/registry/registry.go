@@ -1,5 +1,5 @@
-// Package registry runs a real OCI registry (distribution) in this process, with a filesystem behind it, and lets a scenario
-// take it down, bring it back and answer in its place.
+// Package registry runs a real OCI registry (distribution) in this process, with a filesystem behind it, and lets a
+// scenario take it down, bring it back and answer in its place.
 package registry
 
 import (
@@ -225,7 +225,8 @@ func (a *answered) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// ServeTokens leads requests for tokens to the service at an address, as an ingress does: clients find it at the registry's own host.
+// ServeTokens leads requests for tokens to the service at an address, as an ingress does: clients find it at the
+// registry's own host.
 func (r *Registry) ServeTokens(address string) {
 	proxy := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(&url.URL{Scheme: "http", Host: address})

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
+func TestBundlesPassARegistryWithTLSAndPasswords(t *testing.T) {
 	r, err := Start(t.Context(), Options{TLS: true, Users: map[string]string{"agent": "secret"}})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestBundlesTravelThroughARegistryWithTLSAndPasswords(t *testing.T) {
 	}
 }
 
-func TestAStoppedRegistryComesBackWithItsData(t *testing.T) {
+func TestResumedRegistryHasItsData(t *testing.T) {
 	r, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)

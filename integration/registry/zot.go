@@ -31,8 +31,9 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot brings zot up with its data below a folder. Its program is what the environment names, or the packed file. A configuration file is
-// followed but for address, certificate and folder; nil is one without access control and garbage collection.
+// StartZot brings zot up with its data below a folder. Its program is what the environment names, or the packed file.
+// A configuration file is followed but for address, certificate and folder; nil is one without access control and
+// garbage collection.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
@@ -55,8 +56,9 @@ func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Z
 	return z, z.Resume(ctx)
 }
 
-// StartCollectingZot is StartZot with one that copies no blobs together, as docs/guides/registry.md asks for, and collects its garbage all the
-// time: manifests without a tag, and what nothing refers to, once they have been there for some time.
+// StartCollectingZot is StartZot with one that copies no blobs together, as docs/guides/registry.md asks for, and
+// collects its garbage all the time: manifests without a tag, and what nothing refers to, once they have been there
+// for some time.
 func StartCollectingZot(ctx context.Context, dir, packed string, age time.Duration) (*Zot, error) {
 	configuration, err := json.Marshal(map[string]any{"storage": map[string]any{
 		"dedupe": false, "gc": true, "gcDelay": age.String(), "gcInterval": "1s", "gcMaxSchedulerDelay": "100ms",

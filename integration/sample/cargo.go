@@ -23,7 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Cargo is a bundle with one module whose image is as large as one likes: something heavy to carry. The module is a chart and lists no images.
+// Cargo is a bundle with one module whose image is as large as one likes: something heavy to carry. The module is a
+// chart and lists no images.
 type Cargo struct {
 	Registries *store.Registries
 	// Prefix is a registry's host and path; the image lies in its repository "cargo".

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Scaler is a module like keda: a CRD with a default CR, an operator, its rights. Version 1.7.0 brings a PriorityClass that
-// 1.8.0 has no more.
+// Scaler is a module like keda: a CRD with a default CR, an operator, its rights. Version 1.7.0 brings a
+// PriorityClass that 1.8.0 has no more.
 func Scaler(version string) Version {
 	manifest := fmt.Sprintf(scaler, version)
 	if version == "1.7.0" {

@@ -1,5 +1,5 @@
-// Package sample makes modules of the project's own, for the demo and for scenarios: OCM components with plain manifests, and
-// the catalog entries that offer them.
+// Package sample makes modules of the project's own, for the demo and for scenarios: OCM components with plain
+// manifests, and the catalog entries that offer them.
 package sample
 
 import (

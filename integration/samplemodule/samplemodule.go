@@ -35,17 +35,16 @@ const (
 	VersionBetter = "1.1.0"
 	// VersionPrioritized runs the image of VersionGood.
 	VersionPrioritized = "1.0.1"
-	VersionBroken      = "2.0.0"
 )
 
 // Good is the version to begin with. Its PriorityClass is in no later one.
 func Good() sample.Version {
-	return version(VersionGood, Image(VersionGood), "", "", "", priority)
+	return version(VersionGood, Image(VersionGood), "", priority)
 }
 
 // Prioritized has pods of the PriorityClass that it brings, as versions of keda have. A later version without both must lose the one with the other.
 func Prioritized() sample.Version {
-	return version(VersionPrioritized, Image(VersionGood), "", "", "\n      priorityClassName: beacon", priority)
+	return version(VersionPrioritized, Image(VersionGood), "\n      priorityClassName: beacon", priority)
 }
 
 // Better answers in the same way with a newer operator.
@@ -53,16 +52,11 @@ func Better() sample.Version { return Patch(VersionBetter) }
 
 // Patch is a version that runs the image of Better.
 func Patch(number string) sample.Version {
-	return version(number, Image(VersionBetter), "", "", "", "")
+	return version(number, Image(VersionBetter), "", "")
 }
 
-// Broken has an operator that wants to write where its own security context forbids it, and so never becomes ready.
-func Broken() sample.Version {
-	return version(VersionBroken, Image(VersionBroken), `, "--journal=/journal"`, ", annotations: {kyma-pull.dev/simulate: broken}", "", "")
-}
-
-func version(number, image, argument, annotations, pod, more string) sample.Version {
-	content := fmt.Sprintf(manifest, number, image, argument, annotations, pod) + more
+func version(number, image, pod, more string) sample.Version {
+	content := fmt.Sprintf(manifest, number, image, pod) + more
 	return sample.Version{
 		Module: Module, Version: number, Manifest: content, Manager: Operator, DefaultCR: defaultCR,
 		Resources: []sample.Resource{

@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// voyage is a fleet with people who carry files between its registry, which wants a certificate authority and a password that no
-// runtime has, and runtimes that have a registry or folder of their own.
+// voyage is a fleet with people who carry files between its registry, which wants a certificate authority and a
+// password that no runtime has, and runtimes that have a registry or folder of their own.
 type voyage struct {
 	*fleet.Fleet
 	t   *testing.T
@@ -135,9 +135,9 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// TestARuntimeThatOnlyFilesReach is a ship with a registry of its own and a bunker with a folder: neither has a way to the fleet's
-// registry, and no program of theirs has what that registry asks for.
-func TestARuntimeThatOnlyFilesReach(t *testing.T) {
+// TestRuntimeReachedOnlyByFiles is a ship with a registry of its own and a bunker with a folder: neither has a way
+// to the fleet's registry, and no program of theirs has what that registry asks for.
+func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	v := voyage{f, t, t.TempDir()}

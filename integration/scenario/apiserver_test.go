@@ -24,10 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a way to an API server on which every request fails with a status, while there is one; below 0 the connection ends.
+// faulty is a way to an API server on which every request fails with a status, while there is one; below 0 the
+// connection ends.
 type faulty struct {
 	*httptest.Server
 	status atomic.Int64
@@ -58,7 +60,8 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 	return f
 }
 
-func TestAnAgentWaitsForItsAPIServerAndForItsToken(t *testing.T) {
+func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
+	suite.Long(t)
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -78,7 +78,7 @@ func publisherKey(t *testing.T, f *fleet.Fleet) trust.Signer {
 	return signer
 }
 
-func TestHostileBundlesAreRefusedAndChangeNothing(t *testing.T) {
+func TestAgentRefusesHostileBundles(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	victim := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})

@@ -23,7 +23,7 @@ func wishes(t *testing.T, r *fleet.Runtime) {
 	}))
 }
 
-func TestARuntimeFollowsItsAdminWhileTheControlPlaneIsAway(t *testing.T) {
+func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
 	free := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})
@@ -103,7 +103,7 @@ func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 	})
 }
 
-func TestARuntimeThatDecidesByItselfNeverGoesBack(t *testing.T) {
+func TestAutonomousRuntimeNeverGoesBack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
 	r := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})
@@ -112,7 +112,7 @@ func TestARuntimeThatDecidesByItselfNeverGoesBack(t *testing.T) {
 
 	modules := func(names ...string) (all []v1beta2.Module) {
 		for _, name := range names {
-			all = append(all, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			all = append(all, managed(name))
 		}
 		return all
 	}

@@ -16,14 +16,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// broken offers a module that is wrong in one way and gives what the message about it must hold.
+// broken is a module with one fault.
 type broken struct {
 	module string
 	state  v1beta2.State
-	// situation is what why calls it.
+	// situation is the cause in the output of why.
 	situation string
-	want      []string
-	offer     func(context.Context, *fleet.Fleet) error
+	// want are parts of the module's message, in which MODULE stands for the module's name in the share.
+	want  []string
+	offer func(context.Context, *fleet.Fleet) error
+}
+
+func (b broken) wants(module string) (all []string) {
+	for _, want := range b.want {
+		all = append(all, strings.ReplaceAll(want, "MODULE", module))
+	}
+	return all
 }
 
 func release(ctx context.Context, f *fleet.Fleet, v sample.Version) error {
@@ -32,7 +40,7 @@ func release(ctx context.Context, f *fleet.Fleet, v sample.Version) error {
 
 func offerManifest(module, manifest string) func(context.Context, *fleet.Fleet) error {
 	return func(ctx context.Context, f *fleet.Fleet) error {
-		v := sample.Version{Module: module, Version: "1.0.0", Manifest: manifest}
+		v := owned(f, sample.Version{Module: module, Version: "1.0.0", Manifest: manifest})
 		if err := f.Offer(ctx, v); err != nil {
 			return err
 		}
@@ -41,14 +49,14 @@ func offerManifest(module, manifest string) func(context.Context, *fleet.Fleet) 
 }
 
 var brokenModules = []broken{
-	{"unknown", v1beta2.StateWarning, "ModuleUnknown", []string{"module unknown", "is unknown"}, func(context.Context, *fleet.Fleet) error { return nil }},
+	{"unknown", v1beta2.StateWarning, "ModuleUnknown", []string{"module MODULE", "is unknown"}, func(context.Context, *fleet.Fleet) error { return nil }},
 	{"channelless", v1beta2.StateWarning, "ChannelMissing", []string{`channel "regular" has no version`, "spec.channels"}, func(ctx context.Context, f *fleet.Fleet) error {
-		return f.Release(ctx, "channelless", sample.Mailer("").Component(), sample.Channel("fast", "1.0.0"))
+		return f.Release(ctx, f.Own("channelless"), mailer(f, "").Component(), sample.Channel("fast", "1.0.0"))
 	}},
-	{"doubled", v1beta2.StateWarning, "TemplateDoubled", []string{"version 1.0.0 has two ModuleTemplates", "doubled-again"}, func(ctx context.Context, f *fleet.Fleet) error {
-		v := sample.Version{Module: "doubled", Version: "1.0.0", Manifest: "{}"}
+	{"doubled", v1beta2.StateWarning, "TemplateDoubled", []string{"version 1.0.0 has two ModuleTemplates", "MODULE-again"}, func(ctx context.Context, f *fleet.Fleet) error {
+		v := owned(f, sample.Version{Module: "doubled", Version: "1.0.0", Manifest: "{}"})
 		again := v.Template()
-		again.Name = "doubled-again"
+		again.Name = v.Module + "-again"
 		if err := f.Offer(ctx, v); err != nil {
 			return err
 		}
@@ -57,24 +65,24 @@ var brokenModules = []broken{
 		}
 		return release(ctx, f, v)
 	}},
-	{"unreleased", v1beta2.StateError, "ComponentNotFound", []string{"component kyma-pull.dev/module/unreleased:1.0.0", "not found"}, func(ctx context.Context, f *fleet.Fleet) error {
-		v := sample.Version{Module: "unreleased", Version: "1.0.0"}
+	{"unreleased", v1beta2.StateError, "ComponentNotFound", []string{"component kyma-pull.dev/module/MODULE:1.0.0", "not found"}, func(ctx context.Context, f *fleet.Fleet) error {
+		v := owned(f, sample.Version{Module: "unreleased", Version: "1.0.0"})
 		if err := f.Control.Create(ctx, v.Template()); err != nil {
 			return err
 		}
 		return release(ctx, f, v)
 	}},
-	{"unparseable", v1beta2.StateError, "ModuleBroken", []string{"unparseable.yaml", "document 1"}, offerManifest("unparseable", "a: [")},
-	{"kindless", v1beta2.StateError, "ModuleBroken", []string{"kindless.yaml", "kind"}, offerManifest("kindless", "a: b")},
+	{"unparseable", v1beta2.StateError, "ModuleBroken", []string{"MODULE.yaml", "document 1"}, offerManifest("unparseable", "a: [")},
+	{"kindless", v1beta2.StateError, "ModuleBroken", []string{"MODULE.yaml", "kind"}, offerManifest("kindless", "a: b")},
 	{"strange", v1beta2.StateError, "ModuleKindUnknown", []string{"Spaceship", "enterprise"}, offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n")},
 }
 
-func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
+func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	var names []string
 	for _, b := range brokenModules {
-		names = append(names, b.module)
+		names = append(names, f.Own(b.module))
 		if err := b.offer(ctx, f); err != nil {
 			t.Fatalf("%s: %v", b.module, err)
 		}
@@ -82,7 +90,7 @@ func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		for _, name := range names {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed(name))
 		}
 	}))
 	for _, b := range brokenModules {
@@ -93,33 +101,33 @@ func TestBadModulesSufferAloneAndSayWhy(t *testing.T) {
 					if err != nil {
 						return false, err.Error()
 					}
-					return says(kyma, b), fmt.Sprintf("%+v", kyma.Status.Modules)
+					return says(kyma, f.Own(b.module), b), fmt.Sprintf("%+v", kyma.Status.Modules)
 				})
 			}
 		})
 	}
 	t.Run("the good module is not affected", func(t *testing.T) {
-		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 		promote(t, f, "1.8.0")
-		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	})
 	t.Run("why names the first cause", func(t *testing.T) {
-		output, err := f.Why(ctx, "one", "unknown")
+		output, err := f.Why(ctx, r.ID, f.Own("unknown"))
 		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "do this") || !strings.Contains(output, "\n  report ") {
 			t.Errorf("%v\n%s", err, output)
 		}
 		for _, b := range brokenModules {
-			untilWhy(t, f, b.situation, "one", b.module)
+			untilWhy(t, f, b.situation, r.ID, f.Own(b.module))
 		}
 	})
 	t.Run("why names a runtime that never enrolled, and one whose key is revoked", func(t *testing.T) {
-		must(t, f.Control.Create(ctx, fleet.NewKyma("nobody", "regular", "scaler")))
-		untilWhy(t, f, "NeverEnrolled", "nobody")
-		output, err := f.Ask(ctx, "revoke", "one")
+		must(t, f.CreateKyma(ctx, fleet.NewKyma(f.Own("nobody"), "regular", f.Own("scaler"))))
+		untilWhy(t, f, "NeverEnrolled", f.Own("nobody"))
+		output, err := f.Ask(ctx, "revoke", r.ID)
 		if err != nil {
 			t.Fatalf("revoke: %v\n%s", err, output)
 		}
-		untilWhy(t, f, "KeyRevoked", "one", "scaler")
+		untilWhy(t, f, "KeyRevoked", r.ID, f.Own("scaler"))
 	})
 }
 
@@ -136,12 +144,13 @@ func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 	})
 }
 
-func says(kyma *v1beta2.Kyma, b broken) bool {
+// says reports whether a Kyma shows a module with the state and the message of its fault.
+func says(kyma *v1beta2.Kyma, module string, b broken) bool {
 	for _, m := range kyma.Status.Modules {
-		if m.Name != b.module || m.State != b.state {
+		if m.Name != module || m.State != b.state {
 			continue
 		}
-		for _, want := range b.want {
+		for _, want := range b.wants(module) {
 			if !strings.Contains(m.Message, want) {
 				return false
 			}
@@ -151,7 +160,7 @@ func says(kyma *v1beta2.Kyma, b broken) bool {
 	return false
 }
 
-func TestBrokenUpgradeKeepsTheLastGoodVersion(t *testing.T) {
+func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

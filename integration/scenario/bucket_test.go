@@ -13,12 +13,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
 // TestAFleetOnABucket has distribution keep its data in a bucket of a real S3 gateway, to which it redirects for blobs.
 func TestAFleetOnABucket(t *testing.T) {
+	suite.Long(t)
 	ctx := t.Context()
 	bucket, err := registry.StartBucket(ctx, t.TempDir())
 	if errors.Is(err, registry.ErrNoBucket) {
@@ -87,7 +89,7 @@ func TestAFleetOnABucket(t *testing.T) {
 	must(t, bucket.Resume(ctx))
 	must(t, f.StartPublisher())
 	must(t, berlin.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	must(t, berlin.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 }

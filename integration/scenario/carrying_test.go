@@ -72,7 +72,7 @@ func (d depot) killed(after time.Duration, binary string, args ...string) bool {
 	return err == nil
 }
 
-func TestProgramsThatAreKilledAreRepeated(t *testing.T) {
+func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -152,7 +152,7 @@ func (d depot) everything(name string) {
 	}
 }
 
-func TestAFileMayBeCompressedAndCutIntoVolumes(t *testing.T) {
+func TestExportFileCanBeCompressedAndSplit(t *testing.T) {
 	d := newDepot(t, 2, 3<<20)
 	d.run(0, d.binaries.Publisher, d.exportArgs("plain.tar")...)
 	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("plain.tar"))...)

@@ -49,18 +49,19 @@ func labelKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, label, value stri
 	must(t, f.Control.Patch(t.Context(), kyma, client.MergeFrom(before)))
 }
 
-func TestTheCatalogIsSyncedAndFollowsVisibility(t *testing.T) {
+func TestCatalogFollowsModuleVisibility(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
-	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
-	release := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "scaler"}}
+	oldScaler, newScaler, mailer := f.Own("scaler")+"-1.7.0", f.Own("scaler")+"-1.8.0", f.Own("mailer")+"-1.0.0"
+	untilSeen(t, r, mailer, oldScaler, newScaler)
+	release := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own("scaler")}}
 	change(t, f.Control, release, func(release *v1beta2.ModuleReleaseMeta) { release.Spec.Beta = true })
-	untilSeen(t, r, "mailer-1.0.0")
+	untilSeen(t, r, mailer)
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.True)
-	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.8.0")
-	must(t, f.Control.Delete(ctx, sample.Scaler("1.8.0").Template()))
-	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0")
+	untilSeen(t, r, mailer, oldScaler, newScaler)
+	must(t, f.Control.Delete(ctx, scaler(f, "1.8.0").Template()))
+	untilSeen(t, r, mailer, oldScaler)
 	mayHaveMailer(t, f, r)
 	labelKyma(t, f, r, v1beta2.LabelSync, v1beta2.False)
 	untilSeen(t, r)
@@ -70,7 +71,7 @@ func TestTheCatalogIsSyncedAndFollowsVisibility(t *testing.T) {
 func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()
-	template := sample.Mailer("1.0.0").Template()
+	template := mailer(f, "1.0.0").Template()
 	must(t, f.Control.Patch(ctx, template, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1beta2.LabelBeta+`":"true"}}}`))))
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.False)
 	until(t, 30*time.Second, "mailer is uninstalled, and the Kyma says why", func() (bool, string) {
@@ -80,7 +81,7 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		}
 		gone := apierrors.IsNotFound(r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}))
 		said := slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
-			return m.Name == "mailer" && m.State == v1beta2.StateError && strings.Contains(m.Message, "is not offered to this runtime")
+			return m.Name == f.Own("mailer") && m.State == v1beta2.StateError && strings.Contains(m.Message, "is not offered to this runtime")
 		})
 		return gone && said && kyma.Status.State == v1beta2.StateError, fmt.Sprintf("gone %t, Kyma %s, modules %+v", gone, kyma.Status.State, kyma.Status.Modules)
 	})
@@ -90,10 +91,10 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		kyma, err := r.Record(ctx)
 		return err == nil && kyma.Status.State == v1beta2.StateReady && r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}) == nil, fmt.Sprint(err, kyma)
 	})
-	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0")
+	untilSeen(t, r, f.Own("mailer")+"-1.0.0", f.Own("scaler")+"-1.7.0")
 }
 
-func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
+func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "finalizers.yaml"}})
 	watch := sample.Version{Module: "watchdog", Version: "1.0.0", Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog"}
@@ -140,29 +141,29 @@ func TestMandatoryModulesComeAndGoUnasked(t *testing.T) {
 	gone(mandatory)
 }
 
-func TestSkippedObjectsAreLeftAlone(t *testing.T) {
+func TestAgentSkipsLabeledObjects(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	manifest := &v1beta2.Manifest{}
-	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+	must(t, r.API.Get(ctx, inKyma(f.Own("scaler")), manifest))
 	before := manifest.DeepCopy()
 	manifest.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	must(t, r.API.Patch(ctx, manifest, client.MergeFrom(before)))
 	drift(t, r)
 	promote(t, f, "1.8.0")
 	until(t, 30*time.Second, "the new version is asked for", func() (bool, string) {
-		must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+		must(t, r.API.Get(ctx, inKyma(f.Own("scaler")), manifest))
 		return manifest.Spec.Version == "1.8.0", manifest.Spec.Version
 	})
 	if config, err := settings(ctx, r); err != nil || config.Data["level"] != "debug" || config.Data["version"] != "1.7.0" {
 		t.Errorf("a skipped Manifest was worked on: %v, %v", config.Data, err)
 	}
-	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+	must(t, r.API.Get(ctx, inKyma(f.Own("scaler")), manifest))
 	before = manifest.DeepCopy()
 	delete(manifest.Labels, v1beta2.LabelSkipReconciliation)
 	must(t, r.API.Patch(ctx, manifest, client.MergeFrom(before)))
-	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 
 	labelKyma(t, f, r, v1beta2.LabelSkipReconciliation, v1beta2.True)
 	kyma, err := r.Record(ctx)

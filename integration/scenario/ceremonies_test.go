@@ -18,8 +18,9 @@ type ceremonySignature struct {
 	KeyID string `json:"keyid"`
 }
 
-// TestTheGuideOnKeyCeremoniesIsRight follows docs/guides/key-ceremonies.md from the first command to the last, with a folder for each machine.
-func TestTheGuideOnKeyCeremoniesIsRight(t *testing.T) {
+// TestKeyCeremonyGuideWorks follows docs/guides/key-ceremonies.md from the first command to the last, with a
+// folder for each machine.
+func TestKeyCeremonyGuideWorks(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)

@@ -33,8 +33,8 @@ import (
 // chartNamespaces are where the charts are installed, each under its own name.
 var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
 
-// byChart installs the programs' charts with these values, by program, and lets the programs work as the ServiceAccounts that the charts
-// make, by tokens as kubelets bring them to pods.
+// byChart installs the programs' charts with these values, by program, and lets the programs work as the
+// ServiceAccounts that the charts make, by tokens as kubelets bring them to pods.
 func byChart(values map[string]map[string]any) fleet.Account {
 	return func(ctx context.Context, program string, admin *rest.Config) ([]byte, error) {
 		objects, err := renderChart(program, values[program])
@@ -148,7 +148,7 @@ func missedNothing(t *testing.T, p fleet.Program) {
 	}
 }
 
-func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
+func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, Account: byChart(map[string]map[string]any{"kcp-publisher": minimal()})})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -191,9 +191,9 @@ func TestTheChartsDefaultRightsSufficeForAModulesLife(t *testing.T) {
 	})
 }
 
-// The publisher serves webhooks and asks for signatures. The agent may install what one ClusterRole allows, but the scaler with the
-// rights of an account; and its image is a bundle's.
-func TestTheChartsFurtherRightsAreThoseThatTheirValuesTake(t *testing.T) {
+// The publisher serves webhooks and asks for signatures. The agent may install what one ClusterRole allows, but the
+// scaler with the rights of an account; and its image is a bundle's.
+func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules: [{components: '*', required: false}]\n"), 0o600))
@@ -239,7 +239,7 @@ func TestTheChartsFurtherRightsAreThoseThatTheirValuesTake(t *testing.T) {
 	missedNothing(t, r.Agent())
 	t.Run("a module is refused that its account has no rights for, and installed once it has", func(t *testing.T) {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: "scaler", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed("scaler"))
 		}))
 		untilRefused(t, r, "scaler", "nothing was applied", "system:serviceaccount:kyma-system:modules may not")
 		grant(t, r, "modules", "system:serviceaccount:kyma-system:modules",

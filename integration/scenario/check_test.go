@@ -45,15 +45,16 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 	}
 }
 
-// TestChecksSayWhatIsWrongBeforeAProgramRuns has several things wrong at once, for both programs, and then right.
-func TestChecksSayWhatIsWrongBeforeAProgramRuns(t *testing.T) {
+// TestChecksReportProblemsBeforeProgramsRun has several things wrong at once, for both programs, and then right.
+func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}, AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
 
-	// The publisher: an old key folder whose key everybody may read, no password for the registry, and rights that nobody gave.
+	// The publisher: an old key folder whose key everybody may read, no password for the registry, and rights that
+	// nobody gave.
 	stale := filepath.Join(t.TempDir(), "keys")
 	must(t, os.CopyFS(stale, os.DirFS(f.Keys())))
 	must(t, os.Chmod(filepath.Join(stale, "publisher.key"), 0o644))

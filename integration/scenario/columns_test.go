@@ -127,7 +127,7 @@ func untilRecord(ctx context.Context, t *testing.T, r *fleet.Runtime, what strin
 	return kyma
 }
 
-func TestAnUnrelatedChangeLeavesRuntimesReadyAndKubectlShowsIt(t *testing.T) {
+func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -138,7 +138,8 @@ func TestAnUnrelatedChangeLeavesRuntimesReadyAndKubectlShowsIt(t *testing.T) {
 		t.Errorf("kstatus says %s, observed generation %d of %d", got, ready.Status.ObservedGeneration, ready.Generation)
 	}
 
-	// A version in a channel that nobody follows. The agent is away, so that the report is awaited; a publisher that starts then knows what is noted.
+	// A version in a channel that nobody follows. The agent is away, so that the report is awaited; a publisher that
+	// starts then knows what is noted.
 	published := watchKymas(t, f.PublisherKubeconfig(), sample.Namespace)
 	runs := watchKymas(t, r.Kubeconfig(), v1beta2.RuntimeNamespace)
 	must(t, r.Agent().Stop())

@@ -17,7 +17,7 @@ import (
 
 const checkout = "../.."
 
-func TestPublishingAFolderToARegistryTwicePushesOnce(t *testing.T) {
+func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)

@@ -129,16 +129,16 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 	})
 }
 
-func TestHostileContentHurtsItsOwnModuleOnly(t *testing.T) {
+func TestHostileContentAffectsOnlyItsModule(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	for module, c := range hostile {
-		offer(t, f, sample.Version{Module: module, Version: "1.0.0", Resources: []sample.Resource{c.resource}})
+		offer(t, f, sample.Version{Module: f.Own(module), Version: "1.0.0", Resources: []sample.Resource{c.resource}})
 	}
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		for module := range hostile {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed(f.Own(module)))
 		}
 	}))
 	for module, c := range hostile {
@@ -149,7 +149,7 @@ func TestHostileContentHurtsItsOwnModuleOnly(t *testing.T) {
 					return false, err.Error()
 				}
 				for _, m := range kyma.Status.Modules {
-					if m.Name == module {
+					if m.Name == f.Own(module) {
 						return m.State == v1beta2.StateError && strings.Contains(m.Message, c.want), string(m.State) + ": " + m.Message
 					}
 				}
@@ -158,7 +158,7 @@ func TestHostileContentHurtsItsOwnModuleOnly(t *testing.T) {
 		})
 	}
 	promote(t, f, "1.8.0")
-	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 }
 
 var hostile = map[string]struct {
@@ -174,7 +174,7 @@ var hostile = map[string]struct {
 		Content: sample.Tar("kustomization.yaml", "resources: [\"https://github.com/kubernetes-sigs/kustomize//examples/helloWorld?ref=v1.0.6\"]\n")}, "is an address"},
 }
 
-func TestAChartOfTheRealWorldIsInstalledFromItsSignedComponent(t *testing.T) {
+func TestSignedPublicChartIsInstalled(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld is not beside this checkout")
 	}
@@ -199,10 +199,10 @@ func TestAChartOfTheRealWorldIsInstalledFromItsSignedComponent(t *testing.T) {
 	}
 }
 
-func TestAnInlineDescriptorLeadsToItsRepository(t *testing.T) {
+func TestInlineDescriptorNamesItsRepository(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
-	v := sample.Overlay("2.0.0")
+	f := shareFleet(t)
+	v := owned(f, sample.Overlay("2.0.0"))
 	must(t, v.Push(ctx, f.Modules))
 	descriptor, err := v.Descriptor()
 	must(t, err)
@@ -217,7 +217,7 @@ func TestAnInlineDescriptorLeadsToItsRepository(t *testing.T) {
 	}
 }
 
-func TestUnsignedComponentsDoNotGetThroughWhereSigningIsRequired(t *testing.T) {
+func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	ctx := t.Context()
 	key, err := sample.NewSigner("release")
 	must(t, err)

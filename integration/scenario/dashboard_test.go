@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAnAdminWorksWithTheKymaDashboard sends the JSON patches of the dashboard: it writes a channel together with the version that the channel
-// has, which Kyma's own definition drops, and takes only the channel away again. The kyma CLI then writes the Kyma back as a whole, with the
-// fields that it knows.
-func TestAnAdminWorksWithTheKymaDashboard(t *testing.T) {
+// TestAdminWorksWithTheKymaDashboard sends the JSON patches of the dashboard: it writes a channel together with the
+// version that the channel has, which Kyma's own definition drops, and takes only the channel away again. The kyma
+// CLI then writes the Kyma back as a whole, with the fields that it knows.
+func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--kyma-labels=" + v1beta2.LabelGlobalAccountID + "," + v1beta2.LabelSubaccountID}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("1.10.0"), sample.Scaler("1.11.0")))

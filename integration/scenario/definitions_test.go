@@ -15,12 +15,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/guides"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// definitions is a control plane whose definitions are those of one version after the other, as docs/guides/upgrade-and-skew.md says.
+// definitions is a control plane whose definitions are those of one version after the other, as
+// docs/guides/upgrade-and-skew.md says.
 type definitions struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -61,14 +63,14 @@ func (d *definitions) publish(programs fleet.Binaries) {
 	must(d.t, d.f.StartPublisher())
 }
 
-// writes has the runtime's admin add or remove mailer, and waits until control plane and runtime agree on it: the publisher reads what is stored, and
-// writes it.
+// writes has the runtime's admin add or remove mailer, and waits until control plane and runtime agree on it: the
+// publisher reads what is stored, and writes it.
 func (d *definitions) writes(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
 		spec.Modules = spec.Modules[:1]
 		if mailer {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed("mailer"))
 		}
 	}))
 	until(d.t, time.Minute, fmt.Sprintf("control plane and runtime have mailer: %t", mailer), func() (bool, string) {
@@ -130,7 +132,8 @@ func (d *definitions) untilFeatures(kept bool) {
 	})
 }
 
-// untilNothingIsWritten waits until the Kyma is left alone for two seconds: a publisher that misses what it has written would write it for ever.
+// untilNothingIsWritten waits until the Kyma is left alone for two seconds: a publisher that misses what it has
+// written would write it for ever.
 func (d *definitions) untilNothingIsWritten() {
 	d.t.Helper()
 	version, since := "", time.Now()
@@ -144,8 +147,10 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays has the programs of three versions read and write the same stored objects.
-func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
+// TestDefinitionsGuideUpgradesAndRollsBack has the programs of three versions read and write the same
+// stored objects.
+func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
+	suite.Long(t)
 	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
 	must(t, err)
@@ -153,7 +158,8 @@ func TestDefinitionsAreUpgradedAndPutBackAsTheGuideSays(t *testing.T) {
 	d := &definitions{t: t, f: f, blocks: guide(t, "upgrade-and-skew.md")}
 	d.s = newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 
-	// Those of releases are run with Helm, by the test of the guides on installing and uninstalling, and convert with the webhooks.
+	// Those of releases are run with Helm, by the test of the guides on installing and uninstalling, and convert with
+	// the webhooks.
 	names := slices.Sorted(maps.Keys(d.blocks))
 	want := []string{"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases", "releases-back"}
 	if !slices.Equal(names, want) {

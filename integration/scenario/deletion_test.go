@@ -58,9 +58,9 @@ func scalerOfUser(name string) *unstructured.Unstructured {
 	return object
 }
 
-func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
+func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	mine := scalerOfUser("mine")
 	must(t, r.API.Create(ctx, mine))
@@ -71,7 +71,7 @@ func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 			return false, err.Error()
 		}
 		for _, m := range kyma.Status.Modules {
-			if m.Name == "scaler" && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "default/mine") {
+			if m.Name == f.Own("scaler") && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "default/mine") {
 				return kyma.Status.State == v1beta2.StateDeleting || kyma.Status.State == v1beta2.StateWarning, string(kyma.Status.State)
 			}
 		}
@@ -82,11 +82,11 @@ func TestADeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	untilEmpty(t, r)
 
 	// A runtime may be taken up again: it starts anew.
-	must(t, f.Control.Create(ctx, fleet.NewKyma("one", "regular", "mailer")))
-	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	must(t, f.CreateKyma(ctx, fleet.NewKyma(r.ID, "regular", f.Own("mailer"))))
+	must(t, r.UntilState(ctx, f.Own("mailer"), "1.0.0", v1beta2.StateReady))
 }
 
-func TestARuntimeThatNeverAnswersDoesNotKeepItsKyma(t *testing.T) {
+func TestSilentRuntimeDoesNotBlockKymaDeletion(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--deletion-timeout", "6s"}})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -102,7 +102,7 @@ func TestARuntimeThatNeverAnswersDoesNotKeepItsKyma(t *testing.T) {
 	untilEmpty(t, r)
 }
 
-func TestADeletionCanBeForced(t *testing.T) {
+func TestKymaDeletionCanBeForced(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	gone := fleet.NewKyma("gone", "regular")
@@ -132,9 +132,9 @@ func TestADeletionCanBeForced(t *testing.T) {
 	untilEvent(t, f, "gone", "RuntimeGone", v1beta2.LabelRuntimeGone)
 }
 
-func TestAKymaThatIsDeletedInItsRuntimeComesBack(t *testing.T) {
+func TestKymaDeletedInItsRuntimeIsRestored(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	kyma, err := r.Kyma(ctx)
 	must(t, err)

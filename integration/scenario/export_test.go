@@ -23,9 +23,9 @@ var horn = map[string]string{
 		"spec:\n  moduleName: horn\n  ocmComponentName: example.org/module/horn\n  channels: [{channel: regular, version: 1.0.0}]\n",
 }
 
-// TestAnExportBringsTheImagesThatRenderingFinds makes a component in a registry and carries its runtime's bundle as docs/guides/airgap.md does, with skr-agent
-// as the renderer.
-func TestAnExportBringsTheImagesThatRenderingFinds(t *testing.T) {
+// TestExportContainsImagesFoundByRendering makes a component in a registry and carries its runtime's bundle as
+// docs/guides/airgap.md does, with skr-agent as the renderer.
+func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
+func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler", "mailer")
@@ -219,7 +219,7 @@ func TestACommitIsWhatTheControlPlaneAndItsRuntimesHave(t *testing.T) {
 	})
 }
 
-func TestOnlyCommitsOfWhoeverMayAreTaken(t *testing.T) {
+func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	for _, program := range []string{"ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed: there is nobody to make keys", program)

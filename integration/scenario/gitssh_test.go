@@ -111,8 +111,9 @@ func (s *sshServer) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// TestAnSSHServerWithAnotherHostKeyChangesNothing: the server is replaced, or somebody stands between it and the control plane.
-func TestAnSSHServerWithAnotherHostKeyChangesNothing(t *testing.T) {
+// TestUnknownSSHHostKeyChangesNothing: the server is replaced, or somebody stands between it and the
+// control plane.
+func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	repo := newRepository(t)
 	server := repo.serveOverSSH()
 	files := catalogOf(t)

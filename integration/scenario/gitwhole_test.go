@@ -20,7 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// limitKymas lets the control plane have so many Kymas and no more, of which some are there: nothing else counts them here.
+// limitKymas lets the control plane have so many Kymas and no more, of which some are there: nothing else counts them
+// here.
 func limitKymas(t *testing.T, f *fleet.Fleet, most, used string) {
 	t.Helper()
 	const counted = corev1.ResourceName("count/kymas." + v1beta2.Group)
@@ -44,8 +45,9 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// TestACommitIsPublishedAsAWholeOrNotAtAll: the API server takes all of a commit in a dry run, and then refuses a part of it.
-func TestACommitIsPublishedAsAWholeOrNotAtAll(t *testing.T) {
+// TestCommitIsPublishedCompletelyOrNotAtAll: the API server takes all of a commit in a dry run, and then refuses a
+// part of it.
+func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
@@ -114,7 +116,7 @@ func TestACommitIsPublishedAsAWholeOrNotAtAll(t *testing.T) {
 		nothingIsPublished()
 	})
 	t.Run("neither by the next leader", func(t *testing.T) {
-		leader.kill()
+		leader.kill(t)
 		successor.untilSays(t, "the repository could not be followed")
 		successor.untilSays(t, promoted)
 		untilPartial(t, f, promoted)
@@ -151,7 +153,8 @@ func TestACommitIsPublishedAsAWholeOrNotAtAll(t *testing.T) {
 	})
 }
 
-// untilNotFollowed waits until the repository is not followed for a reason, of which there is an Event, and checks that nothing changed.
+// untilNotFollowed waits until the repository is not followed for a reason, of which there is an Event, and checks
+// that nothing changed.
 func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, reason, message string) {
 	t.Helper()
 	until(t, time.Minute, "the repository is not followed: "+reason, func() (bool, string) {
@@ -162,8 +165,9 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// TestTheRepositoryOwnsWhatItBringsAndAsksBeforeItEmptiesRuntimes: people change by hand what is in Git, and make mistakes in it.
-func TestTheRepositoryOwnsWhatItBringsAndAsksBeforeItEmptiesRuntimes(t *testing.T) {
+// TestGitOwnsItsObjectsAndConfirmsMassRemoval: people change by hand what is in Git, and make
+// mistakes in it.
+func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
@@ -191,7 +195,7 @@ func TestTheRepositoryOwnsWhatItBringsAndAsksBeforeItEmptiesRuntimes(t *testing.
 		kyma, err := r.Record(ctx)
 		must(t, err)
 		before := kyma.DeepCopy()
-		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		kyma.Spec.Modules = append(kyma.Spec.Modules, managed("mailer"))
 		kyma.Spec.SkipMaintenanceWindows = true
 		kyma.Labels["by-hand"] = "yes"
 		must(t, f.Control.Patch(ctx, kyma, client.MergeFrom(before)))

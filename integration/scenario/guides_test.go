@@ -99,9 +99,9 @@ func lines(script string) []string {
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
-// TestTheGuidesForOperatorsAreRight follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and then what other pages tell people to
-// run on theirs.
-func TestTheGuidesForOperatorsAreRight(t *testing.T) {
+// TestOperatorGuidesWork follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and
+// then what other pages tell people to run on theirs.
+func TestOperatorGuidesWork(t *testing.T) {
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.Scaler("1.8.0"), sample.Scaler("1.9.0"), sample.Scaler("1.10.0")))
@@ -196,8 +196,9 @@ func (w *walk) operations() {
 	w.says(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
 
-// carried takes a report back as docs/guides/airgap.md does: that of a runtime that reports by itself, which the control plane has already.
-// It is tried again where the runtime reports between the two commands: the older report is then refused, as it should be.
+// carried takes a report back as docs/guides/airgap.md does: that of a runtime that reports by itself, which the
+// control plane has already. It is tried again where the runtime reports between the two commands: the older report
+// is then refused, as it should be.
 func (w *walk) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.until(back, "tokyo", "was there already")

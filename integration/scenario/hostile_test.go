@@ -21,13 +21,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAReportIsOfItsTimeAndItsKey: what a report says of time, of its number and of its modules is a stranger's word, and none of it outlives
-// the report that is put right.
-func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
+// TestFalseReportClaimsEndWithTheNextReport: what a report says of time, of its number and of its modules is a stranger's word,
+// and none of it outlives the report that is put right.
+func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
 	good := func(*bundle.Report) {}
@@ -163,10 +164,12 @@ func TestAReportIsOfItsTimeAndItsKey(t *testing.T) {
 	})
 }
 
-// TestHostileReportsLeaveThePublisherAsItWas: five runtimes whose keys were stolen report what costs most. Some of it is refused; the rest is
-// what any tenant may ask for, and asks for another work with every report. What a report leaves behind in memory is measured by the byte, as
-// what lives in the publisher's heap, so that a hundred of them tell as much as any number would.
-func TestHostileReportsLeaveThePublisherAsItWas(t *testing.T) {
+// TestHostileReportsDoNotGrowThePublisher: five runtimes whose keys were stolen report what costs most. Some of it
+// is refused; the rest is what any tenant may ask for, and asks for another work with every report. What a report
+// leaves behind in memory is measured by the byte, as what lives in the publisher's heap, so that a hundred of them
+// tell as much as any number would.
+func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
+	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -269,16 +272,16 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 }
 
-// TestARuntimeWithMoreToSayThanFitsIsHeard: whoever may edit the runtime's Kyma cannot make its agent fall silent, and a wish that does not fit
-// its report is not taken for the wish to have nothing.
-func TestARuntimeWithMoreToSayThanFitsIsHeard(t *testing.T) {
+// TestTooLargeReportIsTruncatedAndAccepted: whoever may edit the runtime's Kyma cannot make its agent fall silent,
+// and a wish that does not fit its report is not taken for the wish to have nothing.
+func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
 	r := &reporter{t: t, fleet: f, id: runtime.ID}
 	r.untilReporting("Reported=True")
 	must(t, runtime.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
 		for i := range 600 {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: fmt.Sprint("nobody-knows-", i), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed(fmt.Sprint("nobody-knows-", i)))
 		}
 	}))
 	kyma := r.untilReporting("Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules that its Kyma asks for are left out")

@@ -40,8 +40,8 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 	})
 }
 
-// TestARuntimeStaysWithTheKymaThatItEnrolledWith has somebody who may edit one Kyma, which is older than the others.
-func TestARuntimeStaysWithTheKymaThatItEnrolledWith(t *testing.T) {
+// TestRuntimeKeepsTheKymaItEnrolledWith has somebody who may edit one Kyma, which is older than the others.
+func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	older := fleet.NewKyma("mallory", "regular")

@@ -47,9 +47,9 @@ func untilModule(t *testing.T, what string, read func() (*v1beta2.Kyma, error), 
 	})
 }
 
-func TestModuleUpgradeUnderDeletion(t *testing.T) {
+func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	cr := &unstructured.Unstructured{}
 	cr.SetAPIVersion("sample.kyma-pull.dev/v1")
@@ -58,8 +58,8 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 	before := cr.DeepCopy()
 	cr.SetFinalizers([]string{"sample.kyma-pull.dev/busy"})
 	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
-	without(t, r, "scaler")
-	untilModule(t, "the control plane names the finalizer that blocks", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "scaler", func(m v1beta2.ModuleStatus) bool {
+	without(t, r, f.Own("scaler"))
+	untilModule(t, "the control plane names the finalizer that blocks", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
 		return m.State == v1beta2.StateDeleting && strings.Contains(m.Message, "sample.kyma-pull.dev/busy")
 	})
 	runs := func(version, what string) {
@@ -74,12 +74,12 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 	}
 	promote(t, f, "1.8.0")
 	runs("1.8.0", "the operator is upgraded while its module is being deleted")
-	newest := sample.Scaler("1.9.0")
+	newest := scaler(f, "1.9.0")
 	must(t, newest.Push(ctx, f.Modules))
 	must(t, f.Control.Create(ctx, newest.Template()))
-	must(t, f.Release(ctx, "scaler", newest.Component(), sample.Channel("regular", "1.8.0"), sample.Channel("fast", "1.9.0")))
+	channels(t, f, "1.8.0", "1.9.0")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "scaler", Channel: "fast", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: f.Own("scaler"), Channel: "fast", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
 	}))
 	runs("1.9.0", "the operator follows the channel in which its module is asked for again")
 	must(t, r.API.Get(ctx, inKyma("default"), cr))
@@ -94,16 +94,16 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 		err := r.API.Get(ctx, inKyma("default"), cr)
 		return err == nil && cr.GetUID() != deleted, fmt.Sprint(err, cr.GetUID())
 	})
-	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.9.0", v1beta2.StateReady))
 
 	// A module that has another name now keeps what its users made.
 	renamed := newest
-	renamed.Module = "resizer"
+	renamed.Module = f.Own("resizer")
 	must(t, renamed.Push(ctx, f.Modules))
 	template := renamed.Template()
-	template.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: "scaler"}
+	template.Annotations = map[string]string{v1beta2.AnnotationRenamedFrom: f.Own("scaler")}
 	must(t, f.Control.Create(ctx, template))
-	must(t, f.Release(ctx, "resizer", renamed.Component(), sample.Channel("regular", "1.9.0")))
+	must(t, f.Release(ctx, renamed.Module, renamed.Component(), sample.Channel("regular", "1.9.0")))
 	mine := cr.DeepCopy()
 	mine.SetName("mine")
 	mine.SetUID("")
@@ -112,10 +112,10 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 	mine.SetAnnotations(nil)
 	must(t, r.API.Create(ctx, mine))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = []v1beta2.Module{{Name: "resizer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+		spec.Modules = []v1beta2.Module{managed(f.Own("resizer"))}
 	}))
-	must(t, r.UntilState(ctx, "resizer", "1.9.0", v1beta2.StateReady))
-	must(t, r.UntilGone(ctx, "scaler"))
+	must(t, r.UntilState(ctx, f.Own("resizer"), "1.9.0", v1beta2.StateReady))
+	must(t, r.UntilGone(ctx, f.Own("scaler")))
 	for _, before := range []*unstructured.Unstructured{cr, mine} {
 		now := before.DeepCopy()
 		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(before), now))
@@ -124,14 +124,14 @@ func TestModuleUpgradeUnderDeletion(t *testing.T) {
 		}
 	}
 	must(t, r.API.Delete(ctx, mine))
-	without(t, r, "resizer")
-	must(t, r.UntilGone(ctx, "resizer"))
+	without(t, r, f.Own("resizer"))
+	must(t, r.UntilGone(ctx, f.Own("resizer")))
 }
 
-func TestCustomStateCheckOfATemplateDecides(t *testing.T) {
+func TestCustomStateCheckDecidesModuleState(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
-	v := sample.Scaler("1.9.0")
+	f := shareFleet(t)
+	v := scaler(f, "1.9.0")
 	must(t, v.Push(ctx, f.Modules))
 	template := v.Template()
 	template.Spec.Manager = nil
@@ -151,16 +151,16 @@ func TestCustomStateCheckOfATemplateDecides(t *testing.T) {
 		must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
 	}
 	set(13)
-	untilModule(t, "the field's value is an error", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "scaler", func(m v1beta2.ModuleStatus) bool {
+	untilModule(t, "the field's value is an error", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
 		return m.State == v1beta2.StateError && strings.Contains(m.Message, "spec.interval is 13")
 	})
 	set(30)
-	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.9.0", v1beta2.StateReady))
 }
 
-func TestModuleStatusIsThatOfItsManager(t *testing.T) {
+func TestModuleStatusFollowsItsManager(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	for kind, broken := range map[string]bool{"Deployment": false, "StatefulSet": false, "Deployment-broken": true} {
 		name := strings.ToLower(kind)
 		annotations := ""
@@ -168,7 +168,7 @@ func TestModuleStatusIsThatOfItsManager(t *testing.T) {
 			annotations = ", annotations: {kyma-pull.dev/simulate: broken}"
 		}
 		workload, _, _ := strings.Cut(kind, "-")
-		v := sample.Version{Module: name, Version: "1.0.0", Manifest: fmt.Sprintf(`apiVersion: apps/v1
+		v := sample.Version{Module: f.Own(name), Version: "1.0.0", Manifest: fmt.Sprintf(`apiVersion: apps/v1
 kind: %s
 metadata: {name: %s, namespace: kyma-system%s}
 spec:
@@ -184,27 +184,27 @@ spec:
 		must(t, f.Control.Create(ctx, template))
 		must(t, release(ctx, f, v))
 	}
-	r, err := f.AddRuntime(ctx, "one", "regular", "deployment", "statefulset", "deployment-broken")
+	r, err := f.AddRuntime(ctx, f.Own("one"), "regular", f.Own("deployment"), f.Own("statefulset"), f.Own("deployment-broken"))
 	must(t, err)
-	must(t, r.UntilState(ctx, "deployment", "1.0.0", v1beta2.StateReady))
-	must(t, r.UntilState(ctx, "statefulset", "1.0.0", v1beta2.StateReady))
-	must(t, r.UntilState(ctx, "deployment-broken", "1.0.0", v1beta2.StateProcessing))
-	without(t, r, "deployment-broken")
-	must(t, r.UntilGone(ctx, "deployment-broken"))
+	must(t, r.UntilState(ctx, f.Own("deployment"), "1.0.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("statefulset"), "1.0.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("deployment-broken"), "1.0.0", v1beta2.StateProcessing))
+	without(t, r, f.Own("deployment-broken"))
+	must(t, r.UntilGone(ctx, f.Own("deployment-broken")))
 }
 
-func TestStatusOfAModuleSaysWhereItComesFrom(t *testing.T) {
+func TestModuleStatusNamesItsSource(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	namespace := map[string]string{"control plane": sample.Namespace, "runtime": v1beta2.RuntimeNamespace}
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
 		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "runtime": func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
 	} {
-		untilModule(t, "the "+side+" tells all of the module", read, "scaler", func(m v1beta2.ModuleStatus) bool {
-			return m.State == v1beta2.StateReady && m.FQDN == "kyma-pull.dev/module/scaler" && m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&
-				m.Manifest != nil && m.Manifest.PartialMeta.Name == "scaler" && m.Resource != nil && m.Resource.Kind == "Scaler" &&
-				m.Template != nil && m.Template.PartialMeta == v1beta2.PartialMeta{Name: "scaler-1.7.0", Namespace: namespace[side], Generation: 1}
+		untilModule(t, "the "+side+" tells all of the module", read, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
+			return m.State == v1beta2.StateReady && m.FQDN == scaler(f, "").Component() && m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&
+				m.Manifest != nil && m.Manifest.PartialMeta.Name == f.Own("scaler") && m.Resource != nil && m.Resource.Kind == "Scaler" &&
+				m.Template != nil && m.Template.PartialMeta == v1beta2.PartialMeta{Name: f.Own("scaler") + "-1.7.0", Namespace: namespace[side], Generation: 1}
 		})
 		until(t, 30*time.Second, "the "+side+" has every condition and the channel", func() (bool, string) {
 			kyma, err := read()

@@ -73,7 +73,7 @@ func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landsc
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
 	for _, m := range modules {
-		asked := v1beta2.Module{Name: m.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+		asked := managed(m.Module)
 		if m.Channel != channel {
 			asked.Channel = m.Channel
 		}
@@ -144,7 +144,8 @@ func inKCP(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: sample.Namespace, Name: name}
 }
 
-// deleteManifest removes one of lifecycle-manager's Manifests as an operator does who believes that it is not needed any more.
+// deleteManifest removes one of lifecycle-manager's Manifests as an operator does who believes that it is not needed
+// any more.
 func (l landscapeOf) deleteManifest(ctx context.Context, name string) {
 	l.t.Helper()
 	manifest := &v1beta2.Manifest{}

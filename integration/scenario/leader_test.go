@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -25,48 +24,38 @@ import (
 
 // candidate is a publisher among several that work under one lease.
 type candidate struct {
-	cmd    *exec.Cmd
-	log    string
-	exited chan struct{}
+	*fleet.Process
+	log string
 }
 
+// startCandidate starts a candidate that ends when it loses the lease.
 func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) *candidate {
 	t.Helper()
-	return startCandidateAs(t, f, "", name, flags...)
+	return runCandidate(t, f, name, fleet.Command{Args: flags})
 }
 
-// startCandidateAs starts one in a Pod, empty for none.
-func startCandidateAs(t *testing.T, f *fleet.Fleet, pod, name string, flags ...string) *candidate {
+// runCandidate starts a candidate with more arguments and environment than a candidate needs.
+func runCandidate(t *testing.T, f *fleet.Fleet, name string, c fleet.Command) *candidate {
 	t.Helper()
-	c := &candidate{log: filepath.Join(f.Dir, name+".log"), exited: make(chan struct{})}
-	file, err := os.Create(c.log)
-	must(t, err)
-	flags = append([]string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
+	c.Binary, c.Log = f.Binaries().Publisher, filepath.Join(f.Dir, name+".log")
+	c.Args = append([]string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--report-poll-interval", "300ms",
-		// As long as by default: who loses a lease on a busy machine ends, and nobody starts it again here.
-		"--leader-elect", "--leader-election-lease-duration", "15s", "--leader-election-renew-deadline", "12s", "--leader-election-retry-period", "1s"}, flags...)
-	c.cmd = exec.Command(f.Binaries().Publisher, flags...)
-	cmd := c.cmd
-	cmd.Env = append(os.Environ(), "POD_NAME="+pod)
-	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = file, file, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	must(t, cmd.Start())
-	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
-		file.Close()
-		close(c.exited)
-	}()
-	t.Cleanup(c.kill)
-	return c
+		"--leader-elect", "--leader-election-lease-duration", "15s", "--leader-election-renew-deadline", "12s", "--leader-election-retry-period", "1s"}, c.Args...)
+	process, err := c.Start()
+	must(t, err)
+	started := &candidate{process, c.Log}
+	t.Cleanup(func() { started.kill(t) })
+	return started
 }
 
-func (c *candidate) kill() {
-	_ = c.cmd.Process.Kill() // it may have ended
-	<-c.exited
+func (c *candidate) kill(t *testing.T) {
+	t.Helper()
+	must(t, c.Kill())
 }
 
 func (c *candidate) signal(t *testing.T, s os.Signal) {
 	t.Helper()
-	must(t, c.cmd.Process.Signal(s))
+	must(t, c.Signal(s))
 }
 
 // untilSays waits until a text is in the log.
@@ -78,8 +67,9 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// TestAPublisherThatLostItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and another one takes over.
-func TestAPublisherThatLostItsLeasePushesNothing(t *testing.T) {
+// TestPublisherWithoutItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and
+// another one takes over.
+func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
 	deposed := startCandidate(t, f, "first")
@@ -103,22 +93,23 @@ func TestAPublisherThatLostItsLeasePushesNothing(t *testing.T) {
 	promote(t, f, "1.8.0")
 	deposed.signal(t, syscall.SIGCONT)
 	select {
-	case <-deposed.exited:
+	case <-deposed.Exited():
 	case <-time.After(fleet.Generous):
 		t.Fatal("the deposed leader does not end")
 	}
 	if n := pushed.Load(); n != 0 {
 		t.Errorf("the deposed leader pushed %d bundles", n)
 	}
-	successor.kill()
+	successor.kill(t)
 	must(t, f.StartPublisher())
 	until(t, time.Minute, "the next leader publishes", func() (bool, string) { return pushed.Load() >= 8, fmt.Sprint(pushed.Load()) })
 }
 
-// TestABundleOfAnotherPublisherIsNoticedByTheReport: somebody with the publisher's key pushes beside the publisher that runs.
-func TestABundleOfAnotherPublisherIsNoticedByTheReport(t *testing.T) {
+// TestPublisherDetectsAnotherPublishersBundle: somebody with the publisher's key pushes beside the publisher
+// that runs.
+func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	settle(t, f)
 	beside := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.Sequence, p.Previous = time.Now().UnixMilli(), nil })
@@ -154,8 +145,9 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	})
 }
 
-// TestALeaseThatIsDeletedOrTakenIsRegained: who has rights to Leases deletes the publisher's, or takes it and goes away.
-func TestALeaseThatIsDeletedOrTakenIsRegained(t *testing.T) {
+// TestLeaderRegainsADeletedOrTakenLease: who has rights to Leases deletes the publisher's, or takes it and goes
+// away.
+func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
@@ -188,7 +180,7 @@ func TestALeaseThatIsDeletedOrTakenIsRegained(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	select {
-	case <-leader.exited:
+	case <-leader.Exited():
 	case <-time.After(fleet.Generous):
 		t.Fatal("a leader without the Lease does not end")
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-func TestModuleIsInstalledUpgradedPrunedAndRemovedByTheRuntimeAdmin(t *testing.T) {
+func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
 	one := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -95,9 +95,9 @@ func scalerCR() *unstructured.Unstructured {
 	return cr
 }
 
-func TestDriftIsCorrectedWhereWeOwnAndLeftWhereWeDoNot(t *testing.T) {
+func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 
 	config, err := settings(ctx, r)
@@ -137,9 +137,9 @@ func TestDriftIsCorrectedWhereWeOwnAndLeftWhereWeDoNot(t *testing.T) {
 	}
 }
 
-func TestRemovalWaitsForTheUsersOwnCRs(t *testing.T) {
+func TestModuleRemovalWaitsForUserCRs(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
 	mine := scalerCR()
@@ -153,7 +153,7 @@ func TestRemovalWaitsForTheUsersOwnCRs(t *testing.T) {
 			return false, err.Error()
 		}
 		for _, m := range record.Status.Modules {
-			if m.Name == "scaler" && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "mine") {
+			if m.Name == f.Own("scaler") && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "mine") {
 				return true, ""
 			}
 		}
@@ -161,28 +161,28 @@ func TestRemovalWaitsForTheUsersOwnCRs(t *testing.T) {
 	})
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
 	must(t, r.API.Delete(ctx, mine))
-	must(t, r.UntilGone(ctx, "scaler"))
+	must(t, r.UntilGone(ctx, f.Own("scaler")))
 }
 
-func TestUnmanagedModuleIsLetGoAndTakenBack(t *testing.T) {
+func TestUnmanagedModuleIsReleasedAndTakenBack(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	manage := func(managed bool) {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules[0].Managed = managed }))
 	}
 	manage(false)
-	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateUnmanaged))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.7.0", v1beta2.StateUnmanaged))
 	until(t, 20*time.Second, "the Manifest is gone", func() (bool, string) {
-		err := r.API.Get(ctx, inKyma("scaler"), &v1beta2.Manifest{})
+		err := r.API.Get(ctx, inKyma(f.Own("scaler")), &v1beta2.Manifest{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
 	manage(true)
-	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 }
 
-func TestSilentRuntimeDoesNotCountAsReadyAndHeals(t *testing.T) {
+func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -1,40 +1,128 @@
 package scenario
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// What scenarios say of a link that is cut holds only if an agent has no other way to bundles, content and reports.
-func TestAnAgentReachesTheRegistryByItsLinkAlone(t *testing.T) {
-	f := newFleet(t, fleet.Options{Links: true})
-	var mu sync.Mutex
-	byLink, past := 0, []string{}
+// watchedLink counts the requests of an agent that come over its link, and lists those that do not.
+type watchedLink struct {
+	mu     sync.Mutex // guards the fields below
+	byLink int
+	past   []string
+}
+
+func watchLink(f *fleet.Fleet, runtime string) *watchedLink {
+	w := &watchedLink{}
 	f.Registry.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
-		mu.Lock()
-		defer mu.Unlock()
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		content := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v2/modules/") && strings.Contains(r.URL.Path, "/blobs/")
-		agents := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v2/fleet/runtimes/") && strings.Contains(r.URL.Path, "/blobs/") ||
-			r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, "/v2/fleet/reports/")
+		agents := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v2/fleet/runtimes/"+runtime+"/blobs/") ||
+			r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, "/v2/fleet/reports/"+runtime+"/")
 		switch linked := r.Host != f.Registry.Host(); {
 		case linked && content:
-			byLink++
+			w.byLink++
 		case !linked && agents:
-			past = append(past, r.Method+" "+r.URL.Path)
+			w.past = append(w.past, r.Method+" "+r.URL.Path)
 		}
 		return false
 	})
-	runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	mu.Lock()
-	defer mu.Unlock()
-	if byLink == 0 {
-		t.Error("the agent has its module's content from elsewhere")
+	return w
+}
+
+func (w *watchedLink) wantOnlyWay(t *testing.T) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byLink == 0 {
+		t.Error("the agent got its module's content by another way than its link")
 	}
-	if len(past) > 0 {
-		t.Errorf("the agent went past its link: %v", past)
+	if len(w.past) > 0 {
+		t.Errorf("the agent sent requests past its link: %v", w.past)
 	}
+}
+
+// correctsDrift changes an object of scaler and waits until the agent corrects it.
+func correctsDrift(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	drift(t, r)
+	until(t, 30*time.Second, "the agent corrects drift", func() (bool, string) {
+		config, err := settings(t.Context(), r)
+		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
+	})
+}
+
+// untilDropped waits until the link of a runtime has dropped something.
+func untilDropped(t *testing.T, r *fleet.Runtime) {
+	t.Helper()
+	until(t, time.Minute, "the link has dropped something", func() (bool, string) {
+		dropped, err := r.Link().Dropped(t.Context())
+		return err == nil && dropped > 0, fmt.Sprint(dropped, err)
+	})
+}
+
+// TestRuntimeSurvivesBadLinksAndRestarts cuts and impairs the link of one runtime, and then stops the API servers of
+// the control plane and of the runtime. integration/kindscenario does the same to pods, nodes and networks.
+func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{Links: true})
+	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("1.10.0"), sample.Scaler("1.11.0")))
+	watched := watchLink(f, "one")
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	other, err := f.Simulate(ctx, fleet.NewKyma("other", "regular", "scaler"))
+	must(t, err)
+	untilSettled(t, other, "1.7.0")
+
+	t.Log("The link is cut: the runtime keeps its version, and other runtimes get the next one.")
+	must(t, r.Link().Cut(ctx))
+	promote(t, f, "1.8.0")
+	untilSettled(t, other, "1.8.0")
+	untilDropped(t, r)
+	correctsDrift(t, r)
+	if config, err := settings(ctx, r); err != nil || config.Data["version"] != "1.7.0" {
+		t.Errorf("the runtime has %v although its link is cut: %v", config.Data, err)
+	}
+	must(t, r.Link().Heal(ctx))
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+
+	t.Log("The link is bad: a version arrives over it.")
+	how, err := r.Link().Impair(ctx)
+	must(t, err)
+	t.Log(how)
+	promote(t, f, "1.9.0")
+	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
+	untilDropped(t, r)
+	must(t, r.Link().Heal(ctx))
+
+	t.Log("The control plane stops: the agent corrects drift without it.")
+	must(t, f.PauseControlPlane())
+	correctsDrift(t, r)
+	must(t, f.ResumeControlPlane())
+	until(t, time.Minute, "the control plane answers", func() (bool, string) {
+		_, err := r.Record(ctx)
+		return err == nil, fmt.Sprint(err)
+	})
+	promote(t, f, "1.10.0")
+	must(t, r.UntilState(ctx, "scaler", "1.10.0", v1beta2.StateReady))
+
+	t.Log("The runtime's API server restarts.")
+	before, err := r.Started(ctx)
+	must(t, err)
+	must(t, r.Restart())
+	if after, err := r.Started(ctx); err != nil || !after.After(before) {
+		t.Fatalf("the API server started at %s, and before at %s: %v", after, before, err)
+	}
+	correctsDrift(t, r)
+	promote(t, f, "1.11.0")
+	must(t, r.UntilState(ctx, "scaler", "1.11.0", v1beta2.StateReady))
+	watched.wantOnlyWay(t)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -95,11 +96,17 @@ func zotVolume(t *testing.T) volume {
 	}
 }
 
-// TestARegistryThatLosesItsDataIsFilledAgain: while publisher and agent run, and nothing is asked of them.
-func TestARegistryThatLosesItsDataIsFilledAgain(t *testing.T) { losesItsData(t, distributionVolume(t)) }
+// TestPublisherRefillsARegistryThatLostData: while publisher and agent run, and nothing is asked of them.
+func TestPublisherRefillsARegistryThatLostData(t *testing.T) {
+	suite.Long(t)
+	losesItsData(t, distributionVolume(t))
+}
 
-// TestAZotThatLosesItsDataIsFilledAgain: the same with a registry that packs content.
-func TestAZotThatLosesItsDataIsFilledAgain(t *testing.T) { losesItsData(t, zotVolume(t)) }
+// TestPublisherRefillsAZotThatLostData: the same with a registry that packs content.
+func TestPublisherRefillsAZotThatLostData(t *testing.T) {
+	suite.Long(t)
+	losesItsData(t, zotVolume(t))
+}
 
 func losesItsData(t *testing.T, v volume) {
 	ctx := t.Context()

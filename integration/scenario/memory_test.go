@@ -18,6 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -46,7 +47,8 @@ func lying(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error
 	return store.FetchBundle(t.Context(), repository, verified)
 }
 
-// composed signs documents as the bundle that comes after the one that lies there, and makes them lie in the runtime's repository.
+// composed signs documents as the bundle that comes after the one that lies there, and makes them lie in the
+// runtime's repository.
 func composed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.Documents, signer trust.Signer, change func(*bundle.Predicate)) bundle.Blob {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
@@ -83,8 +85,10 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// TestTheRegistryIsNeverASourceOfContent: whoever owns it, or has a key that was rotated out, puts bundles of their choice into it.
+// TestTheRegistryIsNeverASourceOfContent: whoever owns it, or has a key that was rotated out, puts bundles of their
+// choice into it.
 func TestTheRegistryIsNeverASourceOfContent(t *testing.T) {
+	suite.Long(t)
 	ctx := t.Context()
 	metrics := freeAddress(t)
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestATamperedBundleRaisesItsAlertAndAStandbyRaisesNone has Prometheus' rules judge what the programs serve.
-func TestATamperedBundleRaisesItsAlertAndAStandbyRaisesNone(t *testing.T) {
+// TestTamperedBundleRaisesAlertAndStandbyDoesNot has Prometheus' rules judge what the programs serve.
+func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	ctx, root := t.Context(), filepath.Join("..", "..")
 	publisher, standby, agent := freeAddress(t), freeAddress(t), freeAddress(t)
 	f := newFleet(t, fleet.Options{

@@ -30,9 +30,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestWhoOwnsTheRegistryLeadsNobodyElsewhere: registries that keep blobs in a storage that the operator named work; nothing else that
-// a registry answers with makes either program ask another address, or steers the terminal of who reads the answer.
-func TestWhoOwnsTheRegistryLeadsNobodyElsewhere(t *testing.T) {
+// TestRegistryOwnerCannotRedirectPrograms: registries that keep blobs in a storage that the operator named work;
+// nothing else that a registry answers with makes either program ask another address, or steers the terminal of who
+// reads the answer.
+func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]
 	var fromStorage, fromInside atomic.Int64
@@ -117,8 +118,8 @@ func TestWhoOwnsTheRegistryLeadsNobodyElsewhere(t *testing.T) {
 	})
 }
 
-// TestOneBadRepositoryCostsItsOwnRuntimeOnly, and who scrapes the publisher meanwhile has to be known.
-func TestOneBadRepositoryCostsItsOwnRuntimeOnly(t *testing.T) {
+// TestBadRepositoryAffectsOnlyItsRuntime, and who scrapes the publisher meanwhile has to be known.
+func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	address := freeAddress(t)
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--metrics-bind-address", address}, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}})
 	bad, others := simulate(t, f, 1, 5)

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestWhatSomebodyHasToActOnIsPosted lets a fleet come into each trouble of which the publisher tells whoever is on call. That a rollout was rolled back is
-// with the canaries that stop it.
-func TestWhatSomebodyHasToActOnIsPosted(t *testing.T) {
+// TestEventsThatNeedActionArePosted lets a fleet come into each trouble of which the publisher tells whoever is on
+// call. That a rollout was rolled back is with the canaries that stop it.
+func TestEventsThatNeedActionArePosted(t *testing.T) {
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutStopped", "RuntimeSilent", "RuntimeHeard", "BundleRefused", "RootExpires")
 	f := newFleet(t, fleet.Options{Silence: 15 * time.Second, PublisherFlags: flags})

@@ -62,9 +62,9 @@ func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	return password
 }
 
-// TestAPromotionArrivesByNotificationsAndWithoutThemByPolls has polls every ten minutes, so that whatever happens in between is because of a
-// notification; then an endpoint that lies, and short polls.
-func TestAPromotionArrivesByNotificationsAndWithoutThemByPolls(t *testing.T) {
+// TestPromotionArrivesByNotificationOrPoll has polls every ten minutes, so that whatever happens in
+// between is because of a notification; then an endpoint that lies, and short polls.
+func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	ctx := t.Context()
 	n, err := fleet.NewNotifications()
 	must(t, err)

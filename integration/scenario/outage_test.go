@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-func TestAgentRestartedWithRegistryGoneStillCorrectsDrift(t *testing.T) {
+func TestAgentRestartedWithoutRegistryCorrectsDrift(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -50,7 +50,7 @@ func TestAgentRestartedWithRegistryGoneStillCorrectsDrift(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-func TestPublisherKilledBetweenPushAndStatusWriteAdoptsWhatItPushed(t *testing.T) {
+func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -90,25 +90,36 @@ func TestPublisherKilledBetweenPushAndStatusWriteAdoptsWhatItPushed(t *testing.T
 	}
 }
 
-// settle waits until nothing writes to the registry but heartbeats of agents.
+// settle waits until the publisher has published nothing to the runtimes of the fleet or share for two seconds.
 func settle(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	published := -1
 	since := time.Now()
 	until(t, 30*time.Second, "the publisher has nothing to publish for two seconds", func() (bool, string) {
-		if n := strings.Count(f.Publisher().Log(), "published bundle"); n != published {
+		if n := publications(f); n != published {
 			published, since = n, time.Now()
 		}
 		return time.Since(since) > 2*time.Second, fmt.Sprint(published)
 	})
 }
 
-func TestSecuredRegistryIsReachedWithWhatTheBootstrapSecretBrings(t *testing.T) {
+// publications counts the bundles that the log of the publisher names for runtimes of the fleet or share.
+func publications(f *fleet.Fleet) int {
+	count := 0
+	for line := range strings.Lines(f.Publisher().Log()) {
+		if strings.Contains(line, "published bundle") && strings.Contains(line, f.Own("")+`"`) {
+			count++
+		}
+	}
+	return count
+}
+
+func TestAgentReachesSecuredRegistryWithBootstrapSecret(t *testing.T) {
 	f := newFleet(t, fleet.Options{Secured: true})
 	runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 }
 
-func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
+func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -143,7 +154,8 @@ func TestRegistryDownForAWhileDelaysOnlyAndLogsOnce(t *testing.T) {
 	}
 }
 
-// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made twice.
+// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made
+// twice.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime says "+reason, func() (bool, string) {
@@ -228,7 +240,8 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	})
 }
 
-// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its digest.
+// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its
+// digest.
 func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}

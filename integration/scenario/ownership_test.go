@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -39,24 +38,28 @@ func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }
 
-func TestAModuleNeitherLocksTheAgentOutNorTakesWhatItDidNotMake(t *testing.T) {
+func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	asks := func(versions ...sample.Version) {
 		t.Helper()
 		for _, v := range versions {
+			v = owned(f, v)
 			must(t, f.Offer(ctx, v))
 			must(t, f.Release(ctx, v.Module, v.Component(), sample.Channel("regular", v.Version)))
 			must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 				if !slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == v.Module }) {
-					spec.Modules = append(spec.Modules, v1beta2.Module{Name: v.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+					spec.Modules = append(spec.Modules, managed(v.Module))
 				}
 			}))
 		}
 	}
 	remove := func(modules ...string) {
 		t.Helper()
+		for i := range modules {
+			modules[i] = f.Own(modules[i])
+		}
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return slices.Contains(modules, m.Name) })
 		}))
@@ -74,20 +77,20 @@ func TestAModuleNeitherLocksTheAgentOutNorTakesWhatItDidNotMake(t *testing.T) {
 
 	t.Run("a webhook is refused that a label of another module would lead to the agent", func(t *testing.T) {
 		asks(overreaching("labels", labelsHome("inject: 'yes'")))
-		must(t, r.UntilState(ctx, "labels", "1.0.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, f.Own("labels"), "1.0.0", v1beta2.StateReady))
 		asks(overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: inject, operator: Exists}")))
-		untilRefused(t, r, "nosy", "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}")
+		untilRefused(t, r, f.Own("nosy"), "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}")
 		better := overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}"))
 		better.Version = "1.1.0"
 		asks(better)
-		must(t, r.UntilState(ctx, "nosy", "1.1.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, f.Own("nosy"), "1.1.0", v1beta2.StateReady))
 	})
 	t.Run("so is a label that would lead a webhook there", func(t *testing.T) {
 		webhook := &admissionv1.ValidatingWebhookConfiguration{}
 		must(t, yaml.Unmarshal(fmt.Appendf(nil, deadWebhook, "audit", "{key: audit, operator: Exists}"), webhook))
 		must(t, r.API.Create(ctx, webhook))
 		asks(overreaching("opener", labelsHome("audit: 'on'")))
-		untilRefused(t, r, "opener", "Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit")
+		untilRefused(t, r, f.Own("opener"), "Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit")
 		namespace := &corev1.Namespace{}
 		must(t, r.API.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, namespace))
 		if namespace.Labels["audit"] != "" {
@@ -104,10 +107,10 @@ func TestAModuleNeitherLocksTheAgentOutNorTakesWhatItDidNotMake(t *testing.T) {
 		burglar := overreaching("burglar", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: kyma-system}\ndata: {is: stolen}\n")
 		squatter := overreaching("squatter", heir.DefaultCR)
 		asks(thief, heir, burglar, squatter)
-		untilRefused(t, r, "heir", "Scaler kyma-system/default (of kyma-system/scaler): there already and not made by this module")
-		untilRefused(t, r, "squatter", "Scaler kyma-system/default belongs to module")
-		untilRefused(t, r, "burglar", "ConfigMap kyma-system/theirs: there already and not made by this module", "kyma-pull.dev/adopt=kyma-system/burglar")
-		must(t, r.UntilState(ctx, "thief", "1.0.0", v1beta2.StateReady))
+		untilRefused(t, r, f.Own("heir"), "Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+"): there already and not made by this module")
+		untilRefused(t, r, f.Own("squatter"), "Scaler kyma-system/default belongs to module")
+		untilRefused(t, r, f.Own("burglar"), "ConfigMap kyma-system/theirs: there already and not made by this module", "kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"))
+		must(t, r.UntilState(ctx, f.Own("thief"), "1.0.0", v1beta2.StateReady))
 		remove("heir", "squatter", "thief")
 		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(data), data))
 		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs))
@@ -121,8 +124,8 @@ func TestAModuleNeitherLocksTheAgentOutNorTakesWhatItDidNotMake(t *testing.T) {
 		}
 	})
 	t.Run("what its owner hands over is the module's, and goes with it", func(t *testing.T) {
-		must(t, r.API.Patch(ctx, theirs, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/burglar"}}}`))))
-		must(t, r.UntilState(ctx, "burglar", "1.0.0", v1beta2.StateReady))
+		must(t, r.API.Patch(ctx, theirs, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/`+f.Own("burglar")+`"}}}`))))
+		must(t, r.UntilState(ctx, f.Own("burglar"), "1.0.0", v1beta2.StateReady))
 		remove("burglar")
 		if err := r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); !apierrors.IsNotFound(err) {
 			t.Errorf("the object is still there: %v", err)
@@ -130,7 +133,7 @@ func TestAModuleNeitherLocksTheAgentOutNorTakesWhatItDidNotMake(t *testing.T) {
 	})
 	t.Run("bundles still get through, and modules go", func(t *testing.T) {
 		promote(t, f, "1.8.0")
-		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+		must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 		remove("nosy", "labels", "scaler")
 		if err := r.API.Get(ctx, inKyma("default"), scalerCR()); err == nil {
 			t.Error("the scaler's own default CR is still there")

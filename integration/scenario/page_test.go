@@ -108,7 +108,7 @@ func (p *pageOfOne) untilShows(t *testing.T, path string, texts ...string) {
 	})
 }
 
-func TestAnOperatorApprovesAWaveOnThePage(t *testing.T) {
+func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	simulate(t, f, 1, 2)
@@ -152,7 +152,8 @@ func TestAnOperatorApprovesAWaveOnThePage(t *testing.T) {
 	}
 }
 
-// tellsItsBundles looks at what the page and status tell of a runtime's bundles from before and after a promotion, all of which the registry has.
+// tellsItsBundles looks at what the page and status tell of a runtime's bundles from before and after a promotion,
+// all of which the registry has.
 func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
 	t.Helper()
 	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready", "scaler 1.7.0")

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// postedEvents are what a publisher posted to a webhook, each as "severity Kind/name reason". It is safe for concurrent use.
+// postedEvents are what a publisher posted to a webhook, each as "severity Kind/name reason". It is safe for
+// concurrent use.
 type postedEvents struct {
 	reasons []string // that the publisher is told to post
 

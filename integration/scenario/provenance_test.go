@@ -23,9 +23,9 @@ type chain struct {
 	bundle.Origin
 }
 
-func TestAnObjectInARuntimeLeadsBackToThePublishersKey(t *testing.T) {
+func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	binaries := f.Binaries()
 	// The publisher renews a bundle when the runtime's key becomes known; what is asked about is the one in force.
@@ -53,14 +53,14 @@ func TestAnObjectInARuntimeLeadsBackToThePublishersKey(t *testing.T) {
 		for _, object := range []string{"configmap/scaler-settings", "ConfigMap/scaler-settings", "cm/scaler-settings", "deployments.apps/scaler-manager", "deploy/scaler-manager"} {
 			must(t, json.Unmarshal([]byte(provenance(0, object, "-n", v1beta2.RuntimeNamespace, "-o", "json")), &found))
 			b := found.Bundle
-			if found.Module != "scaler" || found.Version != "1.7.0" || found.Component == "" || len(found.Content) == 0 || !strings.HasPrefix(found.Manifest, v1beta2.RuntimeNamespace+"/") ||
-				b.Digest != fetched.Descriptor.Digest || b.Runtime != "one" || b.Sequence == 0 || b.RootVersion != 1 || b.PublisherKey == "" {
+			if found.Module != f.Own("scaler") || found.Version != "1.7.0" || found.Component == "" || len(found.Content) == 0 || !strings.HasPrefix(found.Manifest, v1beta2.RuntimeNamespace+"/") ||
+				b.Digest != fetched.Descriptor.Digest || b.Runtime != r.ID || b.Sequence == 0 || b.RootVersion != 1 || b.PublisherKey == "" {
 				t.Errorf("%s: %+v", object, found)
 			}
 		}
 	})
 	t.Run("the publisher says the same", func(t *testing.T) {
-		output, err := f.Why(ctx, "one", "scaler", "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "-o", "json")
+		output, err := f.Why(ctx, r.ID, f.Own("scaler"), "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "-o", "json")
 		must(t, err)
 		var said struct {
 			Origins []bundle.Origin `json:"origins"`

@@ -37,7 +37,8 @@ func prune(t *testing.T, f *fleet.Fleet, args ...string) (string, int) {
 	}, args...)...)
 }
 
-// history puts bundles of a time long gone before a runtime's newest one, the first with documents and content of its own, and returns them.
+// history puts bundles of a time long gone before a runtime's newest one, the first with documents and content of its
+// own, and returns them.
 func history(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (old []bundle.Blob, documents bundle.Documents, content bundle.Blob) {
 	t.Helper()
 	ctx := t.Context()
@@ -122,9 +123,9 @@ func has(t *testing.T, f *fleet.Fleet, repository, reference string) bool {
 	return err == nil
 }
 
-// TestARegistryIsPrunedOfWhatNoRuntimeNeeds prunes a registry in which bundles, documents, content and a runtime that is gone have piled
-// up, collects its garbage, and goes on with the fleet.
-func TestARegistryIsPrunedOfWhatNoRuntimeNeeds(t *testing.T) {
+// TestPruneRemovesOnlyUnneededContent prunes a registry in which bundles, documents, content and a runtime that
+// is gone have piled up, collects its garbage, and goes on with the fleet.
+func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -21,7 +21,7 @@ import (
 
 const realworld = "../../../shared/realworld"
 
-func TestKymasOwnModulesAreInstalledAndUpgraded(t *testing.T) {
+func TestReleasedKymaModulesAreInstalledAndUpgraded(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld is not beside this checkout")
 	}

@@ -53,7 +53,7 @@ func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 // starts counts how often the agent started.
 func starts(r *fleet.Runtime) int { return strings.Count(r.Agent().Log(), "starting") }
 
-func TestWhatAnAgentStoresComesBackWithoutARestart(t *testing.T) {
+func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -75,8 +75,8 @@ func TestWhatAnAgentStoresComesBackWithoutARestart(t *testing.T) {
 		})
 	}
 
-	// All that is stored is deleted, and one piece comes back with other bytes. An agent that sees a part gone drops the others of that content, at
-	// times before they are deleted here.
+	// All that is stored is deleted, and one piece comes back with other bytes. An agent that sees a part gone drops
+	// the others of that content, at times before they are deleted here.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -185,7 +185,7 @@ func installedObjects(t *testing.T, r *fleet.Runtime) string {
 	return strings.Join(all, "\n")
 }
 
-func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
+func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -265,13 +265,13 @@ func TestDeletingWhatAnAgentWorksByChangesNothing(t *testing.T) {
 	}
 	loseDefinitions(t, r, "manifests")()
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = []v1beta2.Module{{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+		spec.Modules = []v1beta2.Module{managed("mailer")}
 	}))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 }
 
-// empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is there any more to
-// take finalizers off: docs/guides/repair.md has the command.
+// empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is
+// left to remove the finalizers; docs/guides/repair.md has the command.
 func empties(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)
@@ -288,15 +288,15 @@ func empties(t *testing.T, r *fleet.Runtime) {
 	}
 }
 
-func TestANewAgentTakesOverWhatIsInstalledAfterItsNamespaceWasDeleted(t *testing.T) {
+func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
+		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == f.Own("mailer") })
 	}))
-	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	must(t, r.UntilGone(ctx, "mailer"))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
+	must(t, r.UntilGone(ctx, f.Own("mailer")))
 	elsewhere := func() string {
 		var all []string
 		for line := range strings.Lines(installedObjects(t, r)) {
@@ -327,7 +327,7 @@ func TestANewAgentTakesOverWhatIsInstalledAfterItsNamespaceWasDeleted(t *testing
 	if now := elsewhere(); now != before {
 		t.Errorf("outside of the namespace other objects are installed:\n%s\nbefore:\n%s", now, before)
 	}
-	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	must(t, r.UntilGone(ctx, "scaler")) // its reports count: the new key is known
+	must(t, r.UntilGone(ctx, f.Own("scaler"))) // its reports count: the new key is known
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// refuse lets a tenant's policy refuse what a CEL expression is false for, and returns what ends it. tried is written without effect until the
-// policy is in force.
+// refuse lets a tenant's policy refuse what a CEL expression is false for, and returns what ends it. tried is written
+// without effect until the policy is in force.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -79,7 +79,7 @@ func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...
 	}
 }
 
-func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
+func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -158,7 +158,8 @@ func TestAnObjectThatATenantRefusesSlowsNothingElse(t *testing.T) {
 	})
 }
 
-// untilBothShow waits until both sides say of a module that it is of a version, in a state, with these texts in its message.
+// untilBothShow waits until both sides say of a module that it is of a version, in a state, with these texts in its
+// message.
 func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
@@ -180,13 +181,13 @@ func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state
 	}
 }
 
-func TestAnUpgradeThatIsRefusedIsTakenBackOrRecreatesWhatItMay(t *testing.T) {
+func TestRefusedUpgradeKeepsVersionOrRecreatesObjects(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	deployment := &appsv1.Deployment{}
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), deployment))
-	fixed, wrong := sample.Scaler("2.0.0"), sample.Scaler("1.9.0")
+	fixed, wrong := scaler(f, "2.0.0"), scaler(f, "1.9.0")
 	fixed.Manifest = strings.ReplaceAll(fixed.Manifest, "{app: scaler}", "{app: another}")
 	wrong.Manifest = strings.Replace(wrong.Manifest, "level: info", "level: 1", 1)
 	must(t, f.Offer(ctx, fixed, wrong))
@@ -200,22 +201,22 @@ func TestAnUpgradeThatIsRefusedIsTakenBackOrRecreatesWhatItMay(t *testing.T) {
 	}
 
 	promote(t, f, "1.9.0")
-	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateError, "nothing of version 1.9.0 was applied", "ConfigMap kyma-system/scaler-settings", "expected string")
+	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateError, "nothing of version 1.9.0 was applied", "ConfigMap kyma-system/scaler-settings", "expected string")
 	drifts()
 	promote(t, f, "2.0.0")
-	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateError, "nothing of version 2.0.0 was applied", "spec.selector", v1beta2.AnnotationRecreate)
+	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateError, "nothing of version 2.0.0 was applied", "spec.selector", v1beta2.AnnotationRecreate)
 	drifts()
 	promote(t, f, "1.7.0")
-	untilBothShow(t, r, "scaler", "1.7.0", v1beta2.StateReady)
+	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateReady)
 	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 
 	template := &v1beta2.ModuleTemplate{}
-	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "scaler-2.0.0"}, template))
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: f.Own("scaler") + "-2.0.0"}, template))
 	before := template.DeepCopy()
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, v1beta2.AnnotationRecreate, v1beta2.True)
 	must(t, f.Control.Patch(ctx, template, client.MergeFrom(before)))
 	promote(t, f, "2.0.0")
-	untilBothShow(t, r, "scaler", "2.0.0", v1beta2.StateReady)
+	untilBothShow(t, r, f.Own("scaler"), "2.0.0", v1beta2.StateReady)
 	again := &appsv1.Deployment{}
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), again))
 	if again.UID == deployment.UID || again.Spec.Selector.MatchLabels["app"] != "another" {

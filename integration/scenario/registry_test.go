@@ -40,7 +40,7 @@ func tell(asked chan struct{}) {
 	}
 }
 
-func TestARegistryThatLiesWhileItIsReadChangesNothing(t *testing.T) {
+func TestLyingRegistryChangesNothing(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
@@ -158,8 +158,9 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// TestAnAttackersSequencesFarAheadEndWithANewEpoch: who stole the publisher's key publishes so far ahead that no honest bundle is newer.
-func TestAnAttackersSequencesFarAheadEndWithANewEpoch(t *testing.T) {
+// TestNewEpochEndsAnAttackersFutureSequences: who stole the publisher's key publishes so far ahead that no
+// honest bundle is newer.
+func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -178,7 +179,7 @@ func TestAnAttackersSequencesFarAheadEndWithANewEpoch(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	statement, err := inForce(t, r)
@@ -188,8 +189,9 @@ func TestAnAttackersSequencesFarAheadEndWithANewEpoch(t *testing.T) {
 	}
 }
 
-// TestARuntimeThatWasAwayForLongCatchesUp: what is in force expired and its keys were replaced several times while the agent was off.
-func TestARuntimeThatWasAwayForLongCatchesUp(t *testing.T) {
+// TestLongOfflineRuntimeCatchesUp: what is in force expired and its keys were replaced several times while
+// the agent was off.
+func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s", "--validity", "30s", "--certificate-validity", "1m"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -219,8 +221,9 @@ func TestARuntimeThatWasAwayForLongCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// TestARotationBetweenTwoReadsIsNoAttack: the agent looks for the root, the keys change, and the agent reads a bundle of the new key.
-func TestARotationBetweenTwoReadsIsNoAttack(t *testing.T) {
+// TestKeyRotationBetweenReadsIsNotAnAttack: the agent looks for the root, the keys change, and the agent reads a bundle
+// of the new key.
+func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
@@ -94,8 +95,9 @@ func (e *registryExample) startDistribution(config []byte) *registry.Registry {
 	return r
 }
 
-// TestTheConfigurationOfZotKeepsRuntimesApart runs zot with its garbage collector at work all the time.
-func TestTheConfigurationOfZotKeepsRuntimesApart(t *testing.T) {
+// TestZotConfigurationIsolatesRuntimes runs zot with its garbage collector at work all the time.
+func TestZotConfigurationIsolatesRuntimes(t *testing.T) {
+	suite.Long(t)
 	e := newRegistryExample(t)
 	config := strings.ReplaceAll(string(e.configuration("zot.json")), `"24h"`, `"1s"`)
 	z, err := registry.StartZot(t.Context(), e.dir, packedZot, []byte(config))
@@ -118,7 +120,8 @@ func (e *registryExample) shell() shell {
 	e.t.Helper()
 	binaries, err := fleet.Build()
 	must(e.t, err)
-	// The page's registry and its token service have one name, and a certificate of a public authority; here each has what the configuration says.
+	// The page's registry and its token service have one name, and a certificate of a public authority; here each has
+	// what the configuration says.
 	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ", "token-service --service registry.example --bind-address 127.0.0.1:0 ",
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
 }
@@ -148,9 +151,11 @@ func (e *registryExample) serves(line string) (address string) {
 	return address
 }
 
-// TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart starts the token service as docs/guides/registry.md does, makes passwords and checks
-// them, and then follows docs/guides/registry-configurations.md, which says the same in short.
-func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *testing.T) {
+// TestDistributionWithTokenServiceIsolatesRuntimes starts the token service as
+// docs/guides/registry.md does, makes passwords and checks them, and then follows
+// docs/guides/registry-configurations.md, which says the same in short.
+func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
+	suite.Long(t)
 	e := newRegistryExample(t)
 	page, inShort := blocksOf(t, "docs/guides/registry.md", 3), blocksOf(t, "docs/guides/registry-configurations.md", 2)
 	start := lines(page[0])
@@ -181,8 +186,8 @@ func TestTheConfigurationOfDistributionWithATokenServiceKeepsRuntimesApart(t *te
 	e.serves(lines(inShort[0])[1])
 }
 
-// TestTheConfigurationOfDistributionWithPasswordsLeaks: it keeps strangers out and nobody apart, as the guide says.
-func TestTheConfigurationOfDistributionWithPasswordsLeaks(t *testing.T) {
+// TestDistributionWithPasswordsDoesNotIsolateRuntimes: it keeps strangers out and nobody apart, as the guide says.
+func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))
 	if output := e.prove(3); !strings.Contains(output, "does not keep runtimes apart") {

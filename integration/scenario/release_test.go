@@ -70,7 +70,7 @@ func versionIn(of bundle.Bundle, module string) string {
 	return ""
 }
 
-func TestAStolenPublisherKeyInstallsNothingThatWasNotReleased(t *testing.T) {
+func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	ctx := t.Context()
 	key, err := sample.NewSigner("release")
 	must(t, err)

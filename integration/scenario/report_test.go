@@ -26,9 +26,9 @@ func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	return bundle.Blob(fetched)
 }
 
-// TestHostileReportsAreRefusedAndChangeNothing: whoever owns the registry, and the runtime "one1", whose name begins with the victim's,
-// speak in the place of the runtime "one".
-func TestHostileReportsAreRefusedAndChangeNothing(t *testing.T) {
+// TestPublisherRefusesHostileReports: whoever owns the registry, and the runtime "one1", whose name begins
+// with the victim's, speak in the place of the runtime "one".
+func TestPublisherRefusesHostileReports(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	victim := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -124,7 +124,8 @@ func reportOf(t *testing.T, f *fleet.Fleet, id string) bundle.Fetched {
 	return fetched
 }
 
-// denyStatus makes the API server call the status of one Kyma invalid while an expression is true, and returns what ends that.
+// denyStatus makes the API server call the status of one Kyma invalid while an expression is true, and returns what
+// ends that.
 func denyStatus(t *testing.T, api client.Client, name, expression string) func() {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

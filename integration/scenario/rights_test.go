@@ -26,7 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// underAccounts lets both programs work with the rights that the charts give and no others, and modules with those of an account.
+// underAccounts lets both programs work with the rights that the charts give and no others, and modules with those of
+// an account.
 var underAccounts = fleet.Options{
 	LeaderElect:     true,
 	PublisherFlags:  slices.Concat(withSecrets.PublisherFlags, []string{"--runtime-namespace-label", "istio-injection=enabled"}),
@@ -83,7 +84,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 	})
 }
 
-func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
+func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	ctx := t.Context()
 	options := underAccounts
 	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 4)[2])[2:] // after "skr-agent run"
@@ -192,8 +193,8 @@ func TestModulesHaveTheRightsOfTheirAccountAndNoMore(t *testing.T) {
 	t.Run("neither can the publisher", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes or a module was rolled out many times, and those
-// that caches list with where the API server cannot stream lists.
+// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes or a module was rolled out
+// many times, and those that caches list with where the API server cannot stream lists.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || right == "delete rollouts.fleet.kyma-project.io" ||
 		strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".kyma-project.io")
@@ -268,7 +269,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		must(t, f.Offer(ctx, v))
 		must(t, f.Release(ctx, name, v.Component(), sample.Channel("regular", v.Version)))
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, managed(name))
 		}))
 	}
 	for name, c := range cases {
@@ -319,7 +320,8 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// fits checks that a program asked for nothing that its chart does not give, and was given nothing that it does not need.
+// fits checks that a program asked for nothing that its chart does not give, and was given nothing that it does not
+// need.
 func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

@@ -19,7 +19,8 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is when those who wait for it call a runtime offline: soon, but not where a busy machine lets its report wait.
+// soonOffline is when those who wait for it call a runtime offline: soon, but not where a busy machine lets its
+// report wait.
 const soonOffline = 15 * time.Second
 
 // stages is a course of canaries first, then all others. Nobody is offline in it.
@@ -40,7 +41,7 @@ func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet
 		if i >= canaries {
 			id, stage = fmt.Sprint("other-", i-canaries), "production"
 		}
-		kyma := fleet.NewKyma(id, "regular", "scaler")
+		kyma := fleet.NewKyma(f.Own(id), "regular", f.Own("scaler"))
 		kyma.Labels["stage"] = stage
 		s, err := f.Simulate(t.Context(), kyma)
 		must(t, err)
@@ -66,19 +67,20 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 		}
 		_, d, _ := s.Bundle()
 		r := kyma.Status.Runtime
-		m := moduleOf(kyma, "scaler")
-		ok := s.Has("scaler") == version && r != nil && r.Published != nil && r.Published.Digest == d.String() && r.Published.KymaGeneration == 1 &&
+		m := moduleOf(kyma, s.Own("scaler"))
+		ok := s.Has(s.Own("scaler")) == version && r != nil && r.Published != nil && r.Published.Digest == d.String() && r.Published.KymaGeneration == 1 &&
 			m.State == v1beta2.StateReady && m.Version == version && kyma.Status.State == v1beta2.StateReady
-		return ok, fmt.Sprintf("has %s, trouble %v, control plane says %+v of %+v", s.Has("scaler"), s.Trouble(), m, r)
+		return ok, fmt.Sprintf("has %s, trouble %v, control plane says %+v of %+v", s.Has(s.Own("scaler")), s.Trouble(), m, r)
 	})
 }
 
-// untilHeld waits until `why` says that a runtime which is ready in version 1.7.0 is held, in words that begin with why.
+// untilHeld waits until `why` says that a runtime which is ready in version 1.7.0 is held, in words that begin with
+// why.
 func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {
-		told, err := f.Why(t.Context(), s.ID, "scaler")
-		return err == nil && strings.Contains(told, "module scaler is Ready in version 1.7.0: "+why), fmt.Sprintf("%v\n%s", err, told)
+		told, err := f.Why(t.Context(), s.ID, f.Own("scaler"))
+		return err == nil && strings.Contains(told, "module "+f.Own("scaler")+" is Ready in version 1.7.0: "+why), fmt.Sprintf("%v\n%s", err, told)
 	})
 }
 
@@ -86,7 +88,7 @@ func wantHistory(t *testing.T, s *fleet.Simulated, versions ...string) {
 	t.Helper()
 	want := make([]string, len(versions))
 	for i, v := range versions {
-		want[i] = "scaler " + v
+		want[i] = s.Own("scaler") + " " + v
 	}
 	if got := s.History(); !slices.Equal(got, want) {
 		t.Errorf("%s had %v, want %v", s.ID, got, want)
@@ -97,7 +99,7 @@ func rolledOut(state v1alpha1.RolloutState) func(v1alpha1.RolloutStatus) bool {
 	return func(s v1alpha1.RolloutStatus) bool { return s.State == state }
 }
 
-func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
+func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutBegun", "RolloutRollingBack", "RolloutRolledBack", "Failed", "RolledBack")
 	f := newFleet(t, fleet.Options{PublisherFlags: flags})
@@ -149,13 +151,13 @@ func TestACanaryStopsARolloutAndOnlyCanariesGoBack(t *testing.T) {
 	untilEvents(t, f, "canary-1", "Enrolled", "Published", "Ready", "Failed", "RolledBack")
 }
 
-func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
+func TestOfflineRuntimesDoNotBlockARollout(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	canaries, others := simulate(t, f, 4, 4)
 	course := stages(nil)
 	course.OfflineAfter.Duration = soonOffline
-	must(t, f.Police(ctx, "scaler", course))
+	must(t, f.Police(ctx, f.Own("scaler"), course))
 	away := []*fleet.Simulated{canaries[0], others[2]}
 	for _, s := range away {
 		s.GoAway()
@@ -164,11 +166,12 @@ func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
 	until(t, time.Minute, "they are silent for longer than they may be", func() (bool, string) {
 		return time.Since(gone) > soonOffline+time.Second, time.Since(gone).String()
 	})
+	rollout := f.Own("scaler") + "-regular-1"
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds without those that are away", rolledOut(v1alpha1.RolloutSucceeded)))
-	rollout, err := f.Rollout(ctx, firstRollout)
+	must(t, f.UntilRollout(ctx, rollout, "it succeeds without those that are away", rolledOut(v1alpha1.RolloutSucceeded)))
+	done, err := f.Rollout(ctx, rollout)
 	must(t, err)
-	for i, w := range rollout.Status.Waves {
+	for i, w := range done.Status.Waves {
 		if w.Updated != 3 || w.Deferred != 1 || w.Failed != 0 {
 			t.Errorf("wave %d ended as %+v", i, w)
 		}
@@ -179,7 +182,7 @@ func TestRuntimesThatAreAwayHoldNobodyUpAndComeBackToWhatApplies(t *testing.T) {
 	}
 }
 
-func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
+func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 1, 4)
@@ -224,34 +227,35 @@ func TestAWaveWaitsForItsApprovalAndAPauseOutlivesThePublisher(t *testing.T) {
 	}
 }
 
-func TestANewerPromotionSupersedesAnOlderOne(t *testing.T) {
+func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
-	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
+	f := shareFleet(t)
+	must(t, f.Offer(ctx, scaler(f, "1.9.0")))
+	older, newer := f.Own("scaler")+"-regular-1", f.Own("scaler")+"-regular-2"
 	canaries, others := simulate(t, f, 2, 4)
-	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
+	must(t, f.Police(ctx, f.Own("scaler"), stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
 	promote(t, f, "1.8.0")
 	untilSettled(t, canaries[0], "1.8.0")
 	untilSettled(t, canaries[1], "1.8.0")
 	promote(t, f, "1.9.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it is superseded", rolledOut(v1alpha1.RolloutSuperseded)))
-	must(t, f.UntilRollout(ctx, secondRollout, "its canaries are done", rolledOut(v1alpha1.RolloutWaiting)))
-	ask(t, f, "rollout", "approve", secondRollout, "others")
-	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, older, "it is superseded", rolledOut(v1alpha1.RolloutSuperseded)))
+	must(t, f.UntilRollout(ctx, newer, "its canaries are done", rolledOut(v1alpha1.RolloutWaiting)))
+	ask(t, f, "rollout", "approve", newer, "others")
+	must(t, f.UntilRollout(ctx, newer, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	for _, s := range canaries {
 		wantHistory(t, s, "1.7.0", "1.8.0", "1.9.0")
 	}
 	for _, s := range others {
 		wantHistory(t, s, "1.7.0", "1.9.0")
 	}
-	second, err := f.Rollout(ctx, secondRollout)
+	second, err := f.Rollout(ctx, newer)
 	must(t, err)
 	if second.Spec.From != "1.7.0" {
 		t.Errorf("the last good version is %s", second.Spec.From)
 	}
 }
 
-func TestAnUpgradeThatWaitsForItsWindowIsDeferredAndAWayBackDoesNotWait(t *testing.T) {
+func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t) // 1.9.0 and 2.0.0 require downtime; only plan "calm" has a window before 2099
 	canaries, others := simulate(t, f, 1, 3)

@@ -77,9 +77,9 @@ func (s shell) run(script string) string {
 	return output
 }
 
-// TestTheRunbookForStolenKeysIsRight follows docs/runbooks/stolen-keys.md for every key of a fleet, and then does with the stolen one what
-// an attacker would.
-func TestTheRunbookForStolenKeysIsRight(t *testing.T) {
+// TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet, and then does
+// with the stolen one what an attacker would.
+func TestRunbookForStolenKeysWorks(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -150,7 +150,7 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 	give(backup)
 	says(metav1.ConditionFalse, fmt.Sprintf("trust:root-%d is newer", rootIn(t, current).Version))
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	says(metav1.ConditionFalse, "outdated")
 	if after := publishedDigest(t, r); after != before {
@@ -237,8 +237,9 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 	}
 }
 
-// TestTheRunbookForStolenKeysOfOthersIsRight follows the steps that are not about a fleet's own keys, or begin another fleet.
-func TestTheRunbookForStolenKeysOfOthersIsRight(t *testing.T) {
+// TestRunbookForOtherStolenKeysWorks follows the steps that are not about a fleet's own keys, or begin
+// another fleet.
+func TestRunbookForOtherStolenKeysWorks(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
@@ -273,7 +274,7 @@ func TestTheRunbookForStolenKeysOfOthersIsRight(t *testing.T) {
 	}
 }
 
-func TestRevokingAKeyInUseAsksOnATerminal(t *testing.T) {
+func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
 	besideOthers(t)
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("there is no script(1), which makes a terminal")

@@ -1,9 +1,11 @@
-// Package scenario says what happens to whom: each test is a story over real API servers, a real registry and the project's two
-// programs as their users run them.
+// Package scenario tests what users see: each test runs the project's two programs, as users run them, over real API
+// servers and a real registry. A test that fits beside others uses a share of a fleet (shareFleet); a test that stops
+// or breaks a part of the fleet starts its own (newFleet).
 package scenario
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// clusters are those of all stories, one after the other.
+// clusters lends the API servers of all scenarios.
 var clusters cluster.Pool
 
 func TestMain(m *testing.M) {
@@ -37,14 +39,14 @@ func TestMain(m *testing.M) {
 		debug.SetGCPercent(cluster.CollectAt)
 	}
 	code := m.Run()
-	if err := clusters.Close(); err != nil {
+	if err := errors.Join(shared.close(), clusters.Close()); err != nil {
 		fmt.Fprintln(os.Stderr, "scenario:", err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
 }
 
-// startFleet starts a fleet that offers nothing, and shows the logs of a story that went wrong.
+// startFleet starts a fleet without modules for one scenario.
 func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
 	besideOthers(t)
@@ -52,14 +54,7 @@ func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	f, err := fleet.Start(t.Context(), options)
 	must(t, err)
 	t.Cleanup(func() {
-		if t.Failed() {
-			logs, _ := filepath.Glob(filepath.Join(f.Dir, "*.log"))
-			for _, path := range logs {
-				if data, err := os.ReadFile(path); err == nil {
-					t.Logf("%s:\n%s", filepath.Base(path), last(data, 6000))
-				}
-			}
-		}
+		dumpLogs(t, f)
 		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
@@ -67,14 +62,41 @@ func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	return f
 }
 
-// newFleet starts a fleet that offers scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0.
+// dumpLogs shows the ends of the logs of a scenario that failed: the publisher's and those of its own agents.
+func dumpLogs(t *testing.T, f *fleet.Fleet) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	logs, _ := filepath.Glob(filepath.Join(f.Dir, "*"+f.Own("")+".log"))
+	for _, path := range append(logs, filepath.Join(f.Dir, "kcp-publisher.log")) {
+		if data, err := os.ReadFile(path); err == nil {
+			t.Logf("%s:\n%s", filepath.Base(path), last(data, 6000))
+		}
+	}
+}
+
+// newFleet starts a fleet for one scenario that offers scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0.
 func newFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
 	f := startFleet(t, options)
-	must(t, f.Offer(t.Context(), sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")))
-	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.7.0"), sample.Channel("fast", "1.8.0")))
-	must(t, f.Release(t.Context(), "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0"), sample.Channel("fast", "1.0.0")))
+	offerSamples(t, f)
 	return f
+}
+
+func offerSamples(t *testing.T, f *fleet.Fleet) {
+	t.Helper()
+	must(t, f.Offer(t.Context(), scaler(f, "1.7.0"), scaler(f, "1.8.0"), mailer(f, "1.0.0")))
+	channels(t, f, "1.7.0", "1.8.0")
+	v := mailer(f, "1.0.0")
+	must(t, f.Release(t.Context(), v.Module, v.Component(), sample.Channel("regular", "1.0.0"), sample.Channel("fast", "1.0.0")))
+}
+
+// channels sets the versions of scaler in channels regular and fast.
+func channels(t *testing.T, f *fleet.Fleet, regular, fast string) {
+	t.Helper()
+	v := scaler(f, regular)
+	must(t, f.Release(t.Context(), v.Module, v.Component(), sample.Channel("regular", regular), sample.Channel("fast", fast)))
 }
 
 func last(data []byte, n int) []byte {
@@ -88,24 +110,31 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// runtimeWith adds a runtime of channel regular and waits until the modules are ready.
+// runtimeWith adds a runtime of channel regular and waits until the modules are ready. In a share, it gives all of
+// them their own names.
 func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]string) *fleet.Runtime {
 	t.Helper()
 	var names []string
 	for name := range modules {
-		names = append(names, name)
+		names = append(names, f.Own(name))
 	}
-	r, err := f.AddRuntime(t.Context(), id, "regular", names...)
+	r, err := f.AddRuntime(t.Context(), f.Own(id), "regular", names...)
 	must(t, err)
 	for name, version := range modules {
-		must(t, r.UntilState(t.Context(), name, version, v1beta2.StateReady))
+		must(t, r.UntilState(t.Context(), f.Own(name), version, v1beta2.StateReady))
 	}
 	return r
 }
 
+// managed returns a module as an admin asks for it.
+func managed(name string) v1beta2.Module {
+	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+}
+
+// promote puts a version of scaler into both channels.
 func promote(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
-	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version), sample.Channel("fast", version)))
+	channels(t, f, version, version)
 }
 
 func inKyma(name string) client.ObjectKey {
@@ -118,7 +147,7 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// change gets an object and updates it, again when somebody else was faster, as publisher and agents are at any time.
+// change gets an object and updates it, again after a conflict with the publisher or an agent.
 func change[T client.Object](t *testing.T, api client.Client, object T, how func(T)) {
 	t.Helper()
 	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -130,7 +159,7 @@ func change[T client.Object](t *testing.T, api client.Client, object T, how func
 	}))
 }
 
-// drift changes an object of module scaler as somebody does whom the agent has to correct.
+// drift changes an object of module scaler, which the agent must then correct.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -138,7 +167,7 @@ func drift(t *testing.T, r *fleet.Runtime) {
 	change(t, r.API, config, func(c *corev1.ConfigMap) { c.Data["level"] = "debug" })
 }
 
-// until waits for as long as is generous at least, as the others may have the processors.
+// until waits for at least fleet.Generous, because other scenarios may use the processors.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
 	must(t, fleet.Until(t.Context(), max(limit, fleet.Generous), what, seen))

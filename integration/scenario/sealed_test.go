@@ -118,7 +118,8 @@ func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	return found
 }
 
-// isNowhere looks for a value where it must not be: the registry with its whole past, all logs, what both sides say about the Kyma.
+// isNowhere looks for a value where it must not be: the registry with its whole past, all logs, what both sides say
+// about the Kyma.
 func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
 	t.Helper()
 	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
@@ -160,7 +161,7 @@ func secretsWith(t *testing.T, r *fleet.Runtime, value string) (found []string) 
 	return found
 }
 
-func TestEachRuntimeGetsItsOwnSecretsAndNobodyElseReadsThem(t *testing.T) {
+func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	const first, second, third, others, kubeconfig = "alpha-first-value", "alpha-second-value", "alpha-third-value", "bravo-only-value", "a-kubeconfig-in-kcp"
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
@@ -189,7 +190,8 @@ func TestEachRuntimeGetsItsOwnSecretsAndNobodyElseReadsThem(t *testing.T) {
 		t.Errorf("the agent keeps the value in more than the Secret itself: %v", found)
 	}
 
-	// Somebody deletes it, and somebody changes it while the registry is away and the agent restarts: the agent needs neither.
+	// Somebody deletes it, and somebody changes it while the registry is away and the agent restarts: the agent needs
+	// neither.
 	must(t, a.API.Delete(ctx, there))
 	there = untilSecret(t, a, "scaler-login", first)
 	a.Agent().Kill()
@@ -264,7 +266,7 @@ func sealedIn(t *testing.T, manifest []byte) string {
 	return statement.Predicate.Sealed.Data
 }
 
-func TestASecretGoesOnlyWhenThatIsSaid(t *testing.T) {
+func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	ctx := t.Context()
 	options := withSecrets
 	options.PublisherFlags = slices.Concat(options.PublisherFlags, []string{"--image-pull-secret", "pull"})

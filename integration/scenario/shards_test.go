@@ -70,7 +70,8 @@ func (p *pushes) observe(request *http.Request, status int) {
 	}
 }
 
-// wantInWaves fails unless the canaries were first, and no more others than may be were published to and had not reported.
+// wantInWaves fails unless the canaries were first, and no more others than may be were published to and had not
+// reported.
 func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	t.Helper()
 	p.mu.Lock()
@@ -166,13 +167,19 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 	return of
 }
 
+// startReplica starts a replica as the container of a Pod. A replica that loses its leases, as on a busy machine,
+// starts again in its Pod.
 func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	t.Helper()
-	return startCandidateAs(t, f, name, name, "--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s")
+	return runCandidate(t, f, name, fleet.Command{
+		Args: []string{"--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s"},
+		Env:  []string{"POD_NAME=" + name}, Restart: true,
+	})
 }
 
-// TestReplicasShareAFleetByShards: a fleet of one publisher is divided among three, of which some are killed and one is added.
-func TestReplicasShareAFleetByShards(t *testing.T) {
+// TestReplicasShareAFleetInShards: a fleet of one publisher is divided among three, of which some are killed and one
+// is added.
+func TestReplicasShareAFleetInShards(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("2.0.0")))
@@ -201,7 +208,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	// The planner is killed, with what shards it has.
 	_, planner := holders(t, f)
 	pushed.reset()
-	replicas[planner].kill()
+	replicas[planner].kill(t)
 	killed := time.Now()
 	promoteRegular(t, f, "1.9.0")
 	allSettled(t, all, "1.9.0")
@@ -233,7 +240,7 @@ func TestReplicasShareAFleetByShards(t *testing.T) {
 	must(t, f.Police(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, firstRollout, "the others have begun", func(s v1alpha1.RolloutStatus) bool { return s.Updated > int32(len(canaries)+2) }))
-	replicas["replica-4"].kill()
+	replicas["replica-4"].kill(t)
 	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	allSettled(t, all, "2.0.0")
 	pushed.wantOnce(t, all, replicas)

@@ -18,12 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// earlier is a commit from before there were features. Its programs refuse fields that they do not know, and know nothing of takeovers, a Secret to
-// pull images with, and labels of kyma-system.
+// earlier is a commit from before there were features. Its programs refuse fields that they do not know, and know
+// nothing of takeovers, a Secret to pull images with, and labels of kyma-system.
 const earlier = "414502e1970ae67cac9d25a05dd5535a7b945a6f"
 
 // previous is a commit that has features: its agents list them, and skip fields that they do not know.
@@ -40,8 +41,8 @@ func programsAt(t *testing.T, commit string) fleet.Binaries {
 	return programs
 }
 
-// carried carries the runtime's newest bundle by a file, and its newest report back, with programs of two versions, and then what is new since that
-// report. It begins again where another bundle was published in the middle of it.
+// carried carries the runtime's newest bundle by a file, and its newest report back, with programs of two versions,
+// and then what is new since that report. It begins again where another bundle was published in the middle of it.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {
@@ -50,7 +51,8 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 	})
 }
 
-// carry returns what went wrong. The report comes to a place of its own: where the agent reports, a newer one may have followed.
+// carry returns what went wrong. The report comes to a place of its own: where the agent reports, a newer one may
+// have followed.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -111,14 +113,16 @@ func untilLabeled(t *testing.T, r *fleet.Runtime, want string) {
 	})
 }
 
-func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
+func TestEarlierProgramsWorkWithCurrentOnes(t *testing.T) {
+	suite.Long(t)
 	before, between := programsAt(t, earlier), programsAt(t, previous)
 	today, err := fleet.Build()
 	must(t, err)
 	const label = "--runtime-namespace-label=istio-injection=enabled"
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{label, "--keys-poll-interval=1s"}})
 
-	// The publisher is newer: its first bundle, written before the agent reported, has a setting that the agent refuses. The next one does without.
+	// The publisher is newer: its first bundle, written before the agent reported, has a setting that the agent
+	// refuses. The next one does without.
 	f.Use(fleet.Binaries{Agent: before.Agent})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	untilUnderstood(t, berlin, metav1.ConditionFalse, v1beta2.ReasonAgentOutdated)
@@ -127,7 +131,8 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	if !strings.Contains(output, "the agent is too old for namespace-labels") {
 		t.Errorf("why says:\n%s", output)
 	}
-	// Another runtime has the agent of the version between, which understands all of it. A rollout reaches both, one after the other.
+	// Another runtime has the agent of the version between, which understands all of it. A rollout reaches both, one
+	// after the other.
 	f.Use(fleet.Binaries{Agent: between.Agent})
 	paris := runtimeWith(t, f, "paris", map[string]string{"scaler": "1.7.0"})
 	untilLabeled(t, paris, "enabled")
@@ -160,7 +165,7 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	f.Use(fleet.Binaries{Publisher: before.Publisher})
 	must(t, f.RestartPublisher())
 	must(t, berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	must(t, berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
 	carried(t, f, berlin, before, today)
@@ -169,13 +174,14 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	f.Use(fleet.Binaries{Publisher: between.Publisher})
 	must(t, f.RestartPublisher(label))
 	must(t, paris.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	must(t, paris.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
 	untilUnderstood(t, berlin, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
 	carried(t, f, berlin, between, today)
 
-	// The agent goes back as well, and nobody has taken back what it cannot read: it refuses that, reports, and gets a bundle without.
+	// The agent goes back as well, and nobody has taken back what it cannot read: it refuses that, reports, and gets
+	// a bundle without.
 	f.Use(fleet.Binaries{Agent: before.Agent})
 	berlin.Agent().Stop()
 	must(t, berlin.StartAgent())
@@ -187,7 +193,8 @@ func TestProgramsOfAnEarlierVersionWorkWithThoseOfToday(t *testing.T) {
 	must(t, berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// untilNamed waits until the control plane says that a module waits for a newer agent, in the module's entry, the condition and why.
+// untilNamed waits until the control plane says that a module waits for a newer agent, in the module's entry, the
+// condition and why.
 func untilNamed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, module, feature string) {
 	t.Helper()
 	said := "the agent is too old for " + feature
@@ -205,9 +212,11 @@ func untilNamed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, module, feature 
 	}
 }
 
-// TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade offers an agent from before features a version that it must not install, and a module in the place
-// of one that it has. It would install the first as it can, and uninstall what the second takes over.
-func TestWhatAnEarlierAgentMustNotIgnoreWaitsForItsUpgrade(t *testing.T) {
+// TestEarlierAgentGetsCriticalFeaturesAfterUpgrade offers an agent from before features a version that it must
+// not install, and a module in the place of one that it has. It would install the first as it can, and uninstall what
+// the second takes over.
+func TestEarlierAgentGetsCriticalFeaturesAfterUpgrade(t *testing.T) {
+	suite.Long(t)
 	before := programsAt(t, earlier)
 	today, err := fleet.Build()
 	must(t, err)

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestPublishRemembersWhatItPublished: whoever owns the registry puts an old bundle back between two runs of `publish`.
-func TestPublishRemembersWhatItPublished(t *testing.T) {
+// TestPublishRemembersItsBundle: whoever owns the registry puts an old bundle back between two runs of `publish`.
+func TestPublishRemembersItsBundle(t *testing.T) {
 	besideOthers(t)
 	ctx := t.Context()
 	binaries, err := fleet.Build()
@@ -100,7 +100,8 @@ func TestPublishRemembersWhatItPublished(t *testing.T) {
 	})
 }
 
-// readOnly makes a folder one that a program cannot write to, and returns as whom it has to run for that, nil for the test's own user.
+// readOnly makes a folder one that a program cannot write to, and returns as whom it has to run for that, nil for the
+// test's own user.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))

@@ -23,7 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operator runs the publisher's commands as somebody with a kubeconfig of two contexts does, of which the current one leads nowhere.
+// operator runs the publisher's commands as somebody with a kubeconfig of two contexts does, of which the current one
+// leads nowhere.
 type operator struct {
 	*testing.T
 	binary, kubeconfig string
@@ -85,7 +86,8 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// rootIsSeen looks for the end of the root of trust, which the publisher notes at its Lease, and has another publisher note one that ends soon.
+// rootIsSeen looks for the end of the root of trust, which the publisher notes at its Lease, and has another
+// publisher note one that ends soon.
 func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	t.Helper()
 	var seen struct{ RootExpires time.Time }
@@ -130,8 +132,9 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	return ""
 }
 
-// TestAnOperatorSeesTheFleetAndActsOnOneRuntime uses a publisher that reads reports once an hour: what it knows sooner, somebody asked for.
-func TestAnOperatorSeesTheFleetAndActsOnOneRuntime(t *testing.T) {
+// TestOperatorReadsStatusAndControlsOneRuntime uses a publisher that reads reports once an hour: what it knows
+// sooner, somebody asked for.
+func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--report-poll-interval=1h"}})
 	o := newOperator(t, f)

@@ -76,7 +76,8 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }
 
-// contentsAt fails the test unless the mirror has what the bundle's contents are, where `--mirror FROM=TO` makes an agent look.
+// contentsAt fails the test unless the mirror has what the bundle's contents are, where `--mirror FROM=TO` makes an
+// agent look.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()
 	registries, err := store.NewRegistries(store.Access{NoRetry: true})
@@ -111,7 +112,7 @@ func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime
 	}
 }
 
-func TestTheDocumentedSyncOfZotIsJSON(t *testing.T) {
+func TestDocumentedZotSyncIsJSON(t *testing.T) {
 	var config struct {
 		Extensions struct {
 			Sync struct {

@@ -64,8 +64,8 @@ func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deploymen
 	return d
 }
 
-// newLandscape is a control plane of 20 Kymas of lifecycle-manager, of which the first two have runtimes with agents. Nobody uses what the
-// publisher may not: it has the rights of the chart.
+// newLandscape is a control plane of 20 Kymas of lifecycle-manager, of which the first two have runtimes with agents.
+// Nobody uses what the publisher may not: it has the rights of the chart.
 func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -105,7 +105,7 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 	return l, one, two, others
 }
 
-func TestALandscapeOfLifecycleManagerIsTakenOverBitByBit(t *testing.T) {
+func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	ctx := t.Context()
 	l, one, two, others := newLandscape(t)
 	untouched := l.versions(others)
@@ -217,7 +217,8 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// isTakenOver checks that nothing of lifecycle-manager is left of a runtime in the control plane, and that its modules run.
+// isTakenOver checks that nothing of lifecycle-manager is left of a runtime in the control plane, and that its
+// modules run.
 func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	must(l.t, fleet.Until(l.t.Context(), fleet.Generous, "nothing of lifecycle-manager is left", func() (bool, string) {

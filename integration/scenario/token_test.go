@@ -23,7 +23,7 @@ import (
 // refusedAll is the last line of a check that found nothing.
 var refusedAll = regexp.MustCompile(`(?m)^(\d+) of (\d+) attempts were refused$`)
 
-func TestRuntimesThatShareARegistryReachOnlyWhatIsTheirs(t *testing.T) {
+func TestRuntimesOfOneRegistryReachOnlyTheirOwn(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"})
@@ -55,7 +55,7 @@ func TestRuntimesThatShareARegistryReachOnlyWhatIsTheirs(t *testing.T) {
 	}
 }
 
-func TestARegistryWithOnePasswordForAllAgentsIsRefused(t *testing.T) {
+func TestSharedRegistryPasswordFailsTheCheck(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	for _, id := range []string{"a", "b"} {
@@ -74,7 +74,7 @@ func TestARegistryWithOnePasswordForAllAgentsIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheTokenServiceTakesUpARenewedCertificate(t *testing.T) {
+func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 	besideOthers(t)
 	dir := t.TempDir()
 	program, err := fleet.Build()

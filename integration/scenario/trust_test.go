@@ -57,7 +57,7 @@ func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 	return verified.Statement, err
 }
 
-func TestKeysChangeWithoutARestart(t *testing.T) {
+func TestKeysRotateWithoutRestart(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -164,7 +164,7 @@ func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	must(t, store.PushRoot(t.Context(), f.Place, root))
 }
 
-func TestAnAgentProvesWhoItIs(t *testing.T) {
+func TestAgentProvesItsIdentity(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

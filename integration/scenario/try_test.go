@@ -12,11 +12,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-func TestTheSampleModulePassesEveryStepOfATry(t *testing.T) {
+func TestTryOfSampleModulePasses(t *testing.T) {
+	suite.Long(t)
 	besideOthers(t)
 	verdicts, err := try.Run(t.Context(), try.Options{Progress: os.Stderr, Clusters: &clusters})
 	must(t, err)
@@ -25,9 +27,10 @@ func TestTheSampleModulePassesEveryStepOfATry(t *testing.T) {
 	}
 }
 
-// TestARealModulePassesEveryStepOfATry has the section of the tutorial on a module that is released already, with Kyma's keda: its newer version
-// drops an object, needs downtime, and has a default CR.
-func TestARealModulePassesEveryStepOfATry(t *testing.T) {
+// TestTryOfARealModulePasses has the section of the tutorial on a module that is released already, with
+// Kyma's keda: its newer version drops an object, needs downtime, and has a default CR.
+func TestTryOfARealModulePasses(t *testing.T) {
+	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld, which has releases of Kyma's keda, is not beside this checkout")
 	}
@@ -84,7 +87,8 @@ const (
 )
 
 // The component comes from an archive and the ModuleTemplates from a folder, as those of a module team do.
-func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
+func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
+	suite.Long(t)
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)
@@ -114,7 +118,8 @@ func TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady(t *testing.T) {
 	}
 }
 
-// offerLamp makes the archive and the templates of the tutorial by its own command. What simulate says of a version happens to its Deployment.
+// offerLamp makes the archive and the templates of the tutorial by its own command. What simulate says of a version
+// happens to its Deployment.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
@@ -129,8 +134,10 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// TestAModuleTeamTriesItsModuleInATestOfItsOwn has the tutorial's test in another Go module, which is all that such a team has.
-func TestAModuleTeamTriesItsModuleInATestOfItsOwn(t *testing.T) {
+// TestModuleTeamRunsTryInItsOwnTest has the tutorial's test in another Go module, which is all that such a
+// team has.
+func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
+	suite.Long(t)
 	besideOthers(t)
 	binaries, err := fleet.Build()
 	must(t, err)

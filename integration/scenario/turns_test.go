@@ -10,31 +10,32 @@ import (
 	"time"
 )
 
-// longest are the stories that take longest. They begin first: one of them that began last would go on alone, and leave a processor idle.
+// longest are the stories that take longest. They begin first: one of them that began last would go on alone, and
+// leave a processor idle.
 var longest = []string{
-	"TestAnAgentWaitsForItsAPIServerAndForItsToken",
-	"TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp",
-	"TestReplicasShareAFleetByShards",
-	"TestProgramsOfAnEarlierVersionWorkWithThoseOfToday",
-	"TestAModuleTeamTriesItsModuleInATestOfItsOwn",
-	"TestATryStopsAtTheCanaryOfAVersionThatNeverGetsReady",
-	"TestARegistryThatLosesItsDataIsFilledAgain",
-	"TestAZotThatLosesItsDataIsFilledAgain",
-	"TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds",
-	"TestARuntimeThatOnlyFilesReach",
-	"TestABundleUpgradesTheAgentAndABadImageIsGivenUp",
-	"TestHostileReportsLeaveThePublisherAsItWas",
+	"TestAgentWaitsForItsAPIServerAndToken",
+	"TestAgentImageWithoutRegistryAccessIsRolledBack",
+	"TestReplicasShareAFleetInShards",
+	"TestEarlierProgramsWorkWithCurrentOnes",
+	"TestModuleTeamRunsTryInItsOwnTest",
+	"TestTryStopsWhenTheCanaryNeverGetsReady",
+	"TestPublisherRefillsARegistryThatLostData",
+	"TestPublisherRefillsAZotThatLostData",
+	"TestZotGarbageCollectionKeepsFleetContent",
+	"TestRuntimeReachedOnlyByFiles",
+	"TestBundleUpgradesAgentAndRollsBackABadImage",
+	"TestHostileReportsDoNotGrowThePublisher",
 	"TestTheRegistryIsNeverASourceOfContent",
-	"TestACommitIsPublishedAsAWholeOrNotAtAll",
-	"TestUnmanagedModuleIsLetGoAndTakenBack",
-	"TestUpgradesThatMeanDowntimeWaitForTheirWindow",
-	"TestSilentRuntimeDoesNotCountAsReadyAndHeals",
-	"TestAnObjectThatATenantRefusesSlowsNothingElse",
-	"TestDeletingWhatAnAgentWorksByChangesNothing",
+	"TestCommitIsPublishedCompletelyOrNotAtAll",
+	"TestUnmanagedModuleIsReleasedAndTakenBack",
+	"TestDowntimeUpgradesWaitForTheirWindow",
+	"TestSilentRuntimeIsNotReadyUntilItReports",
+	"TestObjectRefusedByTenantDelaysNothingElse",
+	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// line is the stories in the order in which they begin. All have joined it before the first of them waits, as package testing lets
-// no parallel test go on before it has begun them all.
+// line is the stories in the order in which they begin. All have joined it before the first of them waits, as package
+// testing lets no parallel test go on before it has begun them all.
 type line struct {
 	beside  int // how many are told beside each other
 	mu      sync.Mutex
@@ -63,7 +64,8 @@ func (l *line) replaceFlag(parallel *flag.Flag) error {
 	return parallel.Value.Set(strconv.Itoa(math.MaxInt32))
 }
 
-// besideOthers is t.Parallel for stories. It logs how long one took, as for package testing one that waits for its turn is running.
+// besideOthers is t.Parallel for stories. It logs how long one took, as for package testing one that waits for its
+// turn is running.
 func besideOthers(t *testing.T) {
 	t.Helper()
 	turns.join(t)

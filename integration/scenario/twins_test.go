@@ -13,18 +13,18 @@ import (
 
 func TestTwoKymasCannotNameOneRuntime(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{})
+	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	settle(t, f)
 	before, err := r.Desired(ctx)
 	must(t, err)
-	twin := fleet.NewKyma("twin", "regular", "scaler")
-	twin.Labels[v1beta2.LabelRuntimeID] = "one"
-	must(t, f.Control.Create(ctx, twin))
+	twin := fleet.NewKyma(f.Own("twin"), "regular", f.Own("scaler"))
+	twin.Labels[v1beta2.LabelRuntimeID] = r.ID
+	must(t, f.CreateKyma(ctx, twin))
 	until(t, 20*time.Second, "the younger Kyma says whose runtime it names", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(twin), twin)
 		for _, c := range twin.Status.Conditions {
-			if c.Type == v1beta2.ConditionReady && strings.Contains(c.Message, "is that of Kyma kcp-system/one") {
+			if c.Type == v1beta2.ConditionReady && strings.Contains(c.Message, "is that of Kyma kcp-system/"+r.ID) {
 				return twin.Status.State == v1beta2.StateError, string(twin.Status.State)
 			}
 		}

@@ -39,7 +39,8 @@ func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	return path
 }
 
-// uninstall follows the blocks of the guide that have a name, where berlin is the runtime. Helm is somebody else's: nothing was installed by it here.
+// uninstall follows the blocks of the guide that have a name, where berlin is the runtime. Helm is somebody else's:
+// nothing was installed by it here.
 func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	t.Helper()
 	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+r.ID)
@@ -69,9 +70,9 @@ func waits(t *testing.T, f *fleet.Fleet, id string) {
 	}
 }
 
-// TestUninstallingInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with both programs at work: a runtime in order, one whose agent went
-// first, and a control plane in order and after its publisher.
-func TestUninstallingInAnyOrderLeavesNothingStuck(t *testing.T) {
+// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with both programs at work: a runtime
+// in order, one whose agent went first, and a control plane in order and after its publisher.
+func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

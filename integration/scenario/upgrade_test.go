@@ -74,8 +74,8 @@ func untilAgentSays(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatu
 	})
 }
 
-func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
-	f := newFleet(t, fleet.Options{})
+func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
+	f := shareFleet(t)
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	first, second, third, fourth := agentImage("1.0"), agentImage("2.0"), agentImage("3.0"), agentImage("4.0")
 	deployAgent(t, berlin, first)
@@ -95,7 +95,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 		return false, fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
 	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
-	must(t, berlin.UntilState(t.Context(), "scaler", "1.7.0", v1beta2.StateReady))
+	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 
 	// One that gets ready, and then ends again and again: it takes itself back.
 	must(t, berlin.WantAgent(t.Context(), third))
@@ -125,7 +125,7 @@ func TestABundleUpgradesTheAgentAndABadImageIsGivenUp(t *testing.T) {
 }
 
 // As an agent that knows nothing of what is in the registry, it would never be replaced.
-func TestAnImageOfTheAgentThatCannotReadTheRegistryIsGivenUp(t *testing.T) {
+func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	fourth, fifth := agentImage("4.0"), agentImage("5.0")

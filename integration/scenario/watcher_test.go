@@ -92,7 +92,7 @@ func published(t *testing.T, r *fleet.Runtime, before string) string {
 	return digest
 }
 
-func TestWatchedChangesAreToldAtOnce(t *testing.T) {
+func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, seldom)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -27,7 +27,8 @@ import (
 // free counts the addresses that were handed out.
 var free atomic.Int32
 
-// freeAddress is one that a program can listen on later. Each has an IP of its own, as on 127.0.0.1 the port would soon be another program's.
+// freeAddress is one that a program can listen on later. Each has an IP of its own, as on 127.0.0.1 the port would
+// soon be another program's.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.1.%d:0", free.Add(1)))
@@ -36,7 +37,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
+func TestV1beta1KymaGetsABundle(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	f := newFleet(t, fleet.Options{
 		PublisherFlags:  []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address},
@@ -77,7 +78,8 @@ func TestAKymaOfTheOldVersionGetsABundle(t *testing.T) {
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// convertedByTheGuide follows what docs/guides/upgrade-and-skew.md says of objects in another version, with a Kyma of v1beta1.
+// convertedByTheGuide follows what docs/guides/upgrade-and-skew.md says of objects in another version, with a Kyma of
+// v1beta1.
 func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))

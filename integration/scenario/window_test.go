@@ -27,7 +27,8 @@ func dated(t *testing.T, begin, end time.Time) string {
 	return string(text)
 }
 
-// planned starts a fleet by a policy that gives runtimes of plan "calm" a window that is open, and all others one in 2099.
+// planned starts a fleet by a policy that gives runtimes of plan "calm" a window that is open, and all others one in
+// 2099.
 func planned(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.json")
@@ -83,7 +84,8 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 	})
 }
 
-// waitsUnmanaged lets a runtime's admin leave mailer 1.1.0, whose upgrade waits, and manage it again: that is no way around the window.
+// waitsUnmanaged lets a runtime's admin leave mailer 1.1.0, whose upgrade waits, and manage it again: that is no way
+// around the window.
 func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {
@@ -121,7 +123,7 @@ func installedVersion(t *testing.T, r *fleet.Runtime, module string) string {
 
 const in2099 = "waits for the maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"
 
-func TestUpgradesThatMeanDowntimeWaitForTheirWindow(t *testing.T) {
+func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	busy := runtimeWith(t, f, "busy", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -161,7 +163,7 @@ func TestUpgradesThatMeanDowntimeWaitForTheirWindow(t *testing.T) {
 	})
 	t.Run("a first installation does not wait", func(t *testing.T) {
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-			spec.Modules = []v1beta2.Module{{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+			spec.Modules = []v1beta2.Module{managed("mailer")}
 		}))
 		must(t, busy.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 	})
@@ -179,7 +181,7 @@ func TestUpgradesThatMeanDowntimeWaitForTheirWindow(t *testing.T) {
 	})
 }
 
-func TestARuntimeThatIsCutOffUpgradesInItsWindowAndNotBefore(t *testing.T) {
+func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

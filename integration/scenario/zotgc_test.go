@@ -10,14 +10,16 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds publishes, prunes and installs while zot removes manifests without a tag, and blobs that
-// nothing refers to, when they are some seconds old.
-func TestAZotThatCollectsGarbageKeepsWhatAFleetNeeds(t *testing.T) {
+// TestZotGarbageCollectionKeepsFleetContent publishes, prunes and installs while zot removes manifests without
+// a tag, and blobs that nothing refers to, when they are some seconds old.
+func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
+	suite.Long(t)
 	ctx := t.Context()
 	const age = 3 * time.Second
 	z, err := registry.StartCollectingZot(ctx, t.TempDir(), packedZot, age)

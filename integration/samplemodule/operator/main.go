@@ -20,21 +20,17 @@ import (
 )
 
 func main() {
-	version := flag.String("module-version", "", "version of the module, told in the status of each Beacon")
+	version := flag.String("module-version", "", "version of the module, for the status of each Beacon")
 	probes := flag.String("probe-address", ":8081", "address of the probes")
-	journal := flag.String("journal", "", "file that each start is noted in, none by default")
 	flag.Parse()
-	if err := run(*version, *probes, *journal); err != nil {
+	if err := run(*version, *probes); err != nil {
 		fmt.Fprintln(os.Stderr, "operator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(version, probes, journal string) error {
+func run(version, probes string) error {
 	ctrl.SetLogger(zap.New())
-	if err := note(journal, version); err != nil {
-		return err
-	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -56,16 +52,4 @@ func run(version, probes, journal string) error {
 		return err
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
-}
-
-func note(journal, version string) error {
-	if journal == "" {
-		return nil
-	}
-	file, err := os.OpenFile(journal, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return fmt.Errorf("--journal: %w", err)
-	}
-	_, err = fmt.Fprintln(file, "started", version)
-	return errors.Join(err, file.Close())
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/integration/kind"
-	"github.com/kyma-pull/kyma-pull/integration/teller"
+	"github.com/kyma-pull/kyma-pull/integration/steps"
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
@@ -33,8 +33,8 @@ func main() {
 	if *onKind && !flags.Changed("ready-within") {
 		options.ReadyWithin *= 2 // pods start, and pull
 	}
-	teller.Tell("try", dir, func(ctx context.Context, absolute string) error {
-		options.Dir, options.Progress, options.Around = absolute, os.Stderr, teller.New(os.Stdout).Step
+	steps.Main("try", dir, func(ctx context.Context, absolute string) error {
+		options.Dir, options.Progress, options.Around = absolute, os.Stderr, steps.New(os.Stdout).Step
 		if *onKind {
 			return runOnKind(ctx, options)
 		}

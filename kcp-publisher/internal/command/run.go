@@ -36,6 +36,7 @@ type runFlags struct {
 	namespace, location      string
 	selector                 string
 	shards                   int
+	slimmer                  *controller.Slimmer
 	secretsNamespace         string
 	keys                     keys.Folder
 	concurrency              int
@@ -57,7 +58,7 @@ type runFlags struct {
 }
 
 func newRun(g *cli.Root) *cobra.Command {
-	f := &runFlags{}
+	f := &runFlags{slimmer: controller.NewSlimmer()}
 	cmd := &cobra.Command{
 		Use: "run", Short: "runs the controllers", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
@@ -178,7 +179,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			// Of Secrets only those with public keys are of interest, and only with a policy that asks for them.
 			&corev1.Secret{}: {Label: controller.SignatureSecrets()},
-			&v1beta2.Kyma{}:  {Label: kymas, Transform: controller.Slim},
+			&v1beta2.Kyma{}:  {Label: kymas, Transform: f.slimmer.Transform},
 		},
 	}
 }
@@ -234,8 +235,8 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	return &controller.Kymas{
-		KymaEvents: told,
-		Publisher:  publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
+		KymaEvents: told, Slimmer: f.slimmer,
+		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
 			Lease: manager.Identity(controller.LeaseName, f.selector)},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,

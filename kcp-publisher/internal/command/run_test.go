@@ -9,11 +9,12 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 )
 
 func TestOnlyKymasThatTheSelectorSelectsAreWatched(t *testing.T) {
 	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false, "!shard": false} {
-		options, err := (&runFlags{namespace: "kcp-system", selector: selector}).watched()
+		options, err := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system", selector: selector}).watched()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +32,7 @@ func TestOnlyKymasThatTheSelectorSelectsAreWatched(t *testing.T) {
 			t.Errorf("%q: got %+v", selector, options)
 		}
 	}
-	if _, err := (&runFlags{selector: "shard in one"}).watched(); !cli.IsUsage(err) {
+	if _, err := (&runFlags{slimmer: controller.NewSlimmer(), selector: "shard in one"}).watched(); !cli.IsUsage(err) {
 		t.Errorf("got %v, want a usage error", err)
 	}
 }

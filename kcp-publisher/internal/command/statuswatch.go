@@ -118,7 +118,7 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	if err != nil {
 		return nil, nil, err
 	}
-	options := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Label: selector, Transform: controller.Slim}}}
+	options := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Label: selector, Transform: controller.NewSlimmer().Transform}}}
 	if scope := f.scope(); scope != "" {
 		options.DefaultNamespaces = map[string]cache.Config{scope: {}}
 	}

@@ -85,10 +85,11 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return err
 	}
 	var read atomic.Int64
+	slimmer := controller.NewSlimmer()
 	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Transform: func(object any) (any, error) {
 			read.Add(1)
-			return controller.Slim(object)
+			return slimmer.Transform(object)
 		}}}})
 	if err != nil {
 		return err

@@ -229,7 +229,7 @@ func (w *adversary) restart() {
 		Components: component.NewReader(component.Options{Sources: []component.Source{modules{w.components, w.hidden}}}),
 	})
 	w.must(err)
-	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.Release))
+	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.Release), NewSlimmer())
 }
 
 // reconcile does what the controller does with a Kyma; a crash loses the status that follows a push.

@@ -58,6 +58,9 @@ type Kymas struct {
 	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
 	KymaEvents KymaEvents
 
+	// Slimmer is that of the Kymas' cache.
+	Slimmer *Slimmer
+
 	// fleet has a record of each runtime.
 	fleet   *fleetstate.Fleet
 	backoff registryBackoff
@@ -70,7 +73,7 @@ type Kymas struct {
 // remember makes a fleet the one that all parts record runtimes in.
 func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
-	k.reports = newReports(k.Place, k.Now, fleet)
+	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
 	if k.Shard != nil {
 		k.Shard.fleet = fleet
 	}

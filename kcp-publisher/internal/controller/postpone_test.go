@@ -196,7 +196,7 @@ func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
 }
 
 func TestAReportIsPutOffOnce(t *testing.T) {
-	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil))
+	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
 	if got := r.postpone(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
 		t.Errorf("put off until %s", got)
@@ -219,7 +219,7 @@ func TestAReportIsPutOffOnce(t *testing.T) {
 
 func TestARuntimeThatWaitsForItsFirstLookIsNotTheOldestHeard(t *testing.T) {
 	now := noon
-	r := newReports(nil, func() time.Time { return now }, fleetstate.New(nil))
+	r := newReports(nil, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
 	last := func() time.Time {
 		known := r.fleet.Get(client.ObjectKeyFromObject(kyma))

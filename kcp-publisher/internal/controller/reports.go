@@ -28,14 +28,16 @@ type reports struct {
 	place store.Store
 	now   func() time.Time
 	fleet *fleetstate.Fleet
+	// slimmer makes reports share what they have in common.
+	slimmer *Slimmer
 
 	mu sync.Mutex // guards began
 	// began is when the first report was asked for, zero before.
 	began time.Time
 }
 
-func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet) *reports {
-	return &reports{place: place, now: now, fleet: fleet}
+func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet, slimmer *Slimmer) *reports {
+	return &reports{place: place, now: now, fleet: fleet, slimmer: slimmer}
 }
 
 // answer is what a registry said when it was asked which report is the newest.
@@ -100,7 +102,7 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 		newest.Digest = found
 		accepted, err := bundle.VerifyReport(fetched, from)
 		if newest.Refused = refusal.Of(err); newest.Refused == nil {
-			slimReport(&accepted)
+			r.slimmer.report(&accepted)
 			newest.Accepted, newest.Arrived = &accepted, before.ArrivalOf(kyma.Status.Runtime, accepted, r.now())
 		} else {
 			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes) // it quotes what was refused

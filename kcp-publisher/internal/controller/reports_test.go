@@ -43,7 +43,7 @@ func asking(t *testing.T, handler http.HandlerFunc) *reports {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newReports(place, func() time.Time { return noon }, fleetstate.New(nil))
+	return newReports(place, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
 }
 
 func answers(code int) http.HandlerFunc {
@@ -64,7 +64,9 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
-	start := func() *reports { return newReports(place, func() time.Time { return now }, fleetstate.New(nil)) }
+	start := func() *reports {
+		return newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
+	}
 	r := start()
 	report := func(sequence int64, at time.Time) bundle.Blob {
 		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: at, AgentVersion: "v1"}, signer)
@@ -144,7 +146,7 @@ func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: trusttest.Thumbprint(t, signer)},
 		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon))}}
 	started, written := noon.Add(10*time.Hour), noon.Add(time.Hour)
-	r := newReports(place, func() time.Time { return started }, fleetstate.New(nil))
+	r := newReports(place, func() time.Time { return started }, fleetstate.New(nil), NewSlimmer())
 	fetch := func() fleetstate.Report {
 		t.Helper()
 		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0, nil)
@@ -195,7 +197,7 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: "sha256:before",
 	}}
-	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) }, fleetstate.New(nil))
+	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) }, fleetstate.New(nil), NewSlimmer())
 	newest := bundle.AcceptedReport{Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)}}
 	r.remember(kyma, fleetstate.Report{Accepted: &newest, Arrived: noon.Add(later)})
 	given := func(state v1beta2.State) {
@@ -329,7 +331,7 @@ func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
 	}
 	thumbprint := trusttest.Thumbprint(t, signer)
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
-	r := newReports(place, func() time.Time { return now }, fleetstate.New(nil))
+	r := newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	for i, step := range []struct {
 		what    string
 		restart bool
@@ -348,7 +350,7 @@ func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
 	} {
 		now = now.Add(time.Minute)
 		if step.restart {
-			r = newReports(place, func() time.Time { return now }, fleetstate.New(nil))
+			r = newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 		}
 		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: int64(i + 1), Time: now, AgentVersion: step.version}, signer)
 		if err != nil {

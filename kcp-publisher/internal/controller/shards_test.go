@@ -87,7 +87,7 @@ func TestThePlannerHearsWhatShardsHear(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
 		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: content("0a"),
 	}}
-	r := newReports(store.NewMemory(), func() time.Time { return now }, fleetstate.New(nil))
+	r := newReports(store.NewMemory(), func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	at := now.Add(-time.Minute)
 	told := func(says string) *shard.Hearings {
 		accepted := bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Sequence: 2, Time: at}}

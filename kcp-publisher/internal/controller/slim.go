@@ -5,61 +5,71 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// A fleet's Kymas and reports say nearly the same, many thousand times: what is equal is held once. What is held is never changed in place.
-var (
-	askedModules    held[[]v1beta2.Module]
-	knownModules    held[[]v1beta2.ModuleStatus]
-	reportedModules held[[]bundle.ReportedModule]
-	knownVersions   held[map[string]string]
-	knownChanges    held[[]v1beta2.VersionChange]
-	trackedObjects  held[*v1beta2.TrackingObject]
-	texts           held[string]
-)
+// Slimmer makes what is kept of Kymas and reports small. A fleet's Kymas and reports contain nearly the same, many thousand times: equal parts are held
+// once, and never changed in place. One Slimmer serves all caches of a process. It is safe for concurrent use.
+type Slimmer struct{ parts *memo.Memo[partKey, heldPart] }
 
-// maxHeldBytes bounds, as JSON, the different values of one kind that are looked for among those to come, and maxOneBytes each of them: whoever holds a
-// runtime's key can report another large one each time. entryBytes is what each costs besides. What is in use stays where it is used.
+// partKey is the digest of a part and of its kind.
+type partKey [sha256.Size]byte
+
+// kind is a kind of parts.
+type kind byte
+
 const (
-	maxHeldBytes = 4 << 20
-	maxOneBytes  = 16 << 10
-	entryBytes   = 256
+	askedModules kind = iota
+	knownModules
+	reportedModules
+	knownVersions
+	knownChanges
+	trackedObjects
+	texts
 )
 
-// held are the different values of one kind, as JSON tells them apart. It is safe for concurrent use.
-type held[T any] struct {
-	mu     sync.Mutex // guards what follows
-	values map[[sha256.Size]byte]T
-	bytes  int
+// maxPartsBytes limits the parts that are compared with later ones, and maxPartBytes each of them: a runtime can report another large one each time. Parts
+// that are dropped stay where they are used.
+const (
+	maxPartsBytes = 16 << 20
+	maxPartBytes  = 16 << 10
+)
+
+// heldPart is a part with its size.
+type heldPart struct {
+	value any
+	bytes int
 }
 
-// one returns an equal value, the first of all that were asked for. keep returns the value to be kept where there is none.
-func (h *held[T]) one(value T, keep func(T) T) T {
-	text := encodedOf(value)
-	if len(text) > maxOneBytes {
-		return keep(value)
+// NewSlimmer returns a Slimmer that has seen nothing.
+func NewSlimmer() *Slimmer {
+	return &Slimmer{memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part heldPart) int { return part.bytes + memo.EntryBytes })}
+}
+
+// share returns an equal part, the first that was seen. keep returns the part to hold if there is none.
+func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
+	var text []byte
+	if plain, is := any(part).(string); is {
+		text = append([]byte{byte(of)}, plain...)
+	} else {
+		text = append([]byte{byte(of)}, encodedOf(part)...)
 	}
-	key := sha256.Sum256(text)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	known, is := h.values[key]
-	if is {
-		return known
+	if len(text) > maxPartBytes {
+		return keep(part)
 	}
-	if h.values == nil || h.bytes+len(text)+entryBytes > maxHeldBytes {
-		h.values, h.bytes = map[[sha256.Size]byte]T{}, 0
+	key := partKey(sha256.Sum256(text))
+	if known, found := s.parts.Find(key); found {
+		return known.value.(T)
 	}
-	known = keep(value)
-	h.values[key] = known
-	h.bytes += len(text) + entryBytes
-	return known
+	kept := keep(part)
+	s.parts.Put(key, heldPart{kept, len(text)})
+	return kept
 }
 
 // encodedOf returns plain data as JSON.
@@ -71,100 +81,100 @@ func encodedOf(data any) []byte {
 	return text
 }
 
-// Slim makes of a Kyma that was read what the publisher's cache keeps of it: without what nothing here reads, and sharing what others have as well.
-// It is the cache's transform.
-func Slim(object any) (any, error) {
+// Transform makes a Kyma that was read what a cache keeps of it: without the parts that nothing here reads, and with the parts that it shares with others. It
+// is a cache's transform.
+func (s *Slimmer) Transform(object any) (any, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
 		return object, nil
 	}
 	kyma.ManagedFields = nil
 	delete(kyma.Annotations, corev1.LastAppliedConfigAnnotation)
-	kyma.APIVersion, kyma.Kind = common(kyma.APIVersion), common(kyma.Kind)
-	kyma.Namespace, kyma.Finalizers = common(kyma.Namespace), slices.Clone(kyma.Finalizers)
-	kyma.Spec.Modules = slimAsked(kyma.Spec.Modules)
+	kyma.APIVersion, kyma.Kind = s.common(kyma.APIVersion), s.common(kyma.Kind)
+	kyma.Namespace, kyma.Finalizers = s.common(kyma.Namespace), slices.Clone(kyma.Finalizers)
+	kyma.Spec.Modules = s.asked(kyma.Spec.Modules)
 	status := &kyma.Status
-	status.Modules = knownModules.one(status.Modules, slimKnown)
+	status.Modules = share(s, knownModules, status.Modules, s.known)
 	status.Conditions = slices.Clone(status.Conditions)
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
-		c.Type, c.Reason, c.Status = common(c.Type), common(c.Reason), metav1.ConditionStatus(common(string(c.Status)))
+		c.Type, c.Reason, c.Status = s.common(c.Type), s.common(c.Reason), metav1.ConditionStatus(s.common(string(c.Status)))
 		if c.Status == metav1.ConditionTrue {
-			c.Message = common(c.Message)
+			c.Message = s.common(c.Message)
 		}
 	}
 	if r := status.Runtime; r != nil {
-		slimRuntime(r)
+		s.runtime(r)
 	}
 	return kyma, nil
 }
 
-func slimRuntime(r *v1beta2.RuntimeStatus) {
+func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 	if r.Requested != nil {
-		r.Requested.Spec.Modules = slimAsked(r.Requested.Spec.Modules)
+		r.Requested.Spec.Modules = s.asked(r.Requested.Spec.Modules)
 	}
 	if r.Published != nil && len(r.Published.Versions) > 0 {
-		r.Published.Versions = knownVersions.one(r.Published.Versions, func(all map[string]string) map[string]string { return all })
+		r.Published.Versions = share(s, knownVersions, r.Published.Versions, func(all map[string]string) map[string]string { return all })
 	}
 	for i := range r.History {
 		b := &r.History[i]
-		b.Commit, b.State = common(b.Commit), v1beta2.State(common(string(b.State)))
+		b.Commit, b.State = s.common(b.Commit), v1beta2.State(s.common(string(b.State)))
 		if len(b.Changes) > 0 {
-			b.Changes = knownChanges.one(b.Changes, func(all []v1beta2.VersionChange) []v1beta2.VersionChange { return all })
+			b.Changes = share(s, knownChanges, b.Changes, func(all []v1beta2.VersionChange) []v1beta2.VersionChange { return all })
 		}
 	}
 	if r.Observed != nil {
-		r.Observed.AgentVersion, r.Observed.KubernetesVersion = common(r.Observed.AgentVersion), common(r.Observed.KubernetesVersion)
+		r.Observed.AgentVersion, r.Observed.KubernetesVersion = s.common(r.Observed.AgentVersion), s.common(r.Observed.KubernetesVersion)
 	}
 }
 
-// slimReport is Slim for what is kept of an accepted report.
-func slimReport(report *bundle.AcceptedReport) {
-	report.AgentVersion, report.KubernetesVersion, report.Fleet = common(report.AgentVersion), common(report.KubernetesVersion), common(report.Fleet)
+// report is Transform for what is kept of an accepted report.
+func (s *Slimmer) report(report *bundle.AcceptedReport) {
+	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion), s.common(report.KubernetesVersion), s.common(report.Fleet)
 	report.Certificate = "" // it was what the key is known by, and is not asked for again
 	if report.Kyma != nil {
-		report.Kyma.Spec.Modules = slimAsked(report.Kyma.Spec.Modules)
+		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
 	}
-	report.Modules = reportedModules.one(report.Modules, func(all []bundle.ReportedModule) []bundle.ReportedModule {
+	report.Modules = share(s, reportedModules, report.Modules, func(all []bundle.ReportedModule) []bundle.ReportedModule {
 		all = slices.Clone(all)
 		for i := range all {
 			m := &all[i]
-			m.Name, m.Channel, m.Version, m.Wanted = common(m.Name), common(m.Channel), common(m.Version), common(m.Wanted)
-			m.State, m.Manifest, m.Resource = v1beta2.State(common(string(m.State))), slimObject(m.Manifest), slimObject(m.Resource)
+			m.Name, m.Channel, m.Version, m.Wanted = s.common(m.Name), s.common(m.Channel), s.common(m.Version), s.common(m.Wanted)
+			m.State, m.Manifest, m.Resource = v1beta2.State(s.common(string(m.State))), s.object(m.Manifest), s.object(m.Resource)
 		}
 		return all
 	})
 }
 
-func slimAsked(modules []v1beta2.Module) []v1beta2.Module {
-	return askedModules.one(modules, func(all []v1beta2.Module) []v1beta2.Module {
+func (s *Slimmer) asked(modules []v1beta2.Module) []v1beta2.Module {
+	return share(s, askedModules, modules, func(all []v1beta2.Module) []v1beta2.Module {
 		all = slices.Clone(all)
 		for i := range all {
 			m := &all[i]
-			m.Name, m.Channel, m.Version = common(m.Name), common(m.Channel), common(m.Version)
-			m.CustomResourcePolicy = v1beta2.CustomResourcePolicy(common(string(m.CustomResourcePolicy)))
+			m.Name, m.Channel, m.Version = s.common(m.Name), s.common(m.Channel), s.common(m.Version)
+			m.CustomResourcePolicy = v1beta2.CustomResourcePolicy(s.common(string(m.CustomResourcePolicy)))
 		}
 		return all
 	})
 }
 
-func slimKnown(modules []v1beta2.ModuleStatus) []v1beta2.ModuleStatus {
+func (s *Slimmer) known(modules []v1beta2.ModuleStatus) []v1beta2.ModuleStatus {
 	all := slices.Clone(modules)
 	for i := range all {
 		m := &all[i]
-		m.Name, m.FQDN, m.OcmComponentName = common(m.Name), common(m.FQDN), common(m.OcmComponentName)
-		m.Channel, m.Version, m.State = common(m.Channel), common(m.Version), v1beta2.State(common(string(m.State)))
-		m.Manifest, m.Resource, m.Template = slimObject(m.Manifest), slimObject(m.Resource), slimObject(m.Template)
+		m.Name, m.FQDN, m.OcmComponentName = s.common(m.Name), s.common(m.FQDN), s.common(m.OcmComponentName)
+		m.Channel, m.Version, m.State = s.common(m.Channel), s.common(m.Version), v1beta2.State(s.common(string(m.State)))
+		m.Manifest, m.Resource, m.Template = s.object(m.Manifest), s.object(m.Resource), s.object(m.Template)
 	}
 	return all
 }
 
-func slimObject(object *v1beta2.TrackingObject) *v1beta2.TrackingObject {
+func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject {
 	if object == nil {
 		return nil
 	}
-	return trackedObjects.one(object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
+	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
 // common returns the first text of all that are equal, for such as many objects have. It keeps nothing else of what the text was read from.
-func common(text string) string { return texts.one(text, strings.Clone) }
+func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }

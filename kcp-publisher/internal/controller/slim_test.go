@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 // kymaOfTwenty is a Kyma with 20 modules as it converged, the reporter of which is one of many.
@@ -76,9 +77,10 @@ func decoded[T any](t testing.TB, value T) T {
 }
 
 func TestASlimKymaSaysWhatItSaid(t *testing.T) {
+	s := NewSlimmer()
 	for number := range 20 {
 		whole := kymaOfTwenty(number)
-		slim, err := Slim(decoded(t, whole))
+		slim, err := s.Transform(decoded(t, whole))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,43 +90,39 @@ func TestASlimKymaSaysWhatItSaid(t *testing.T) {
 			t.Fatalf("got  %+v\nwant %+v", slim, want)
 		}
 		report := decoded(t, reportOfTwenty(whole))
-		slimReport(&report)
+		s.report(&report)
 		want := decoded(t, reportOfTwenty(whole))
 		if want.Certificate = ""; !reflect.DeepEqual(report, want) {
 			t.Fatalf("got  %+v\nwant %+v", report, want)
 		}
 	}
 	var empty v1beta2.Kyma
-	if slim, err := Slim(&empty); err != nil || !reflect.DeepEqual(slim, &v1beta2.Kyma{}) {
+	if slim, err := s.Transform(&empty); err != nil || !reflect.DeepEqual(slim, &v1beta2.Kyma{}) {
 		t.Errorf("of an empty Kyma: %+v, %v", slim, err)
 	}
-	if other, err := Slim("a tombstone"); err != nil || other != "a tombstone" {
+	if other, err := s.Transform("a tombstone"); err != nil || other != "a tombstone" {
 		t.Errorf("of another object: %v, %v", other, err)
 	}
 }
 
 func TestEqualTextsAreOneAlsoAfterAGarbageCollection(t *testing.T) {
-	at := unsafe.StringData(common(strings.Clone("a text that many objects have")))
+	s := NewSlimmer()
+	at := unsafe.StringData(s.common(strings.Clone("a text that many objects have")))
 	runtime.GC()
 	runtime.GC()
-	if again := common(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
+	if again := s.common(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
 		t.Error("it is another one")
 	}
 }
 
-func TestWhatIsHeldIsBounded(t *testing.T) {
-	same := func(text string) string { return text }
-	for _, size := range []int{1, 1000, maxOneBytes - 2, maxOneBytes} {
-		var h held[string]
-		for i := range 3 * maxHeldBytes / (size + entryBytes) {
-			h.one(fmt.Sprintf("%0*d", size, i), same)
+func TestSharedPartsAreBounded(t *testing.T) {
+	for _, size := range []int{100, 1000, maxPartBytes - 2, maxPartBytes} {
+		s := NewSlimmer()
+		for i := range 2 * maxPartsBytes / (size + memo.EntryBytes) {
+			s.common(fmt.Sprintf("%0*d", size, i))
 		}
-		total := 0
-		for _, text := range h.values {
-			total += len(text) + entryBytes
-		}
-		if total > maxHeldBytes || size == maxOneBytes && total > 0 {
-			t.Errorf("of values of %d bytes %d bytes are held", size, total)
+		if entries, bytes := s.parts.Held(); bytes > maxPartsBytes || size == maxPartBytes && entries > 0 {
+			t.Errorf("%d parts of %d bytes hold %d bytes", entries, size, bytes)
 		}
 	}
 }
@@ -140,20 +138,21 @@ func TestAFleetFitsIntoMemory(t *testing.T) {
 		return stats.HeapAlloc
 	}
 	hold := func(slim bool) int {
-		before := live()
+		before, s := live(), NewSlimmer()
 		kymas, all := make([]*v1beta2.Kyma, runtimes), make([]bundle.AcceptedReport, runtimes)
 		for i := range kymas {
 			kymas[i] = decoded(t, kymaOfTwenty(i))
 			if all[i] = decoded(t, reportOfTwenty(kymas[i])); slim {
-				if _, err := Slim(kymas[i]); err != nil {
+				if _, err := s.Transform(kymas[i]); err != nil {
 					t.Fatal(err)
 				}
-				slimReport(&all[i])
+				s.report(&all[i])
 			}
 		}
 		after := live()
 		runtime.KeepAlive(kymas)
 		runtime.KeepAlive(all)
+		runtime.KeepAlive(s)
 		return int(after-before) / runtimes
 	}
 	whole, slim := hold(false), hold(true)

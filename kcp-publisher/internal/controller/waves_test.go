@@ -132,7 +132,7 @@ func (w *waves) restart() {
 	catalog := &Catalog{Reader: w.api, Namespace: "kcp-system", Changed: make(chan event.GenericEvent, 10*len(w.names)), moved: make(chan event.GenericEvent, 10)}
 	w.kymas = &Kymas{
 		Client: w.api, direct: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place, Keys: &Keys{Publisher: publisher},
-		PollInterval: 10 * time.Second, Rules: plan.Rules{Silence: 24 * time.Hour}, Now: now,
+		PollInterval: 10 * time.Second, Slimmer: NewSlimmer(), Rules: plan.Rules{Silence: 24 * time.Hour}, Now: now,
 		Rollouts:    Rollouts{Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now},
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}

@@ -28,18 +28,20 @@ func page() string {
 	var out strings.Builder
 	out.WriteString(`# Situations
 
-What can be in a runtime's way, as ` + "`kcp-publisher why`" + ` names it, with what to do. The same names are in ` + "`-o json`" + ` as ` + "`situation`" + `, on the page and in metrics.
-They are made of each Kyma's status, which is the publisher's: what it does not write there is not known here either. Upper-case words stand for names.
+` + "`kcp-publisher why`" + ` names the first situation of a runtime and shows the fix. ` + "`-o json`" + ` has the name as ` + "`situation`" + `, and the UI
+and the metrics use the same names. They follow from each Kyma's status, as the publisher wrote it. Words in upper case are
+placeholders.
 
-Of several situations the first in this table is named: they are in the order of a bundle's way. A runtime has one health:
+If several situations apply, the first one in this table is reported: they follow the way of a bundle. A runtime has one
+health:
 
-| health | means |
+| health | meaning |
 |---|---|
 `)
 	for _, h := range Healths() {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", h, healthMeanings[h])
 	}
-	out.WriteString("\n| situation | health | means | what to do |\n|---|---|---|---|\n")
+	out.WriteString("\n| situation | health | meaning | fix |\n|---|---|---|---|\n")
 	row := func(d Description) {
 		health := "`" + string(d.Health) + "`"
 		if d.Health == "" {
@@ -53,8 +55,8 @@ Of several situations the first in this table is named: they are in the order of
 	out.WriteString(`
 ## Reasons
 
-Where one condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` of the Kyma decides, and never a message. A reason that is not listed here, and
-the state of a module whose agent reports no reason, have the situation of ` + "`Other`" + `.
+Where one condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` of the Kyma decides.
+A reason that is not listed here has the situation of ` + "`Other`" + `. So does a module whose agent reports no reason.
 
 | field of status.runtime.reasons | reason | situation |
 |---|---|---|

@@ -7,10 +7,7 @@
 // holder has one value, its next value replaces the previous one, and a value without a holder is dropped.
 package memo
 
-import (
-	"container/list"
-	"sync"
-)
+import "sync"
 
 // EntryBytes is about what the memo itself needs for an entry with a digest as its key. Size functions add it, so that the number of small values
 // is limited as well.
@@ -69,13 +66,13 @@ func (m *Memo[K, V]) Held() (entries, bytes int) {
 	return m.values.held()
 }
 
-// lru holds entries within a limit, with the most recently used one in front.
+// lru holds entries within a limit, in a ring that begins with the most recently used one.
 type lru[K comparable, V any] struct {
-	limit  Limit
-	size   func(K, V) int
-	bytes  int
-	byKey  map[K]*entry[K, V]
-	recent *list.List // of *entry[K, V]
+	limit Limit
+	size  func(K, V) int
+	bytes int
+	byKey map[K]*entry[K, V]
+	ring  *entry[K, V] // its next is the most recently used entry, its previous the least recently used one
 }
 
 type entry[K comparable, V any] struct {
@@ -84,18 +81,36 @@ type entry[K comparable, V any] struct {
 	bytes int
 	// holders counts the holders of an entry of a Shared.
 	holders int
-	// place is nil after the entry was dropped. Its value is zero then, because holders may still refer to it.
-	place *list.Element
+	// next and previous are nil after the entry was dropped. Its value is zero then, because holders may still refer to it.
+	next, previous *entry[K, V]
 }
 
 func newLRU[K comparable, V any](limit Limit, size func(K, V) int) lru[K, V] {
-	return lru[K, V]{limit: limit, size: size, byKey: map[K]*entry[K, V]{}, recent: list.New()}
+	ring := &entry[K, V]{}
+	ring.next, ring.previous = ring, ring
+	return lru[K, V]{limit: limit, size: size, byKey: map[K]*entry[K, V]{}, ring: ring}
+}
+
+func (e *entry[K, V]) dropped() bool { return e.next == nil }
+
+func (e *entry[K, V]) unlink() {
+	e.previous.next, e.next.previous = e.next, e.previous
+	e.next, e.previous = nil, nil
+}
+
+// front makes an entry the most recently used one.
+func (l *lru[K, V]) front(e *entry[K, V]) {
+	if e.next != nil {
+		e.unlink()
+	}
+	e.previous, e.next = l.ring, l.ring.next
+	e.previous.next, e.next.previous = e, e
 }
 
 func (l *lru[K, V]) find(key K) *entry[K, V] {
 	e := l.byKey[key]
 	if e != nil {
-		l.recent.MoveToFront(e.place)
+		l.front(e)
 	}
 	return e
 }
@@ -104,27 +119,27 @@ func (l *lru[K, V]) put(key K, value V) *entry[K, V] {
 	e := l.find(key)
 	if e == nil {
 		e = &entry[K, V]{key: key}
-		e.place = l.recent.PushFront(e)
 		l.byKey[key] = e
+		l.front(e)
 	}
 	size := l.size(key, value)
 	l.bytes += size - e.bytes
 	e.value, e.bytes = value, size
-	for l.recent.Len() > 1 && (l.bytes > l.limit.Bytes || l.limit.Entries > 0 && l.recent.Len() > l.limit.Entries) {
-		l.drop(l.recent.Back().Value.(*entry[K, V]))
+	for len(l.byKey) > 1 && (l.bytes > l.limit.Bytes || l.limit.Entries > 0 && len(l.byKey) > l.limit.Entries) {
+		l.drop(l.ring.previous)
 	}
 	return e
 }
 
 func (l *lru[K, V]) drop(e *entry[K, V]) {
-	if e.place == nil {
+	if e.dropped() {
 		return
 	}
-	l.recent.Remove(e.place)
+	e.unlink()
 	delete(l.byKey, e.key)
 	l.bytes -= e.bytes
 	var none V
-	e.value, e.bytes, e.place = none, 0, nil
+	e.value, e.bytes = none, 0
 }
 
-func (l *lru[K, V]) held() (entries, bytes int) { return l.recent.Len(), l.bytes }
+func (l *lru[K, V]) held() (entries, bytes int) { return len(l.byKey), l.bytes }

@@ -22,10 +22,10 @@ func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := holder.entry
-	if e == nil || e.place == nil {
+	if e == nil || e.dropped() {
 		return value, false
 	}
-	m.values.recent.MoveToFront(e.place)
+	m.values.front(e)
 	return e.value, true
 }
 

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose programs live behind them.
-func TestChartsCutTheProgramsOffFromWhatTheyDoNotNeed(t *testing.T) {
+// That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose
+// programs live behind them.
+func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	scene(t)
-	onKind(t, "a network that enforces policies")
 	for _, p := range []policed{
 		{stage.berlin.ID, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent"},
 		{"kcp", stage.fleet.Control, sample.Namespace, "kcp-publisher"},
@@ -35,7 +35,8 @@ type policed struct {
 	namespace, name string
 }
 
-// isCutOff lets a pod of no Deployment have the program's labels, and then not any more: what changes then is the policy's doing.
+// isCutOff lets a pod of no Deployment have the program's labels, and then not any more: what changes then is the
+// policy's doing.
 func (p policed) isCutOff(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001

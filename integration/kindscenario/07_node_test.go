@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestRuntimeThatIsRestartedComesBackWithItsModules(t *testing.T) {
+func TestRestartedRuntimeKeepsItsModules(t *testing.T) {
 	scene(t)
 	well(t, stage.berlin)
 	before, err := stage.berlin.Started(t.Context())

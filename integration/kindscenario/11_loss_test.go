@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -17,9 +17,7 @@ func TestInstallToPodsRunning(t *testing.T) {
 	scene(t)
 	well(t, stage.berlin)
 	untilRunning(t, stage.berlin, promotedImage())
-	if stage.kind != nil {
-		untilAnswered(t, stage.berlin)
-	}
+	untilAnswered(t, stage.berlin)
 }
 
 // untilAnswered waits until the module's operator has done its work on the default CR.

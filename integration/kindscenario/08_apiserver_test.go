@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -10,11 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestAgentLivesThroughTheLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its lease is started again and
-// finds no API server.
-func TestAgentLivesThroughTheLossOfItsAPIServer(t *testing.T) {
+// TestAgentSurvivesLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its
+// lease is started again and finds no API server.
+func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
 	scene(t)
-	onKind(t, "a kubelet")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	before, err := stage.kind.Containers(ctx, r.Agent())

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -17,9 +17,8 @@ import (
 )
 
 // The API server of the control plane reaches the publisher's pods through their Service and their NetworkPolicy.
-func TestControlPlaneAsksThePublishersWebhooks(t *testing.T) {
+func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	scene(t)
-	onKind(t, "webhooks of the chart")
 	ctx := t.Context()
 	until(t, "v1beta1 is served", func() (bool, string) {
 		old := &unstructured.Unstructured{}
@@ -40,7 +39,6 @@ func TestControlPlaneAsksThePublishersWebhooks(t *testing.T) {
 // Helm waited for its pods, whose probes ask it; what it answers is for the registry's clients.
 func TestTokenServiceOfTheChartRuns(t *testing.T) {
 	scene(t)
-	onKind(t, "the publisher's chart")
 	service := &appsv1.Deployment{}
 	must(t, stage.fleet.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-token-service"}, service))
 	if service.Status.ReadyReplicas == 0 {

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"errors"
@@ -10,9 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestRuntimeOnANetworkOfItsOwnLivesByCarriedFiles(t *testing.T) {
+func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	scene(t)
-	onKind(t, "networks")
 	ctx := t.Context()
 	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout, []string{"--import-folder=" + kind.Carried}, samplemodule.Module)
 	must(t, err)
@@ -37,7 +36,8 @@ func TestRuntimeOnANetworkOfItsOwnLivesByCarriedFiles(t *testing.T) {
 	untilRunning(t, ship, promotedImage())
 	untilAnswered(t, ship)
 	drift(t, ship)
-	// The first report asks for a certificate; the bundle that brings it is what the control plane then wants to hear of.
+	// The first report asks for a certificate; the bundle that brings it is what the control plane then wants to hear
+	// of.
 	until(t, "the control plane learns of it by the reports that are carried back", func() (bool, string) {
 		if err := errors.Join(stage.kind.Report(ctx, stage.fleet, ship.ID), carry()); err != nil {
 			return false, err.Error()

@@ -1,8 +1,8 @@
-// Package anywhere holds the scenarios that run on every ground: on API servers and kwok with `make test`, and with pods,
-// nodes and a network on kind with `make test-kind`. Faults are part of both: clusters that stop and start, a registry that goes away,
-// links that are cut or bad. Each file is one; they run in the order of their names, on one fleet of a control plane and runtimes
-// berlin and tokyo, and each leaves both well. The few that need pods or networks are skipped on API servers.
-package anywhere
+// Package kindscenario holds the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
+// clusters. Each file is one scenario. They run in the order of their names on one fleet, a control plane and
+// runtimes berlin and tokyo, and each leaves both runtimes ready. Behavior that an API server alone can show is
+// tested in integration/scenario.
+package kindscenario
 
 import (
 	"context"
@@ -11,11 +11,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/hack/assets"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/kind"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -34,7 +31,7 @@ import (
 )
 
 var (
-	ground = flag.String("ground", "local", "what the fleet stands on: local (API servers and kwok) or kind")
+	onKind = flag.Bool("kind", false, "start kind clusters and run the scenarios on them")
 	keep   = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
 )
 
@@ -48,33 +45,32 @@ const moduleAccount = "modules"
 var stage struct {
 	fleet         *fleet.Fleet
 	berlin, tokyo *fleet.Runtime
-	kind          *kind.Ground // nil on the local ground
-	promoted      string       // version of module beacon in channel regular
-	line          string       // MAJOR.MINOR of the versions that the next promotions take
-	patch         int
+	kind          *kind.Ground
+	promoted      string                        // version of module beacon in channel regular
+	patch         int                           // of the last version 1.1.PATCH that was promoted
 	undo          []func(context.Context) error // what the scenario that runs has to put right
-	dir, failures string                        // on kind: the run's own files, and what explains its failures
+	dir, failures string                        // the files of the run, and what explains its failures
 }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if !*onKind {
+		fmt.Println("kindscenario: no kind clusters asked for: run make test-kind")
+		return
+	}
 	log.SetLogger(logr.Discard())
 	os.Exit(play(m))
 }
 
-// play claims the stage, lets the story play on it, and takes it down: once and here alone, also when somebody ends the run early.
+// play sets the stage up, runs the scenarios, and takes the stage down once, also after an interrupt.
 func play(m *testing.M) int {
 	started, meter := time.Now(), kind.NewMeter()
 	if err := claim(); err != nil {
-		fmt.Fprintln(os.Stderr, "anywhere:", err)
+		fmt.Fprintln(os.Stderr, "kindscenario:", err)
 		return 1
 	}
-	ctx := context.Background()
-	if stage.kind != nil { // API servers of this machine end with this process, whatever ends it
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	played := make(chan int, 1)
 	go func() { played <- story(ctx, m) }()
 	var code int
@@ -83,50 +79,44 @@ func play(m *testing.M) int {
 	case <-ctx.Done():
 	}
 	var err error
-	// A signal reaches what the story runs too, so that the story may fail of it first.
+	// A signal reaches the programs of the scenarios too, so a scenario can fail before the interrupt is seen here.
 	if ctx.Err() != nil {
-		fmt.Fprintln(os.Stderr, "anywhere: interrupted")
+		fmt.Fprintln(os.Stderr, "kindscenario: interrupted")
 		code, err = 130, abandon()
 	} else {
 		err = takeDown()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "anywhere: take the stage down:", err)
+		fmt.Fprintln(os.Stderr, "kindscenario: take the stage down:", err)
 		code = max(code, 1)
 	}
 	memory := "not known on this machine"
 	if peak, err := meter.Peak(); err == nil {
 		memory = fmt.Sprintf("%d MiB of memory at most, with all else on this machine", peak>>20)
 	}
-	fmt.Printf("%s ground: %s, %s\n", *ground, time.Since(started).Round(time.Second), memory)
+	fmt.Printf("kind clusters: %s, %s\n", time.Since(started).Round(time.Second), memory)
 	return code
 }
 
-// claim makes what can be taken down, and nothing yet that has to be.
+// claim prepares the stage and starts no cluster yet.
 func claim() error {
-	// A client that has lost its API server asks again at growing intervals of up to a minute.
-	options := fleet.Options{Progress: os.Stderr, SingleCluster: true, Links: true, Patience: 2 * time.Minute}
-	switch *ground {
-	case "local":
-	case "kind":
-		checkout, err := filepath.Abs(filepath.Join("..", ".."))
-		if err != nil {
-			return err
-		}
-		stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
-		if stage.kind, err = kind.New(context.Background(), kind.Options{
-			Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
-		}); err != nil {
-			return err
-		}
-		if err := os.RemoveAll(stage.failures); err != nil {
-			return err
-		}
-		options.Dir, options.Ground, options.Patience = stage.dir, stage.kind, 4*time.Minute
-	default:
-		return fmt.Errorf("--ground %q: want local or kind", *ground)
+	checkout, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return err
 	}
-	stage.fleet = fleet.New(options)
+	stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
+	if stage.kind, err = kind.New(context.Background(), kind.Options{
+		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
+	}); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(stage.failures); err != nil {
+		return err
+	}
+	// A client that lost its API server tries again at growing intervals of up to a minute.
+	stage.fleet = fleet.New(fleet.Options{
+		Dir: stage.dir, Ground: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true, Patience: 4 * time.Minute,
+	})
 	return nil
 }
 
@@ -136,28 +126,23 @@ func story(ctx context.Context, m *testing.M) int {
 		if ctx.Err() != nil {
 			return 130
 		}
-		fmt.Fprintln(os.Stderr, "anywhere:", err)
-		if stage.kind != nil {
-			fmt.Fprintln(os.Stderr, gather(ctx, "setup"))
-		}
+		fmt.Fprintln(os.Stderr, "kindscenario:", err)
+		fmt.Fprintln(os.Stderr, gather(ctx, "setup"))
 		return 1
 	}
 	return m.Run()
 }
 
 func build(ctx context.Context) error {
-	if stage.kind != nil {
-		if err := stage.kind.Prepare(ctx); err != nil {
-			return err
-		}
+	if err := stage.kind.Prepare(ctx); err != nil {
+		return err
 	}
 	if err := stage.fleet.Up(ctx); err != nil {
 		return err
 	}
-	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Prioritized(), samplemodule.Better(), samplemodule.Broken()); err != nil {
+	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Prioritized(), samplemodule.Better()); err != nil {
 		return err
 	}
-	stage.line = "1.1"
 	if err := release(ctx, samplemodule.VersionGood); err != nil {
 		return err
 	}
@@ -165,7 +150,7 @@ func build(ctx context.Context) error {
 	if stage.berlin, err = stage.fleet.AddRuntime(ctx, "berlin", "regular", samplemodule.Module); err != nil {
 		return err
 	}
-	if stage.tokyo, err = stage.fleet.AddRuntime(ctx, "tokyo", "regular"); err != nil || stage.kind == nil {
+	if stage.tokyo, err = stage.fleet.AddRuntime(ctx, "tokyo", "regular"); err != nil {
 		return err
 	}
 	return employModules(ctx, stage.tokyo)
@@ -173,9 +158,6 @@ func build(ctx context.Context) error {
 
 // takeDown removes all that the story left, or says how to reach it.
 func takeDown() error {
-	if stage.kind == nil {
-		return stage.fleet.Close()
-	}
 	if *keep {
 		kubeconfigs := stage.kind.Kubeconfigs()
 		for _, name := range slices.Sorted(maps.Keys(kubeconfigs)) {
@@ -195,16 +177,13 @@ func abandon() error {
 	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
 }
 
-// scene begins a scenario. At its end it gathers what explains a failure, and only then undoes what the scenario did to the stage.
+// scene begins a scenario. At its end it gathers what explains a failure, and only then undoes what the scenario did
+// to the stage.
 func scene(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		switch {
-		case !t.Failed():
-		case stage.kind == nil:
-			t.Logf("publisher:\n%s\nberlin's agent:\n%s", last(stage.fleet.Publisher().Log()), last(stage.berlin.Agent().Log()))
-		default:
+		if t.Failed() {
 			t.Log(gather(ctx, t.Name()))
 		}
 		for _, step := range slices.Backward(stage.undo) {
@@ -219,23 +198,13 @@ func scene(t *testing.T) {
 // undo has something done at the end of the scenario that runs, the last first.
 func undo(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
 
-// gather collects what explains a failure on kind, and says where it is.
+// gather collects what explains a failure and returns where it is.
 func gather(ctx context.Context, name string) string {
 	dir := filepath.Join(stage.failures, name)
 	if err := stage.kind.Gather(ctx, dir); err != nil {
 		return fmt.Sprintf("logs and state are in %s, but not all: %v", dir, err)
 	}
 	return "logs and state are in " + dir
-}
-
-func last(text string) string { return text[max(0, len(text)-4000):] }
-
-// onKind skips a scenario that needs what only kind has, by its name.
-func onKind(t *testing.T, needed string) {
-	t.Helper()
-	if stage.kind == nil {
-		t.Skipf("needs %s: make test-kind", needed)
-	}
 }
 
 func must(t *testing.T, err error) {
@@ -263,24 +232,17 @@ func promotedImage() string {
 	return samplemodule.Image(samplemodule.VersionBetter)
 }
 
-// promote offers a version that was never there and promotes it.
+// promote offers a new version and promotes it.
 func promote(t *testing.T) (version string) {
 	t.Helper()
-	next := offer(t)
-	must(t, release(t.Context(), next))
-	return next
-}
-
-// offer makes a version that was never there and promotes it nowhere.
-func offer(t *testing.T) (version string) {
-	t.Helper()
 	stage.patch++
-	version = fmt.Sprintf("%s.%d", stage.line, stage.patch)
+	version = fmt.Sprintf("1.1.%d", stage.patch)
 	must(t, stage.fleet.Offer(t.Context(), samplemodule.Patch(version)))
+	must(t, release(t.Context(), version))
 	return version
 }
 
-// well makes sure that a runtime has the promoted version of module beacon, whichever scenarios ran before.
+// well makes sure that a runtime has the promoted version of module beacon, whichever scenarios ran before it.
 func well(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var kyma *v1beta2.Kyma
@@ -313,7 +275,7 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// drift changes a setting of the module as a person would, and waits until it is put back.
+// drift changes a setting of the module as a person would, and waits until the agent corrects it.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -321,43 +283,15 @@ func drift(t *testing.T, r *fleet.Runtime) {
 	before := config.DeepCopy()
 	config.Data["level"] = "debug"
 	must(t, r.API.Patch(t.Context(), config, client.MergeFrom(before)))
-	untilCorrected(t, r)
-}
-
-func untilCorrected(t *testing.T, r *fleet.Runtime) {
-	t.Helper()
-	until(t, "the setting in "+r.ID+" is put back", func() (bool, string) {
+	until(t, "the setting in "+r.ID+" is corrected", func() (bool, string) {
 		config, err := settings(t.Context(), r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
 	})
 }
 
-// kubectl runs what a person types.
-func kubectl(t *testing.T, r *fleet.Runtime, args ...string) string {
-	t.Helper()
-	if stage.kind != nil {
-		output, err := stage.kind.Kubectl(t.Context(), r.Cluster(), args...)
-		must(t, err)
-		return output
-	}
-	found, err := assets.Ensure(t.Context(), os.Stderr)
-	must(t, err)
-	if found.Kubectl == "" {
-		t.Skip("needs kubectl in the PATH")
-	}
-	output, err := exec.CommandContext(t.Context(), found.Kubectl, append([]string{"--kubeconfig", r.Kubeconfig()}, args...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
-	}
-	return string(output)
-}
-
-// untilRunning waits until pods of the module's operator run an image, and none other; on the local ground there are no pods.
+// untilRunning waits until all pods of the module's operator run an image.
 func untilRunning(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
-	if stage.kind == nil {
-		return
-	}
 	until(t, fmt.Sprintf("the operator in %s runs %s", r.ID, image), func() (bool, string) {
 		var pods corev1.PodList
 		err := r.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{"app": samplemodule.Operator})

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestRuntimesLiveOnWithoutTheControlPlane(t *testing.T) {
+func TestRuntimesWorkWithoutTheControlPlane(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	well(t, stage.berlin)

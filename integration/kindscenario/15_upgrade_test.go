@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -16,9 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestABundleUpgradesTheAgentAndABadOneTakesNothingWithIt(t *testing.T) {
+func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	scene(t)
-	onKind(t, "an agent in a pod")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	first := agentDeployment(t).Spec.Template.Spec.Containers[0].Image
@@ -62,7 +61,8 @@ func TestABundleUpgradesTheAgentAndABadOneTakesNothingWithIt(t *testing.T) {
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// Whoever upgrades the chart brings back its image, which works until it has proven itself and then makes way for the bundle's.
+	// Whoever upgrades the chart brings back its image, which works until it has proven itself and then makes way for
+	// the bundle's.
 	must(t, r.WantAgent(ctx, better))
 	must(t, r.StartAgent())
 	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -18,9 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestADrainTakesOnePublisherAtATime(t *testing.T) {
+func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 	scene(t)
-	onKind(t, "nodes")
 	ctx, control := t.Context(), stage.fleet.Control
 	well(t, stage.berlin)
 	until(t, "two publishers are ready", func() (bool, string) {
@@ -61,9 +60,8 @@ func TestADrainTakesOnePublisherAtATime(t *testing.T) {
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 }
 
-func TestAgentAndModuleThatAreEvictedComeBackAndGoOn(t *testing.T) {
+func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	scene(t)
-	onKind(t, "nodes")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	// A single agent is no reason to hold a drain up.
@@ -98,7 +96,8 @@ func TestAgentAndModuleThatAreEvictedComeBackAndGoOn(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain drains a cluster's only node of pods with a label. Its end comes with the answer; the node is uncordoned whatever happens.
+// drain drains a cluster's only node of pods with a label. Its end comes with the answer; the node is uncordoned
+// whatever happens.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestPodsOfLifecycleManagerAreTakenOverAndThenUpgraded brings module beacon into a runtime as lifecycle-manager does, and takes it over: its pods
-// go on, and those of the next version come up without the PriorityClass that goes.
-func TestPodsOfLifecycleManagerAreTakenOverAndThenUpgraded(t *testing.T) {
+// TestLifecycleManagerPodsAreTakenOverThenUpgraded brings module beacon into a runtime as lifecycle-manager
+// does, and takes it over: its pods go on, and those of the next version come up without the PriorityClass that goes.
+func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
@@ -34,7 +34,8 @@ func TestPodsOfLifecycleManagerAreTakenOverAndThenUpgraded(t *testing.T) {
 	pod := onlyPod(t)
 	ask(t, "start", "berlin")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		// lifecycle-manager would have it in the Kyma already; the channel's version must not be installed before this one is adopted.
+		// lifecycle-manager would have it in the Kyma already; the channel's version must not be installed before
+		// this one is adopted.
 		spec.Modules = append(spec.Modules, v1beta2.Module{Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
 	}))
 	until(t, "the module is adopted", func() (bool, string) {

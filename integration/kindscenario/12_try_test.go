@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"os"
@@ -13,10 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// What docs/tutorials/try-a-module.md runs with KIND=1 goes through the same steps on clusters of its own, which would take minutes here.
-func TestTheSampleModulePassesEveryStepOfATryWithPods(t *testing.T) {
+// What docs/tutorials/try-a-module.md runs with KIND=1 goes through the same steps on clusters of its own, which
+// would take minutes here.
+func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	scene(t)
-	onKind(t, "pods; on API servers integration/scenario tries a module")
 	ctx := t.Context()
 	var had []*fleet.Runtime
 	for _, r := range []*fleet.Runtime{stage.berlin, stage.tokyo} {

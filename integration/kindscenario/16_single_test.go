@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
+func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
 	here, err := stage.fleet.AddSingle(ctx, "here", "regular", samplemodule.Module)
@@ -24,9 +24,7 @@ func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
 	must(t, here.UntilState(ctx, samplemodule.Module, stage.promoted, v1beta2.StateReady))
 	untilRunning(t, here, promotedImage())
 	drift(t, here)
-	if stage.kind != nil {
-		publisherIsLetThroughToItsKinds(t)
-	}
+	publisherIsLetThroughToItsKinds(t)
 	version := promote(t)
 	must(t, here.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
@@ -48,7 +46,8 @@ func TestControlPlanesOwnClusterIsARuntimeToo(t *testing.T) {
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
 }
 
-// publisherIsLetThroughToItsKinds: with its webhooks the publisher writes definitions that the protection of the agent beside it keeps.
+// publisherIsLetThroughToItsKinds: with its webhooks the publisher writes definitions that the protection of the
+// agent beside it keeps.
 func publisherIsLetThroughToItsKinds(t *testing.T) {
 	t.Helper()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")

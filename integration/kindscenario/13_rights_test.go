@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"context"
@@ -21,11 +21,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// That the charts' rights suffice is proven by all the other scenarios, whose programs have nothing else: the agent in berlin all
-// that there is, which is the chart's default, and the one in tokyo those of its own work.
-func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
+// That the charts' rights suffice is proven by all the other scenarios, whose programs have nothing else: the agent
+// in berlin all that there is, which is the chart's default, and the one in tokyo those of its own work.
+func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	scene(t)
-	onKind(t, "programs that the charts installed")
 	ctx := t.Context()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")
 	must(t, publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace(sample.Namespace)))
@@ -55,9 +54,8 @@ func TestChartsGiveTheProgramsNoMoreThanTheyNeed(t *testing.T) {
 }
 
 // Who may write everything in kyma-system may still not write what is the agent's.
-func TestChartKeepsTenantsFromWhatIsTheAgents(t *testing.T) {
+func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	scene(t)
-	onKind(t, "a chart that was installed")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	writer := &rbacv1.RoleBinding{
@@ -104,7 +102,8 @@ func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBindin
 	}
 }
 
-// employModules returns a runtime the ServiceAccount that its modules are installed as, with what module beacon is made of.
+// employModules returns a runtime the ServiceAccount that its modules are installed as, with what module beacon is
+// made of.
 func employModules(ctx context.Context, r *fleet.Runtime) error {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-func TestAgentThatIsKilledComesBackAndGoesOn(t *testing.T) {
+func TestKilledAgentRecovers(t *testing.T) {
 	scene(t)
 	well(t, stage.berlin)
 	must(t, stage.berlin.CrashAgent())

@@ -1,4 +1,4 @@
-package anywhere
+package kindscenario
 
 import (
 	"fmt"
@@ -23,9 +23,8 @@ func bulk() sample.Version {
 	return sample.Version{Module: "bulk", Version: "1.0.0", Manifest: manifest.String()}
 }
 
-func TestModulesOfAThousandObjectsFitIntoTheMemoryLimits(t *testing.T) {
+func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	scene(t)
-	onKind(t, "memory limits of pods")
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	memory(t, "at rest")
