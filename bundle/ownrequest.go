@@ -8,16 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// OwnRequest is the part of a runtime's request that the runtime may decide, and a remark on each setting that it may not.
+// OwnRequest is the part of a runtime's request that the runtime may decide, and a remark on each setting that it
+// may not.
 type OwnRequest struct {
 	Modules []v1beta2.Module
 	Ignored []Problem
 }
 
-// LimitRequest returns what a runtime's request may change. Mandatory modules are the operator's: a runtime can neither disable them, nor choose
-// their version, nor set them to unmanaged, nor leave out or delete their default CR. A module that the request names twice counts once.
+// LimitRequest returns what a runtime's request may change. Mandatory modules are the operator's: a runtime can
+// neither disable them, nor choose their version, nor set them to unmanaged, nor leave out or delete their default
+// CR. A module that the request names twice counts once.
 //
-// The control plane resolves with it, and an agent with autonomy follows its own Kyma with it, so that both read a request alike.
+// The control plane resolves with it, and an agent with autonomy follows its own Kyma with it, so that both read a
+// request alike.
 func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
 	var own OwnRequest
 	for _, m := range modules {

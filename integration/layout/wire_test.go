@@ -163,7 +163,7 @@ func evaluate(expression ast.Expr, known map[string]limit) goconstant.Value {
 func limitsTable(t *testing.T) string {
 	t.Helper()
 	var table strings.Builder
-	table.WriteString("| limit | of | what the code says of it |\n|---|---|---|\n")
+	table.WriteString("| limit | constant | description |\n|---|---|---|\n")
 	rows := 0
 	for _, folder := range []string{"bundle", "bundle/trust", "bundle/ocm", "bundle/airgap"} {
 		values := constantsOf(t, folder)
@@ -212,7 +212,7 @@ func fieldsTable[T any](t *testing.T, file, name string) string {
 		return false
 	})
 	var table strings.Builder
-	table.WriteString("| field | always there | what the code says of it |\n|---|---|---|\n")
+	table.WriteString("| field | required | description |\n|---|---|---|\n")
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
 		key, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if key == "" || key == "-" {

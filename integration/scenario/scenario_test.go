@@ -89,14 +89,16 @@ func offerSamples(t *testing.T, f *fleet.Fleet) {
 	must(t, f.Offer(t.Context(), scaler(f, "1.7.0"), scaler(f, "1.8.0"), mailer(f, "1.0.0")))
 	channels(t, f, "1.7.0", "1.8.0")
 	v := mailer(f, "1.0.0")
-	must(t, f.Release(t.Context(), v.Module, v.Component(), sample.Channel("regular", "1.0.0"), sample.Channel("fast", "1.0.0")))
+	both := []v1beta2.ChannelVersion{sample.Channel("regular", "1.0.0"), sample.Channel("fast", "1.0.0")}
+	must(t, f.Release(t.Context(), v.Module, v.Component(), both...))
 }
 
 // channels sets the versions of scaler in channels regular and fast.
 func channels(t *testing.T, f *fleet.Fleet, regular, fast string) {
 	t.Helper()
 	v := scaler(f, regular)
-	must(t, f.Release(t.Context(), v.Module, v.Component(), sample.Channel("regular", regular), sample.Channel("fast", fast)))
+	both := []v1beta2.ChannelVersion{sample.Channel("regular", regular), sample.Channel("fast", fast)}
+	must(t, f.Release(t.Context(), v.Module, v.Component(), both...))
 }
 
 func last(data []byte, n int) []byte {

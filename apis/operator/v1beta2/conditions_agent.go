@@ -38,6 +38,11 @@ const (
 	ReasonProtected = "Protected"
 	// ReasonConflict says that an object of a module is another module's, or was there already and is nobody's that the agent knows.
 	ReasonConflict = "Conflict"
+	// ReasonRightsUnknown is of condition Rights: the API server could not review what the module's ServiceAccount may do, for example because
+	// it cannot call a webhook. A dry run of all objects decides instead.
+	ReasonRightsUnknown = "RightsUnknown"
+	// ReasonRightsReviewed is of condition Rights: the review works again.
+	ReasonRightsReviewed = "RightsReviewed"
 	// ReasonForbidden says that the module's service account lacks a right.
 	ReasonForbidden = "Forbidden"
 	// ReasonImagesBroken says that the rules on where images come from could not be followed.

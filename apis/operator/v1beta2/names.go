@@ -192,6 +192,9 @@ const (
 	ConditionInstallation = "Installation"
 	// ConditionImages says on a Manifest whether the images of its objects are those that its component lists.
 	ConditionImages = "Images"
+	// ConditionRights on a Manifest is Unknown if the rights of the module's ServiceAccount could not be reviewed. It is set once that
+	// happened, and True after the next review.
+	ConditionRights = "Rights"
 	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
 	ConditionReporting = "Reporting"
 	// ConditionRegistry is False on a Kyma in KCP when the registry did not hold what was published, until it does again, and on the Kyma of a

@@ -169,8 +169,8 @@ func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
 	}
 }
 
-// round brings the runtime in line with the bundle in force and tells what became of it. It returns when there is more to do without being asked,
-// 0 for never before the next poll.
+// round brings the runtime in line with the bundle in force and reports the result: it reads, decides with decideRound, acts and records. It
+// returns when the next round is due, 0 for the next poll.
 func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -189,22 +189,27 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	gate := a.gate(kyma)
 	a.noteDecided(log, followed)
 	var written objects.Outcome
-	var watchErr error
-	fetched := false
-	if b := followed.Bundle; b != nil {
-		if fetched, err = a.stage(ctx, log, b.State); err != nil {
-			a.postponed = a.postponed || polled
-			return 0, err
+	var watchErr, stageErr error
+	fetched, b := false, followed.Bundle
+	if b != nil {
+		if fetched, stageErr = a.stage(ctx, log, b.State); stageErr == nil {
+			a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
 		}
-		a.keepSecrets(ctx, log, b.Statement.Predicate, polled)
-		if a.staging != nil {
-			// What is there is installed meanwhile. All else, and every word about it, waits until it is known what can be had.
-			a.Syncer.SyncStaged(ctx, b, a.staging.Waiting(), gate, a.Now())
-			a.postponed = a.postponed || polled
-			return minRound, nil
-		}
-		polled, a.postponed = polled || a.postponed, false
+	}
+	actions := decideRound(roundFacts{
+		bundle: b, polled: polled, postponed: a.postponed, fetching: a.staging != nil, unfetchable: stageErr != nil,
+		proven: a.proven, onTrial: a.Deployment != nil,
+	})
+	a.postponed = actions.postponed
+	switch actions.sync {
+	case syncStaged:
+		a.Syncer.SyncStaged(ctx, b, a.staging.Waiting(), gate, a.Now())
+	case syncAll:
 		written, watchErr = a.Syncer.Sync(ctx, b, a.unstaged, gate, a.Now()), a.watches.Set(b.State.Watchers)
+	case syncNothing:
+	}
+	if !actions.report {
+		return actions.again, stageErr
 	}
 	facts, err := a.facts(ctx, gate, followed)
 	if err != nil {
@@ -221,19 +226,18 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	pruneErr := a.prune(ctx, facts)
 	a.addTrouble(log, &facts, written, watchErr, pruneErr)
 	var tellErr error
-	if !released(followed.Bundle) {
+	if actions.status {
 		tellErr = a.tellKyma(ctx, &facts)
 	}
 	a.report(ctx, log, facts)
 	err = errors.Join(watchErr, pruneErr, tellErr)
-	if polled || !a.proven {
+	if actions.upgrade {
 		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, isOurs))
 	}
-	trial := time.Duration(0)
-	if a.Deployment != nil && !a.proven {
-		trial = upgrade.Trial
+	if a.proven {
+		actions.again = 0 // this round proved the image
 	}
-	return shortest(written.Retry, moreToTell, opens, trial, a.stageAgain()), err
+	return shortest(written.Retry, moreToTell, opens, actions.again, a.stageAgain()), err
 }
 
 func (a *Agent) pollInterval() time.Duration {

@@ -9,15 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Accounts say with whose rights modules are installed. They are the operator's of the runtime: nothing in a bundle, and so no
-// publisher, can choose one. The zero value is the agent's own rights for all.
+// Accounts selects the ServiceAccount that installs each module. The runtime's operator sets it; a bundle, and thus
+// a publisher, cannot. The zero value selects the agent's own rights for all modules.
 type Accounts struct {
 	others   string            // user name for modules that are not listed; empty: the agent's own
 	byModule map[string]string // the same by module
 }
 
-// ParseAccounts reads settings of the form NAME or NAMESPACE/NAME, once, for all modules, and MODULE=NAME, MODULE=NAMESPACE/NAME or
-// MODULE=, once per module. A name without namespace is in home; no name means the agent's own rights.
+// ParseAccounts reads settings of the form NAME or NAMESPACE/NAME, once, for all modules, and MODULE=NAME,
+// MODULE=NAMESPACE/NAME or MODULE=, once per module. A name without namespace is in home; no name means the agent's
+// own rights.
 func ParseAccounts(settings []string, home string) (Accounts, error) {
 	a := Accounts{byModule: map[string]string{}}
 	for _, setting := range settings {
@@ -62,8 +63,9 @@ func serviceAccountUser(account, home string) (string, error) {
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 
-// of returns the user name that a module is installed as; empty is the agent itself. A module is found by its name, such as team/keda, and
-// by its label, team-keda, too: a setting that did not match would leave it with the agent's own rights.
+// Of returns the user name for installing a module, empty for the agent itself. Both the module's name, such as
+// team/keda, and its label, team-keda, match: a setting that did not match would leave the module with the agent's
+// own rights.
 func (a Accounts) Of(module, label string) string {
 	for _, name := range []string{module, label} {
 		if user, ok := a.byModule[name]; ok {
@@ -80,7 +82,7 @@ func (a Accounts) Users() []string {
 	return slices.Compact(users)
 }
 
-// WithOwnRights says which modules are installed with the agent's own rights, empty for none.
+// WithOwnRights describes the modules that are installed with the agent's own rights, empty for none.
 func (a Accounts) WithOwnRights() string {
 	if a.others == "" {
 		return "all modules that no ServiceAccount is named for are"
@@ -97,7 +99,7 @@ func (a Accounts) WithOwnRights() string {
 	return "modules " + strings.Join(own, ", ") + " are"
 }
 
-// users are all that may be needed, the agent itself among them.
+// All returns the user names of all settings, with the empty name of the agent itself.
 func (a Accounts) All() []string {
 	users := []string{"", a.others}
 	for _, user := range a.byModule {

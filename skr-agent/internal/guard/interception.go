@@ -15,13 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// interceptor is a webhook, an admission policy or a binding of one: what they have in common, and the field that says it.
+// interceptor is the common part of webhooks, admission policies and their bindings. where is its field in the
+// object.
 type interceptor struct {
 	matching
 	where string
 }
 
-// matching says which requests are seen.
+// matching selects the requests that an interceptor sees.
 type matching struct {
 	Rules             []resourceRule        `json:"rules"`
 	ResourceRules     []resourceRule        `json:"resourceRules"`
@@ -39,23 +40,23 @@ type resourceRule struct {
 	Scope      string   `json:"scope"`
 }
 
-// target is something of the agent's that requests may be about.
+// target is a kind of the agent's objects.
 type target struct {
 	group, resource string
-	// labels are those of the objects, of which other labels than the open ones are known; nil when none is.
+	// labels of the objects, without open labels; nil if the labels are unknown.
 	labels labels.Set
-	// inCluster is for objects without a namespace, which no namespaceSelector leaves out.
+	// inCluster is set for objects without a namespace. A namespaceSelector cannot leave them out.
 	inCluster bool
 }
 
-// openLabels are the keys that the agent, its chart and Kubernetes give any value, by their beginnings.
+// openLabels are the beginnings of label keys that can have any value on the agent's objects.
 var openLabels = []string{
 	v1beta2.Group + "/", "kyma-pull.dev/", "helm.sh/", "pod-template-hash",
 	"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by",
 }
 
-// targets are what nobody may come in between: the agent's orders, its memory and keys, its lease, its Events and namespace, its pods and
-// what they are made of, and the definitions of its kinds.
+// targets returns the objects that no interceptor of a module may see: the agent's orders, memory and keys, its
+// Lease, Events and namespace, its pods and their controllers, and the definitions of its kinds.
 func targets() []target {
 	// The chart gives the label of Istio to the agent's pods, so that no proxy is put into them.
 	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
@@ -69,7 +70,7 @@ func targets() []target {
 		{group: "", resource: "events", labels: none},
 		{group: "", resource: "namespaces"},
 		{group: "", resource: "pods", labels: pods},
-		{group: "", resource: "pods/binding", labels: none}, // whatever labels the pod has
+		{group: "", resource: "pods/binding", labels: none}, // a binding does not have the pod's labels
 		{group: "", resource: "secrets", labels: none},
 		{group: "", resource: "serviceaccounts", labels: labels.Set{LabelApp: AgentName}},
 		{group: "", resource: "serviceaccounts/token", labels: none},
@@ -81,9 +82,9 @@ func targets() []target {
 	return all
 }
 
-// intercepts finds webhooks, policies and bindings that could see, change or stop requests about the agent's own objects, now or once
-// somebody changes labels: only the name of a namespace is a label that nobody can change. Policies are those of the same content, by kind
-// and name. The text says what to do.
+// intercepts finds webhooks, policies and bindings that could see, change or refuse requests about the agent's
+// objects, now or after a change of labels. Of a namespace's labels, only its name cannot be changed. policies are
+// the policies of the same content, by kind and name. The text contains the fix.
 func intercepts(o *unstructured.Unstructured, home string, policies map[string]bool) string {
 	all, problem := interceptors(o)
 	if problem != "" {
@@ -91,7 +92,7 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 	}
 	policy, _, _ := unstructured.NestedString(o.Object, "spec", "policyName")
 	if isBinding(o) && policies[strings.TrimSuffix(o.GetKind(), "Binding")+" "+policy] {
-		return "" // the policy is judged, and a binding can only narrow it
+		return "" // the policy itself is checked, and a binding only narrows it
 	}
 	for _, in := range all {
 		for _, t := range targets() {
@@ -99,7 +100,7 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 				continue
 			}
 			if t.inCluster {
-				// A rule for everything is no reason to refuse: the agent starts with the definitions that are there.
+				// A rule for everything is accepted: the agent can start with the existing definitions.
 				if in.names(t) {
 					return fmt.Sprintf("%s would intercept %s of the agent, which no namespaceSelector leaves out: let rules leave out group %s",
 						in.where, t.resource, t.group)
@@ -116,7 +117,7 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 	return ""
 }
 
-// interceptors reads which requests an object of admission sees. What cannot be read is a problem.
+// interceptors returns the interceptors of an object, or a problem if it cannot be read.
 func interceptors(o *unstructured.Unstructured) (all []interceptor, problem string) {
 	if o.GroupVersionKind().Group != AdmissionGroup {
 		return nil, ""
@@ -135,7 +136,7 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 		read(resources, "spec.matchResources")
 		last := &all[len(all)-1]
 		if len(last.ResourceRules) == 0 {
-			last.ResourceRules = []resourceRule{{APIGroups: []string{"*"}, Resources: []string{"*"}}} // all that the policy sees
+			last.ResourceRules = []resourceRule{{APIGroups: []string{"*"}, Resources: []string{"*"}}} // everything that the policy sees
 		}
 	case strings.HasSuffix(o.GetKind(), "AdmissionPolicy"):
 		constraints, _ := spec["matchConstraints"].(map[string]any)
@@ -178,7 +179,7 @@ func (in interceptor) concerns(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool { return r.concerns(t) })
 }
 
-// names reports whether a rule is about a target in particular, and not about everything.
+// names reports whether a rule names a target, and not just everything.
 func (in interceptor) names(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool {
 		named := slices.Contains(r.APIGroups, t.group) ||
@@ -191,7 +192,7 @@ func (in interceptor) rules() []resourceRule { return slices.Concat(in.Rules, in
 
 func (r resourceRule) concerns(t target) bool {
 	if len(r.Operations) > 0 && !slices.ContainsFunc(r.Operations, func(operation string) bool { return operation != "CONNECT" }) {
-		return false // sessions into pods are none of the agent's
+		return false // the agent opens no sessions into pods
 	}
 	namespaced := !t.inCluster && t.resource != "namespaces"
 	if r.Scope == "Cluster" && namespaced || r.Scope == "Namespaced" && !namespaced {
@@ -221,8 +222,8 @@ func misses(selector *metav1.LabelSelector, t target) bool {
 	})
 }
 
-// leavesOut reports whether requests about namespace home never come to the interceptor: by the one label of a namespace that says what it
-// is called, or by a condition in just these words.
+// leavesOut reports whether the interceptor never sees requests about namespace home: by the label of the
+// namespace's name, or by a condition in exactly one of these forms.
 func (in interceptor) leavesOut(home string) bool {
 	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
 		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
@@ -237,7 +238,8 @@ func (in interceptor) leavesOut(home string) bool {
 	return byName
 }
 
-// requirements returns what a selector asks for: all of it has to hold. None does, nor does one that the API server is going to refuse.
+// requirements returns the requirements of a selector, which all have to hold; none without a selector, or if it is
+// invalid.
 func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	if selector == nil {
 		return nil
@@ -250,8 +252,8 @@ func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	return found
 }
 
-// opens finds labels that would let an interceptor which is there see requests about the agent's objects that it does not see yet.
-// Selectors count as they are: which of them may be installed is not asked here.
+// Exposes finds changed labels by which an installed interceptor would start to see requests about the agent's
+// objects. It makes no difference who installed the interceptor.
 func Exposes(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
 	name := labels.Set{corev1.LabelMetadataName: home}
 	before, after = labels.Merge(before, name), labels.Merge(after, name)
@@ -268,7 +270,7 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 	}
 	slices.Sort(changed)
 	for n := range installed {
-		all, _ := interceptors(&installed[n]) // what the API server took can be read
+		all, _ := interceptors(&installed[n]) // objects that the API server accepted can be read
 		for _, in := range all {
 			for _, t := range targets() {
 				if !t.inCluster && in.concerns(t) && !misses(in.ObjectSelector, t) && !in.leavesOut(home) &&
@@ -282,7 +284,7 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 	return ""
 }
 
-// selects reports whether a selector lets the labels through. None does, and so does one that cannot be read.
+// selects reports whether a selector matches labels. A missing or invalid selector matches.
 func selects(selector *metav1.LabelSelector, found labels.Set) bool {
 	if selector == nil {
 		return true

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ErrExposed is the error for a label that was not written because a webhook or policy would then see the agent's requests.
+// ErrExposed is the error for a label that was not written because a webhook or policy would then see the agent's
+// requests.
 var ErrExposed = errors.New("would expose the agent")
 
 // LabelsWithout returns the labels that an object keeps if a field manager applies none.
@@ -41,9 +42,9 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 // LabelSidecar on a pod keeps Istio from adding a proxy between the pod and the API server.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// SafeLabels returns the labels to apply to the agent's namespace: each wanted label by which no webhook or policy comes to see the agent's
-// requests, and the present value for the others. left are the labels that stay whatever is applied. The error lists the labels that were
-// not changed, and why.
+// SafeLabels returns the labels to apply to the agent's namespace: each wanted label by which no webhook or policy
+// comes to see the agent's requests, and the present value for the others. left are the labels that stay whatever is
+// applied. The error lists the labels that were not changed, and why.
 func SafeLabels(live, left, want labels.Set, home string, installed []unstructured.Unstructured, pods []metav1.PartialObjectMetadata) (labels.Set, error) {
 	safe := labels.Set{}
 	for label, value := range live {

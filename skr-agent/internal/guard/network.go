@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// cutsOff finds network policies with precedence over those of Kubernetes. They could cut the agent off from the API server and the registry,
-// although the chart's own NetworkPolicy allows both. NetworkPolicies of Kubernetes only add to each other, and are not refused.
+// cutsOff finds network policies with precedence over those of Kubernetes. They could cut the agent off from the API
+// server and the registry, although the chart's own NetworkPolicy allows both. NetworkPolicies of Kubernetes only
+// add to each other, and are not refused.
 func cutsOff(o *unstructured.Unstructured, home string) string {
 	const fix = "could cut off the agent, and overrides its own NetworkPolicy: "
 	k := KeyOf(o)
@@ -49,7 +50,8 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// selectorsOf returns the selectors of namespaces that an AdminNetworkPolicy, or another policy of its group, applies to.
+// selectorsOf returns the selectors of namespaces that an AdminNetworkPolicy, or another policy of its group,
+// applies to.
 func selectorsOf(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
 	for _, path := range [][]string{{"spec", "subject", "namespaces"}, {"spec", "subject", "pods", "namespaceSelector"}} {
@@ -103,8 +105,8 @@ func atLeastAll(selectors []map[string]any) []map[string]any {
 	return selectors
 }
 
-// leavesOutNamespace reports whether a label selector cannot select namespace home. Only the label of its name counts, because any other label
-// can be added later.
+// leavesOutNamespace reports whether a label selector cannot select namespace home. Only the label of its name
+// counts, because any other label can be added later.
 func leavesOutNamespace(selector map[string]any, home, label string) bool {
 	equal, _, _ := unstructured.NestedMap(selector, "matchLabels")
 	if name, found := equal[label]; found && name != home {

@@ -25,8 +25,9 @@ func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
 	return mark == by.Mark || mark != "" && mark == by.Former
 }
 
-// Owns reports whether the Manifest may write and delete an object. It may if the object has its mark, if an annotation on the object hands
-// it over to the Manifest, if lifecycle-manager installed it for the same module, or if it was left in place when this module became unmanaged.
+// Owns reports whether the Manifest may write and delete an object. It may if the object has its mark, if an
+// annotation on the object hands it over to the Manifest, if lifecycle-manager installed it for the same module, or
+// if it was left in place when this module became unmanaged.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
 	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
@@ -41,8 +42,9 @@ func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && isKymas(o))
 }
 
-// installedByKyma reports whether lifecycle-manager installed an object for this module. Its mark is the name of a Manifest in the control
-// plane, KYMA-COMPONENT-HASH. An object that a Manifest of this runtime has marked since then belongs to that Manifest.
+// installedByKyma reports whether lifecycle-manager installed an object for this module. Its mark is the name of a
+// Manifest in the control plane, KYMA-COMPONENT-HASH. An object that a Manifest of this runtime has marked since
+// then belongs to that Manifest.
 func (by Owner) installedByKyma(o *metav1.PartialObjectMetadata) bool {
 	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], by.Namespace+"/") {
 		return false
@@ -55,9 +57,10 @@ func (by Owner) installedByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// MayDelete returns the test for objects in a Manifest's inventory that are deleted with it: the objects that it made. A Manifest that
-// inherited objects of lifecycle-manager also deletes those whose mark still names lifecycle-manager and its module. The mark alone, which
-// any writer of the object can set, deletes only objects that are in the inventory.
+// MayDelete returns the test for objects in a Manifest's inventory that are deleted with it: the objects that it
+// made. A Manifest that inherited objects of lifecycle-manager also deletes those whose mark still names
+// lifecycle-manager and its module. The mark alone, which any writer of the object can set, deletes only objects
+// that are in the inventory.
 func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bool {
 	if !inherited {
 		return by.Made
@@ -70,7 +73,8 @@ func isKymas(o *metav1.PartialObjectMetadata) bool {
 	return slices.Contains([]string{v1beta2.ManagedByKyma, "declarative-v2"}, o.Labels[v1beta2.LabelManagedBy])
 }
 
-// Applied reports whether a field manager applied an object that has no mark. The field manager stays when the mark is removed.
+// Applied reports whether a field manager applied an object that has no mark. The field manager stays when the mark
+// is removed.
 func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" && slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""

@@ -88,7 +88,8 @@ func isOwnPlural(name string) bool {
 // templates are the paths of pod templates in workloads.
 var templates = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
-// borrows finds pods that would run as the agent, and objects that would give away its token or another of its Secrets.
+// borrows finds pods that would run as the agent, and objects that would give away its token or another of its
+// Secrets.
 func borrows(o *unstructured.Unstructured, home string) string {
 	if o.GetNamespace() != home {
 		return ""
@@ -118,7 +119,8 @@ func borrows(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// resembles finds pods that Kubernetes would take for the agent's, and revisions, from which Kubernetes makes pods without a check.
+// resembles finds pods that Kubernetes would take for the agent's, and revisions, from which Kubernetes makes pods
+// without a check.
 func resembles(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	if k.Namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {

@@ -18,8 +18,8 @@ func HoldsData(o *unstructured.Unstructured) bool {
 	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustom(k.Group)
 }
 
-// MayRecreate reports whether an object may be deleted and created again. An annotation on the object allows it, or an annotation on the
-// version if the object holds no data.
+// MayRecreate reports whether an object may be deleted and created again. An annotation on the object allows it, or
+// an annotation on the version if the object holds no data.
 func MayRecreate(o *unstructured.Unstructured, version string) bool {
 	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
 	if HoldsData(o) {

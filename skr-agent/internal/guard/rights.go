@@ -24,7 +24,8 @@ func (r Right) String() string {
 	return text
 }
 
-// Plurals returns the resource name of a kind as RBAC rules have it; false if neither the cluster nor the content defines the kind.
+// Plurals returns the resource name of a kind as RBAC rules have it; false if neither the cluster nor the content
+// defines the kind.
 type Plurals func(schema.GroupVersionKind) (resource string, known bool)
 
 // Work lists the objects that installing, keeping and removing a module touches.
@@ -41,8 +42,8 @@ type PrunedObject struct {
 	Namespace, Name string
 }
 
-// RightsFor returns the rights that installing, keeping and removing a module needs. A module that its account could not remove is not
-// installed either.
+// RightsFor returns the rights that installing, keeping and removing a module needs. A module that its account could
+// not remove is not installed either.
 func RightsFor(work Work, plural Plurals) []Right {
 	plural = withDefinedPlurals(plural, work.Applied)
 	var needed []Right

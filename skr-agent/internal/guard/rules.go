@@ -9,8 +9,8 @@ import (
 // A rule refuses objects that no module may write, whatever the rights of its account.
 type rule struct {
 	name string
-	// contentOnly is the reason why the chart's admission policies do not have the rule; empty if they enforce it as well. A test compares
-	// both, object by object.
+	// contentOnly is the reason why the chart's admission policies do not have the rule; empty if they enforce it as
+	// well. A test compares both, object by object.
 	contentOnly string
 	// refuses returns the reason against an object, or nothing.
 	refuses func(o *unstructured.Unstructured, home string) string
@@ -20,8 +20,8 @@ func byKey(refuses func(Key, string) string) func(*unstructured.Unstructured, st
 	return func(o *unstructured.Unstructured, home string) string { return refuses(KeyOf(o), home) }
 }
 
-// rules returns the table of rules. The first rule that refuses an object is the one that is reported. Rules about webhooks and policies are
-// in interception.go, because they need the other objects of the content.
+// rules returns the table of rules. The first rule that refuses an object is the one that is reported. Rules about
+// webhooks and policies are in interception.go, because they need the other objects of the content.
 func rules() []rule {
 	return []rule{
 		{"agent-kind", "tenants edit the runtime's Kyma, and own ModuleTemplates without the label of the catalog", byKey(agentKind)},
@@ -46,8 +46,8 @@ func rules() []rule {
 	}
 }
 
-// ruleInterception is the rule about webhooks, admission policies and their bindings. Kubernetes does not send requests about these kinds to
-// admission policies, so that only the agent can enforce it.
+// ruleInterception is the rule about webhooks, admission policies and their bindings. Kubernetes does not send
+// requests about these kinds to admission policies, so that only the agent can enforce it.
 const ruleInterception = "interception"
 
 // Refusal is the error for content that breaks a rule.
@@ -59,8 +59,9 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Object, r.text) }
 
-// Check refuses content with an object that no module may write: objects that the agent consists of, reads its orders from or depends on.
-// Other objects of the content count for bindings of admission policies and for the sum of priority levels. The error is a *Refusal.
+// Check refuses content with an object that no module may write: objects that the agent consists of, reads its
+// orders from or depends on. Other objects of the content count for bindings of admission policies and for the sum
+// of priority levels. The error is a *Refusal.
 func Check(objects []*unstructured.Unstructured, home string) error {
 	policies := map[string]bool{}
 	for _, o := range objects {
@@ -81,7 +82,8 @@ func Check(objects []*unstructured.Unstructured, home string) error {
 	return sharesInAll(objects)
 }
 
-// ruleShares is the rule about all priority levels of a module together. An admission policy sees one object at a time.
+// ruleShares is the rule about all priority levels of a module together. An admission policy sees one object at a
+// time.
 const ruleShares = "priority-levels"
 
 // ContentOnly returns why the chart's admission policies do not enforce a rule; empty if they do.

@@ -11,14 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Parameters of storage classes that name Secrets and their namespaces, such as csi.storage.k8s.io/node-publish-secret-name and adminSecretName.
+// Parameters of storage classes that name Secrets and their namespaces, such as
+// csi.storage.k8s.io/node-publish-secret-name and adminSecretName.
 var (
 	secretName      = regexp.MustCompile(`(?i)secret-?name$`)
 	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns a Secret of the agent that a field names; empty if none does. It walks through all fields instead of those of known kinds,
-// so that a volume type of a later Kubernetes counts as well. References without a namespace are read in the given one.
+// secretIn returns a Secret of the agent that a field names; empty if none does. It walks through all fields instead
+// of those of known kinds, so that a volume type of a later Kubernetes counts as well. References without a
+// namespace are read in the given one.
 func secretIn(value any, namespace, home string) string {
 	switch v := value.(type) {
 	case map[string]any:
@@ -63,8 +65,8 @@ func secretOf(field string, value any, beside map[string]any, namespace, home st
 	return ""
 }
 
-// hands finds objects of storage that would hand a Secret of the agent to a driver. The driver gets it from the kubelet or a controller, and
-// needs no right to Secrets.
+// hands finds objects of storage that would hand a Secret of the agent to a driver. The driver gets it from the
+// kubelet or a controller, and needs no right to Secrets.
 func hands(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	switch {
@@ -81,8 +83,9 @@ func hands(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// secretParameter finds parameters of a storage class that name a Secret of the agent, or can become its name when a driver fills in a
-// template. The names of claims and volumes cannot: no module and no tenant may create one with a name of the agent's.
+// secretParameter finds parameters of a storage class that name a Secret of the agent, or can become its name when a
+// driver fills in a template. The names of claims and volumes cannot: no module and no tenant may create one with a
+// name of the agent's.
 func secretParameter(parameters map[string]any, home string) string {
 	reaches := false
 	for parameter, value := range parameters {

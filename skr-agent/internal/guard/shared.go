@@ -9,22 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// IsShared reports whether an object is a namespace that no module owns: the agent's, namespace default, and those of Kubernetes, whose names
-// start with kube-. It outlives every module.
+// IsShared reports whether an object is a namespace that no module owns: the agent's, namespace default, and those
+// of Kubernetes, whose names start with kube-. It outlives every module.
 func IsShared(k Key, home string) bool {
 	return IsNamespace(k.GroupKind()) && (k.Name == home || k.Name == "default" || strings.HasPrefix(k.Name, "kube-"))
 }
 
-// foreignLabels are the beginnings of labels by which deployment tools and Kubernetes recognize namespaces. A tool deletes the objects that
-// its labels mark as its own and that its source does not contain: set by a module on a shared namespace, they delete it.
+// foreignLabels are the beginnings of labels by which deployment tools and Kubernetes recognize namespaces. A tool
+// deletes the objects that its labels mark as its own and that its source does not contain: set by a module on a
+// shared namespace, they delete it.
 var foreignLabels = []string{
 	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", "argocd.argoproj.io/", "kubernetes.io/metadata.name",
 	"kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "hnc.x-k8s.io/", "kapp.k14s.io/", "objectset.rio.cattle.io/",
 }
 
-// NameAndLabels returns the part of a shared namespace that is applied for a module: its name and its labels, except those of deployment
-// tools. Everything else has an effect beyond the module: garbage collection deletes a namespace whose owner is missing, a finalizer keeps
-// it from being deleted, an annotation decides on which nodes all pods run.
+// NameAndLabels returns the part of a shared namespace that is applied for a module: its name and its labels, except
+// those of deployment tools. Everything else has an effect beyond the module: garbage collection deletes a namespace
+// whose owner is missing, a finalizer keeps it from being deleted, an annotation decides on which nodes all pods
+// run.
 func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{}
 	kept.SetAPIVersion(o.GetAPIVersion())
@@ -40,8 +42,8 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return kept
 }
 
-// changesShared finds fields of a shared namespace that no module may set, and labels that change what pods may do there (CVE-2026-44938).
-// Annotations and status are only left out, because modules of today have them.
+// changesShared finds fields of a shared namespace that no module may set, and labels that lower its pod security
+// (CVE-2026-44938). Annotations and status are only left out, because modules of today have them.
 func changesShared(o *unstructured.Unstructured, home string) string {
 	if !IsShared(KeyOf(o), home) {
 		return ""
@@ -71,9 +73,9 @@ func specifiesShared(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// owns finds owners in content. An owner is identified by its UID, which the API server chooses when it creates the owner: content that was
-// published before cannot name an existing one. Kubernetes deletes objects whose owners are missing, or belong to another namespace, and the
-// agent would create them again.
+// owns finds owners in content. An owner is identified by its UID, which the API server chooses when it creates the
+// owner: content that was published before cannot name an existing one. Kubernetes deletes objects whose owners are
+// missing, or belong to another namespace, and the agent would create them again.
 func owns(o *unstructured.Unstructured, home string) string {
 	if len(o.GetOwnerReferences()) == 0 || IsShared(KeyOf(o), home) {
 		return ""

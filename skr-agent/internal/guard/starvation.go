@@ -19,8 +19,9 @@ func limits(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-// A module gets at most this much of the API server: the seats of workload-low, which Kubernetes gives to all ServiceAccounts together. The
-// API server divides its seats by shares, so that an unlimited share leaves one seat to each other level (KEP-1040). Queues are memory.
+// A module gets at most this much of the API server: the seats of workload-low, which Kubernetes gives to all
+// ServiceAccounts together. The API server divides its seats by shares, so that an unlimited share leaves one seat
+// to each other level (KEP-1040). Queues are memory.
 const (
 	maxShares = 100
 	maxQueues = 256
@@ -88,12 +89,13 @@ func number(o *unstructured.Unstructured, path ...string) int64 {
 
 const flowControlGroup = "flowcontrol.apiserver.k8s.io"
 
-// priorityLevels are those that every API server has.
+// priorityLevels are the levels of every API server.
 var priorityLevels = []string{
 	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
 }
 
-// seizesRequests finds FlowSchemas for requests of Kubernetes or of the agent. A FlowSchema decides how much of the API server its subjects get.
+// seizesRequests finds FlowSchemas for requests of Kubernetes or of the agent. A FlowSchema decides how much of the
+// API server its subjects get.
 func seizesRequests(o *unstructured.Unstructured, home string) string {
 	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
 		return ""
@@ -159,11 +161,11 @@ func usurps(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// apiServerService is what the API server calls itself in namespace default.
+// apiServerService is the name of the API server's Service in namespace default.
 const apiServerService = "kubernetes"
 
-// builtInGroups are the groups that the API server serves itself, beside those without a dot in their names. Others that end like them
-// are for servers that modules bring, such as external.metrics.k8s.io.
+// builtInGroups are the API server's own groups with a dot in their names. Modules may serve other groups that end
+// in k8s.io, such as external.metrics.k8s.io.
 var builtInGroups = []string{
 	AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
 	"certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", flowControlGroup, "internal.apiserver.k8s.io",

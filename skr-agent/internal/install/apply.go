@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/ssa"
@@ -26,6 +27,11 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	p, out, err := i.prepare(ctx, m, known, todo, changed)
 	if err != nil || out.state != "" {
 		return out, err
+	}
+	if todo == stepApply {
+		if err := i.pruneInterceptors(ctx, m, p); err != nil {
+			return outcome{}, err
+		}
 	}
 	applied, wait, err := i.write(ctx, m, p, wasInstalled)
 	if wasInstalled && len(applied) > 0 {
@@ -52,7 +58,7 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
 	known.checked, known.checkedAt = m.Generation, i.now()
-	out.installation = &finding{true, v1beta2.ReasonApplied, fmt.Sprintf("%d objects are applied", len(p.inventory))}
+	out.installation = &finding{ok: true, reason: v1beta2.ReasonApplied, message: fmt.Sprintf("%d objects are applied", len(p.inventory))}
 	return out, nil
 }
 
@@ -74,7 +80,7 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		return p, out, nil
 	}
 	known.ready = nil
-	if problem, err = i.check(ctx, m, p); err != nil {
+	if out.rights, problem, err = i.check(ctx, m, p); err != nil {
 		return plan{}, outcome{}, err
 	}
 	if problem != nil {
@@ -104,14 +110,17 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 	return p, out, nil
 }
 
-// check finds what forbids to apply a plan, before anything of it is written.
-func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
-	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.mayApply, i.strangers, i.exposes} {
-		if problem, err := check(ctx, m, p); err != nil || problem != nil {
-			return problem, err
+// check returns the reason not to apply a plan, before anything of it is written, and whether the rights of the module's account are known.
+func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
+	if rights, problem, err = i.mayApply(ctx, m, p); err != nil || problem != nil {
+		return rights, problem, err
+	}
+	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.strangers, i.exposes} {
+		if problem, err = check(ctx, m, p); err != nil || problem != nil {
+			break
 		}
 	}
-	return nil, nil
+	return rights, problem, err
 }
 
 // write applies a plan and creates the default CR, and returns the objects that were not as they should be; see applyPlan.
@@ -216,7 +225,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	for n, o := range p.shared {
 		p.shared[n] = guard.NameAndLabels(o)
 	}
-	p.resources, p.images = finding{true, v1beta2.ReasonRendered, fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
+	p.resources, p.images = finding{ok: true, reason: v1beta2.ReasonRendered, message: fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	problem, err = i.claimed(ctx, m, p)
 	return p, problem, err
 }
@@ -297,6 +306,9 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 		applied = append(applied, changed...)
 		switch {
 		case err != nil && !isolated:
+			if passesByItself(err) {
+				err = errors.Join(err, a.applyInterceptors(ctx, p))
+			}
 			return applied, "", err
 		case err != nil:
 			refused = append(refused, err)
@@ -332,6 +344,24 @@ func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructur
 		applied = append(applied, notAsWanted(one)...)
 	}
 	return applied, errors.Join(refused...)
+}
+
+// applyInterceptors applies the webhooks and policies of a plan that already exist, after the API server could not call a webhook: the version
+// may correct the very webhook that blocks it. It returns errors of the moment only.
+func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
+	for _, o := range slices.Concat(p.stages[:]...) {
+		if o.GroupVersionKind().Group != guard.AdmissionGroup {
+			continue
+		}
+		live, err := a.owned(ctx, resourceOf(o))
+		if err == nil && live != nil {
+			_, err = a.apply.Apply(ctx, o, applyOptions())
+		}
+		if err != nil && passing(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 func notAsWanted(changes *ssa.ChangeSet) []key {

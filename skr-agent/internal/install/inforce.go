@@ -174,7 +174,7 @@ func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known 
 		return changed // its content is gone, or it is not allowed any more: the Manifest's own trouble is told
 	}
 	// What another version must not do, this one must not either.
-	if problem, err = i.check(ctx, was, p); err != nil || problem != nil {
+	if _, problem, err = i.check(ctx, was, p); err != nil || problem != nil {
 		return changed
 	}
 	if !whole {

@@ -39,6 +39,7 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		out, err = i.denied(m, err), nil
 	}
 	if err != nil {
+		i.recordRetry(ctx, m, err)
 		return ctrl.Result{}, fmt.Errorf("manifest %s: %w", req.Name, err)
 	}
 	return i.record(ctx, m, out)

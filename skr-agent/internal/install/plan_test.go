@@ -208,7 +208,7 @@ func TestCorrectionsSlowDownAgainstSomebodyWhoInsists(t *testing.T) {
 
 func TestStatusChangesOnlyWithNews(t *testing.T) {
 	m := &v1beta2.Manifest{}
-	out := outcome{state: v1beta2.StateReady, ready: finding{true, "Ready", "all objects are ready"}}
+	out := outcome{state: v1beta2.StateReady, ready: finding{ok: true, reason: "Ready", message: "all objects are ready"}}
 	m.Status = statusOf(m, out, time.Unix(1e9, 0))
 	require.Equal(t, m.Status, statusOf(m, out, time.Unix(2e9, 0)))
 	out.ready.message = "else"

@@ -131,7 +131,7 @@ func TestARememberedPlanGivesBackWhatChanged(t *testing.T) {
 	by := guard.Owner{Mark: home + "/crowd", Module: "crowd", Namespace: home}
 	whole, err := makePlan(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
 	require.NoError(t, err)
-	whole.resources = finding{true, "Rendered", "all"}
+	whole.resources = finding{ok: true, reason: "Rendered", message: "all"}
 	s := plans{kept: map[types.NamespacedName]packedPlan{}}
 	name := types.NamespacedName{Namespace: home, Name: "crowd"}
 	s.keep(name, "one", whole)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,9 +23,9 @@ import (
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
-	// resources, installation, images and ready become conditions; all but the last stay as they were when nil.
-	resources, installation, images *finding
-	ready                           finding
+	// resources, installation, images, rights and ready become conditions. Those that are nil keep their last value.
+	resources, installation, images, rights *finding
+	ready                                   finding
 	// again is when to look again without being asked; 0 is never.
 	again time.Duration
 	// untouched says that nothing was written: what was in force is so still.
@@ -40,6 +41,7 @@ type outcome struct {
 // finding is a condition to be.
 type finding struct {
 	ok      bool
+	unknown bool
 	reason  string
 	message string
 }
@@ -64,14 +66,18 @@ func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestS
 		{v1beta2.ConditionResources, out.resources},
 		{v1beta2.ConditionInstallation, out.installation},
 		{v1beta2.ConditionImages, out.images},
+		{v1beta2.ConditionRights, out.rights},
 		{v1beta2.ConditionReady, &out.ready},
 	} {
 		if c.finding == nil {
 			continue
 		}
 		status := metav1.ConditionFalse
-		if c.ok {
+		switch {
+		case c.ok:
 			status = metav1.ConditionTrue
+		case c.unknown:
+			status = metav1.ConditionUnknown
 		}
 		meta.SetStatusCondition(&next.Conditions, metav1.Condition{
 			Type: c.kind, Status: status, Reason: c.reason, Message: clip(c.message), ObservedGeneration: m.Generation,
@@ -107,6 +113,25 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
 	}
 	return ctrl.Result{RequeueAfter: out.again}, nil
+}
+
+// recordRetry writes an error that is tried again into a status that is about an older generation. Without it, Ready=True of the older
+// generation would hide that nothing happens.
+func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
+	if ready == nil || ready.ObservedGeneration == m.Generation || apierrors.IsConflict(cause) {
+		return
+	}
+	out := outcome{
+		state: v1beta2.StateProcessing, inventory: m.Status.Synced,
+		ready: finding{reason: v1beta2.ReasonInstalling, message: clip("trying again after an error: " + cause.Error())},
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		out.state, out.ready.reason = v1beta2.StateDeleting, v1beta2.ReasonRemoving
+	}
+	if err := i.writeStatus(ctx, m, out); err != nil {
+		log.FromContext(ctx).V(1).Info("failed to record an error", "module", m.Module(), "error", err.Error())
+	}
 }
 
 func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out outcome) error {

@@ -161,11 +161,11 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	if err := i.noteRecreation(ctx, m, uids); err != nil {
 		return "", err
 	}
-	remaining, stuck, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).Owns)
-	if err != nil || len(remaining) == 0 {
+	left, err := i.deleteObjects(ctx, m, p.recreate, i.owner(m).Owns)
+	if err != nil || len(left.objects) == 0 {
 		return "", err
 	}
-	return "waiting until it is gone, to be recreated: " + firstFew(stuck), nil
+	return "waiting until it is gone, to be recreated: " + firstFew(left.texts), nil
 }
 
 // refuse remembers that the API server refuses what a Manifest asks for, so that not every event asks it again.

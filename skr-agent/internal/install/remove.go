@@ -47,29 +47,46 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
 		return out, nil
 	}
-	stages := removalStages(m.Status.Synced)
 	if r, ok := i.defaultCR(m); ok {
-		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).OwnsDefaultCR)
+		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).OwnsDefaultCR)
 		if err != nil {
 			return outcome{}, err
 		}
-		if len(remaining) > 0 {
-			err := i.upgradeLeaving(ctx, m, known, &out)
-			return i.removing(m, known, out, stuck), err
+		if len(left.objects) > 0 {
+			err := i.unblock(ctx, m, known, &out, left)
+			return i.removing(m, known, out, left.texts), err
 		}
 	}
+	stages := removalStages(out.inventory)
 	for n, stage := range stages {
-		remaining, stuck, err := i.deleteObjects(ctx, m, stage, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+		left, err := i.deleteObjects(ctx, m, stage, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 		if err != nil {
 			return outcome{}, err
 		}
-		out.inventory = without(out.inventory, keysOf(without(stage, keysOf(remaining))))
-		if len(remaining) > 0 {
+		out.inventory = without(out.inventory, keysOf(without(stage, keysOf(left.objects))))
+		if len(left.objects) > 0 {
 			err := i.correctLeaving(ctx, m, known, slices.Concat(stages[n+1:]...))
-			return i.removing(m, known, out, stuck), err
+			return i.removing(m, known, out, left.texts), err
 		}
 	}
 	return outcome{gone: true}, nil
+}
+
+// unblock continues a removal that waits for the default CR. If a webhook that the API server cannot call blocks its deletion, the module's
+// webhooks and policies are deleted first: their server may be gone for good. Otherwise the module is kept up to date, because its operator
+// may have finalizers to remove. Webhooks that were deleted once are not applied again.
+func (i *Installer) unblock(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left leftBehind) error {
+	known.unhooked = known.unhooked || left.unanswered
+	if !known.unhooked {
+		return i.upgradeLeaving(ctx, m, known, out)
+	}
+	hooks := slices.DeleteFunc(slices.Clone(out.inventory), func(r v1beta2.Resource) bool { return r.Group != guard.AdmissionGroup })
+	remaining, err := i.deleteObjects(ctx, m, hooks, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+	if err != nil {
+		return err
+	}
+	out.inventory = without(out.inventory, keysOf(without(hooks, keysOf(remaining.objects))))
+	return nil
 }
 
 // upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to remove its
@@ -135,12 +152,12 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			known.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
 			continue
 		}
-		remaining, stuck, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 		if err != nil {
 			return out, err
 		}
-		if len(remaining) > 0 {
-			known.held = "waiting until it is gone: " + firstFew(stuck)
+		if len(left.objects) > 0 {
+			known.held = "waiting until it is gone: " + firstFew(left.texts)
 			continue
 		}
 		out.inventory = without(out.inventory, keysOf([]v1beta2.Resource{r}))
@@ -153,6 +170,20 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		i.retain(ctx, m, needed)
 	}
 	return out, nil
+}
+
+// pruneInterceptors deletes webhooks and policies that a new version no longer has before it is applied: a webhook whose server is gone
+// would refuse the version that drops it. Failures are left to prune.
+func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
+	hooks := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool { return r.Group != guard.AdmissionGroup })
+	if len(hooks) == 0 {
+		return nil
+	}
+	_, err := i.deleteObjects(ctx, m, hooks, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
 }
 
 // retain ends watches that neither this Manifest needs nor any other.
@@ -175,17 +206,25 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 	i.watches.retain(needed)
 }
 
-// deleteObjects deletes objects that are the Manifest's and gives those that are still there. An object of somebody else is left alone and
-// counts as gone; so does one that its chart says to keep. One that may not be deleted keeps no other from going.
+// leftBehind are the objects that still exist after a deletion, with a text for each.
+type leftBehind struct {
+	objects []v1beta2.Resource
+	texts   []string
+	// unanswered says that the API server could not get an answer from a webhook about one of them.
+	unanswered bool
+}
+
+// deleteObjects deletes objects of the Manifest and returns those that still exist. Objects of other owners, and objects that their chart says to
+// keep, are left alone and count as gone. An object that cannot be deleted does not block the others.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool,
-) (remaining []v1beta2.Resource, stuck []string, err error) {
+) (left leftBehind, err error) {
 	a := i.actor(m)
 	var lacking error
 	for _, r := range resources {
 		o, err := a.owned(ctx, r)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
+			return leftBehind{}, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if o == nil || guard.IsShared(keyOf(r), i.Namespace) || guard.Protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !ours(o) {
 			continue
@@ -198,26 +237,27 @@ func (i *Installer) deleteObjects(
 				lacking = fmt.Errorf("delete %s: %w", keyOf(r), err)
 				continue
 			case passing(err):
-				return nil, nil, fmt.Errorf("delete %s: %w", keyOf(r), err)
+				return leftBehind{}, fmt.Errorf("delete %s: %w", keyOf(r), err)
 			default:
-				remaining, stuck = append(remaining, r), append(stuck, fmt.Sprintf("%s (cannot be deleted: %s)", keyOf(r), plain(err)))
+				left.objects, left.texts = append(left.objects, r), append(left.texts, fmt.Sprintf("%s (cannot be deleted: %s)", keyOf(r), plain(err)))
+				left.unanswered = left.unanswered || apierrors.IsInternalError(err)
 				continue
 			}
 			if o, err = a.owned(ctx, r); err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", keyOf(r), err)
+				return leftBehind{}, fmt.Errorf("%s: %w", keyOf(r), err)
 			}
 		}
 		// A namespace that is being deleted takes no new objects; emptying it is Kubernetes' own affair and can take long.
 		if o == nil || guard.IsNamespace(gvkOf(r).GroupKind()) {
 			continue
 		}
-		remaining = append(remaining, r)
-		stuck = append(stuck, keyOf(r).String()+leftover(o))
+		left.objects = append(left.objects, r)
+		left.texts = append(left.texts, keyOf(r).String()+leftover(o))
 	}
 	if lacking != nil {
-		return nil, nil, lacking
+		return leftBehind{}, lacking
 	}
-	return remaining, stuck, nil
+	return left, nil
 }
 
 func leftover(o *metav1.PartialObjectMetadata) string {

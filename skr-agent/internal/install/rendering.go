@@ -116,12 +116,12 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	}
 	count := distinct(uses)
 	if len(m.Spec.LocalizedImages) == 0 {
-		return finding{true, v1beta2.ReasonNoImagesListed, fmt.Sprintf("the component lists no images, its objects use %d", count)}, nil
+		return finding{ok: true, reason: v1beta2.ReasonNoImagesListed, message: fmt.Sprintf("the component lists no images, its objects use %d", count)}, nil
 	}
 	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
 		return finding{reason: v1beta2.ReasonImagesNotListed, message: "the component does not list " + firstFew(strange)}, nil
 	}
-	return finding{true, v1beta2.ReasonImagesListed, fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
+	return finding{ok: true, reason: v1beta2.ReasonImagesListed, message: fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
 }
 
 // isManager reports whether a workload is the operator of its module, which a Manifest without spec.manager leaves open: any may be.

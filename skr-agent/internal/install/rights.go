@@ -9,6 +9,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,25 +17,36 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// mayApply tells what keeps an account from installing a plan, before anything is written; nil when nothing does. The agent itself
-// is not asked: its rights are the operator's to give, and what is missing is told when it is met.
-func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
+// mayApply returns the rights that an account lacks to install a plan, before anything is written. The agent's own rights are not reviewed.
+//
+// Reviews are requests that a webhook for everything intercepts, in any namespace. If the API server cannot call such a webhook, the rights
+// are unknown: the module's condition Rights records the reason, and a dry run of all objects decides instead. One dead webhook thus blocks
+// neither the upgrades of other modules nor the version that removes it.
+func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
 	a := i.actor(m)
 	if a.user == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	missing, err := a.lacks(ctx, guard.RightsFor(p.work(), i.plural))
+	if err != nil && passesByItself(err) && ctx.Err() == nil {
+		rights = &finding{unknown: true, reason: v1beta2.ReasonRightsUnknown, message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.user, err)}
+		problem, err = a.refused(ctx, p)
+		return rights, problem, err
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionRights) != nil {
+		rights = &finding{ok: true, reason: v1beta2.ReasonRightsReviewed, message: "the rights of " + a.user + " were reviewed"}
 	}
 	if len(missing) > 0 {
-		return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
+		return rights, &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
 			a.user, firstFew(missing))}, nil
 	}
-	if installed(m) {
-		return nil, nil
+	if !installed(m) {
+		problem, err = a.refused(ctx, p)
 	}
-	return a.refused(ctx, p)
+	return rights, problem, err
 }
 
 func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {

@@ -145,6 +145,8 @@ type memo struct {
 	looks        int
 	// held is why something that should be gone is still there, in a module that is otherwise fine.
 	held string
+	// unhooked says that the module's webhooks were deleted before its other objects, because they blocked its removal.
+	unhooked bool
 	// refused is what became of the version that the API server refuses, of a Manifest that asks for refusedAs; it is tried again at retry.
 	refused   *outcome
 	refusedAs string
