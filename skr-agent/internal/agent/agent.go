@@ -349,7 +349,7 @@ func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed auton
 	if facts.Templates, err = a.templates(ctx); err != nil {
 		return facts, err
 	}
-	facts.Waiting = gate.Waiting(facts.Bundle, facts.Manifests)
+	facts.Waiting, facts.WaitReason = gate.Waiting(facts.Bundle, facts.Manifests), gate.Reason()
 	facts.ClusterScoped = clusterScoped(a.Client, facts.Manifests)
 	return facts, nil
 }

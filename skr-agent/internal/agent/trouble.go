@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
@@ -45,7 +46,7 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 		if all == nil {
 			all = map[string]error{}
 		}
-		all[f.Module] = f.Err
+		all[f.Module] = reason.With(reason.ApplyFailed, f.Err)
 	}
 	return all
 }
@@ -53,7 +54,7 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 // isOurs reports whether a failure may be the agent's own doing. What a policy, webhook or quota of the runtime denies, or would do to the agent, is
 // not, and says nothing against an image of the agent.
 func isOurs(f objects.Failure) bool {
-	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err) && !strings.Contains(f.Err.Error(), "exceeded quota")
+	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
 // troubleOf returns what could not be read or written, nil for nothing. A bundle that cannot be kept comes first: while that lasts, nothing newer

@@ -150,7 +150,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, err e
 		return outcome{}, err
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: err.Error()}
-	if apierrors.IsForbidden(err) {
+	if lacksRight(err) {
 		out.installation.reason = v1beta2.ReasonForbidden
 	}
 	return i.failed(m, known, out), nil
@@ -168,7 +168,10 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 func (i *Installer) patient(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
-		out.ready = finding{reason: v1beta2.ReasonTimeout, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
+		if out.ready.reason != v1beta2.ReasonImagePull {
+			out.ready.reason = v1beta2.ReasonTimeout
+		}
+		out.ready = finding{reason: out.ready.reason, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
 	}
 	return out
 }

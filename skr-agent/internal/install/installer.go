@@ -167,6 +167,9 @@ func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, 
 	}
 	out.state = result.state
 	out.ready = finding{reason: string(result.state), message: result.message, ok: result.state == v1beta2.StateReady}
+	if !out.ready.ok && pullsNoImage(seen) {
+		out.ready.reason = v1beta2.ReasonImagePull
+	}
 	if out.ready.ok {
 		known.pending, known.looks = 0, 0
 		if !watched {

@@ -46,6 +46,27 @@ func judge(seen []observation) verdict {
 	return verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
+// pullsNoImage reports whether the kubelet cannot pull an image of a Pod that is among the objects. The values are those of
+// the kubelet's own status.
+//
+// Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
+func pullsNoImage(seen []observation) bool {
+	for _, s := range seen {
+		if s.object == nil || s.object.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Pod"}) {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(s.object.Object, "status", "containerStatuses")
+		for _, c := range containers {
+			container, _ := c.(map[string]any)
+			switch waits, _, _ := unstructured.NestedString(container, "state", "waiting", "reason"); waits {
+			case "ImagePullBackOff", "ErrImagePull":
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func judgeOne(s observation) (v1beta2.State, string) {
 	if s.knownReady {
 		return v1beta2.StateReady, ""

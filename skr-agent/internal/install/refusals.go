@@ -91,6 +91,10 @@ func isMistake(err error) bool {
 		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
+// lacksRight reports whether the API server refuses an object because the account lacks a right. Admission policies, webhooks
+// and quotas answer Forbidden as well.
+func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobjects.IsDenied(err) }
+
 // passesByItself reports whether the API server answered that it, or what it asks, cannot decide now: what serves a webhook or an API is starting,
 // or there is too much to do.
 func passesByItself(err error) bool {
@@ -254,7 +258,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 		switch {
 		case !r.immutable:
 			wrong = append(wrong, r.err.Error())
-			forbidden = forbidden || apierrors.IsForbidden(r.err)
+			forbidden = forbidden || lacksRight(r.err)
 		case guard.MayRecreate(r.object, version) && r.stays != "":
 			wrong = append(wrong, r.err.Error()+": "+r.stays)
 		case guard.MayRecreate(r.object, version):

@@ -103,7 +103,11 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll, client.ForceOwnership)
 		switch {
 		case apierrors.IsForbidden(err):
-			return &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err)}, nil
+			why := v1beta2.ReasonForbidden
+			if !lacksRight(err) {
+				why = v1beta2.ReasonApplyFailed
+			}
+			return &finding{reason: why, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err)}, nil
 		case err != nil && (passing(err) || ctx.Err() != nil):
 			return nil, err
 		}
@@ -113,10 +117,13 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 
 // denied ends a pass in which the account was not allowed something, after it had been installed or while it is removed.
 func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
-	known := i.remembered(m)
+	known, why := i.remembered(m), v1beta2.ReasonForbidden
+	if !lacksRight(err) {
+		why = v1beta2.ReasonApplyFailed
+	}
 	return outcome{
 		state: v1beta2.StateError, inventory: m.Status.Synced,
-		ready: finding{reason: v1beta2.ReasonForbidden, message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error())},
+		ready: finding{reason: why, message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error())},
 		again: known.lookAgain(m.Generation, i.now(), 4*i.LookInterval),
 	}
 }

@@ -165,9 +165,14 @@ func isIntercepted(err error) bool {
 		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
 }
 
-// IsDenied reports whether an error is the answer of an admission policy or webhook, whatever its reason says.
+// IsDenied reports whether an error is the answer of an admission policy, webhook or quota, whatever its reason says. The
+// API server has no typed error for it: the texts are those of Kubernetes' own admission plugins.
 func IsDenied(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "denied request") || strings.Contains(err.Error(), "denied the request"))
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "denied request") || strings.Contains(text, "denied the request") || strings.Contains(text, "exceeded quota: ")
 }
 
 func isThere(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {

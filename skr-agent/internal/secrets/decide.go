@@ -3,7 +3,6 @@ package secrets
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // What is to be done to one Secret.
@@ -44,7 +44,7 @@ func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Ch
 		return Change{Create, next}, nil
 	}
 	if !isOurs(have, known) && (have.Type != next.Type || !equal(have.Data, next.Data)) {
-		return Change{}, errors.New("is there and did not come from the control plane: delete it, or choose another name in the control plane")
+		return Change{}, reason.Errorf(reason.Conflict, "is there and did not come from the control plane: delete it, or choose another name in the control plane")
 	}
 	if have.Type != next.Type || have.Immutable != nil && *have.Immutable {
 		if have.Type == next.Type && equal(have.Data, next.Data) && have.Labels[v1beta2.LabelSealed] == v1beta2.True {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // Keeper keeps the Secrets of one runtime. It is used by one goroutine.
@@ -43,7 +44,8 @@ func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *b
 		return nil
 	}
 	if k.told == nil || k.told.Revision != sealed.Revision || k.told.Trouble != "" || again {
-		k.told = &bundle.ReportedSecrets{Revision: sealed.Revision, Trouble: trouble(k.keep(ctx, sealed))}
+		problems := k.keep(ctx, sealed)
+		k.told = &bundle.ReportedSecrets{Revision: sealed.Revision, Reason: reasonOf(problems), Trouble: trouble(problems)}
 	}
 	return k.told
 }
@@ -51,7 +53,7 @@ func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *b
 func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	secrets, err := sealed.Open(k.Runtime, k.Identity)
 	if err != nil {
-		return []error{fmt.Errorf("sealed Secrets: %w", err)}
+		return []error{reason.Errorf(reason.SecretsUnreadable, "sealed Secrets: %w", err)}
 	}
 	var problems []error
 	for _, want := range secrets.Secrets {
@@ -85,7 +87,7 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 		have, err = nil, nil
 	}
 	if err != nil {
-		return reason(err)
+		return answerOf(err)
 	}
 	change, err := Decide(want, have, k.ours[want.At()])
 	if err != nil {
@@ -94,7 +96,7 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 	switch change.What {
 	case Update:
 		k.know(want.At(), have)
-		return reason(k.Client.Update(ctx, change.Secret))
+		return answerOf(k.Client.Update(ctx, change.Secret))
 	case Replace:
 		if err := k.delete(ctx, have); err != nil {
 			return err
@@ -107,9 +109,9 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 		k.know(want.At(), change.Secret)
 	}
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %s is not there yet", want.Namespace)
+		return reason.Errorf(reason.NamespaceMissing, "namespace %s is not there yet", want.Namespace)
 	}
-	return reason(err)
+	return answerOf(err)
 }
 
 // know remembers that a Secret is the agent's own, should somebody take its label away.
@@ -130,7 +132,7 @@ func (k *Keeper) remove(ctx context.Context, names []string) []error {
 			err = k.delete(ctx, have)
 		}
 		if client.IgnoreNotFound(err) != nil {
-			problems = append(problems, fmt.Errorf("secret %s: %w", at, reason(err)))
+			problems = append(problems, fmt.Errorf("secret %s: %w", at, answerOf(err)))
 			continue
 		}
 		delete(k.ours, at)
@@ -141,7 +143,7 @@ func (k *Keeper) remove(ctx context.Context, names []string) []error {
 // delete deletes exactly what was read.
 func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
 	err := k.Client.Delete(ctx, have, client.Preconditions(metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}))
-	return reason(client.IgnoreNotFound(err))
+	return answerOf(client.IgnoreNotFound(err))
 }
 
 // refused is an answer of the API server without its words: who refuses a Secret may repeat it, as admission webhooks do.
@@ -154,12 +156,28 @@ func (r refused) Error() string {
 	return fmt.Sprintf("the API server says %s", string(r))
 }
 
-func reason(err error) error {
+func answerOf(err error) error {
 	var known refused
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
 	return refused(apierrors.ReasonForError(err))
+}
+
+// reasonOf returns the reason of the first problem, empty without one. An answer of the API server without a reason of its
+// own is WriteFailed.
+func reasonOf(problems []error) reason.Reason {
+	if len(problems) == 0 {
+		return ""
+	}
+	var answer refused
+	switch r := reason.Of(problems[0]); {
+	case r != reason.Other:
+		return r
+	case errors.As(problems[0], &answer) && metav1.StatusReason(answer) == metav1.StatusReasonForbidden:
+		return reason.Forbidden
+	}
+	return reason.WriteFailed
 }
 
 // trouble says what is wrong in one line.

@@ -87,13 +87,13 @@ func TestNobodysWordsAboutASecretAreRepeated(t *testing.T) {
 		"refused":             {denied, "the API server says Forbidden"},
 		"refused and wrapped": {fmt.Errorf("write: %w", denied), "the API server says Forbidden"},
 		"not answered":        {errors.New("connection refused"), "the API server did not answer"},
-		"told before":         {reason(denied), "the API server says Forbidden"},
+		"told before":         {answerOf(denied), "the API server says Forbidden"},
 	} {
-		if got := reason(c.err); got.Error() != c.want {
+		if got := answerOf(c.err); got.Error() != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if reason(nil) != nil {
+	if answerOf(nil) != nil {
 		t.Error("no error is one")
 	}
 	many := make([]error, 100)

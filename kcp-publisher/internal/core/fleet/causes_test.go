@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -42,6 +43,9 @@ var controlPlaneScenes = []scene{
 		older.Name, older.CreationTimestamp = "older", metav1.NewTime(noon.Add(-72*time.Hour))
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{older, w.kyma}).Check(&w.kyma)).facts.Published = nil
 	}, DuplicateRuntimeID, "", "runtime id r-1 is that of Kyma kcp-system/older already", "kubectl label kyma one -n kcp-system"},
+	{"a Kyma with an invalid runtime id", func(w *world) {
+		w.failed(reason.Errorf(reason.RuntimeIDInvalid, "runtime id Ä: want letters"))
+	}, RuntimeIDInvalid, "", "want letters", "kubectl label kyma one"},
 	{"a Kyma whose label was changed", func(w *world) {
 		other := *w.kyma.DeepCopy()
 		other.Status.Runtime = &v1beta2.RuntimeStatus{ID: "r-0"}
@@ -72,16 +76,16 @@ var controlPlaneScenes = []scene{
 		w.failed(err)
 	}, AnnotationInvalid, "", "", ""},
 	{"a registry that denies the runtime's repository", func(w *world) {
-		w.failed(errors.New("the registry answers 403 Forbidden"))
+		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry answers 403 Forbidden"))
 	}, RegistryNotAnswering, "", "403", "kcp-publisher check --location"},
 	{"a registry that does not answer for this runtime", func(w *world) {
-		w.failed(errors.New("the registry answers, but not the requests for this runtime: see the publisher's log"))
+		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry answers, but not the requests for this runtime: see the publisher's log"))
 	}, RegistryNotAnswering, "", "", ""},
 	{"a bundle that could not be made", func(w *world) {
 		w.failed(publishing(errors.New("its desired state changes too often")))
 	}, PublishFailed, "", "changes too often", ""},
 	{"an image pull Secret that is not there", func(w *world) {
-		w.facts.SecretsError = errors.New("image pull Secret kcp-system/pull: is not there: create it, or run without --image-pull-secret")
+		w.facts.SecretsError = reason.Errorf(reason.SecretMissing, "image pull Secret kcp-system/pull: is not there: create it, or run without --image-pull-secret")
 	}, SecretMissing, "", "is not there", ""},
 	{"a Secret that cannot be sealed", func(w *world) {
 		w.facts.SecretsError = errors.New("seal Secrets: the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
@@ -94,20 +98,26 @@ var controlPlaneScenes = []scene{
 	{"a pin to a version that is not there", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Version: "9.9.9"}, nil) }, PinUnavailable, "", "which the Kyma pins it to", ""},
 	{"a beta module for everybody else", func(w *world) { w.asks(v1beta2.Module{Name: "beta"}, nil) }, ModuleNotOffered, "", "is not offered to this runtime", "kubectl label kyma one"},
 	{"a version with two templates", func(w *world) {
-		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning,
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.TemplateDoubled,
 			Message: "module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/a or kcp-system/b"})
 	}, TemplateDoubled, "", "remove kcp-system/a", ""},
+	{"a template that cannot be used", func(w *world) {
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.CatalogInvalid, Message: "x"})
+	}, CatalogInvalid, "", "x", ""},
+	{"a problem without a reason", func(w *world) {
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateError, Message: "is unknown"})
+	}, ModuleUnresolved, "", "is unknown", ""},
 	{"a component that is nowhere", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"}, broken(fmt.Errorf("component kyma-pull.dev/module/keda:1.0.0: %w in registry.example/modules", component.ErrMissing)))
 	}, ComponentNotFound, "", "component version not found", "--components"},
 	{"a component that nobody signed", func(w *world) {
-		w.asks(v1beta2.Module{Name: "keda"}, broken(errors.New("component kyma-pull.dev/module/keda:1.0.0: is not signed: the policy's rule for * requires release")))
+		w.asks(v1beta2.Module{Name: "keda"}, broken(reason.Errorf(reason.ComponentUnsigned, "component kyma-pull.dev/module/keda:1.0.0: is not signed: the policy's rule for * requires release")))
 	}, ComponentUnsigned, "", "is not signed", "component verify"},
 	{"a component that cannot be read", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"}, broken(errors.New("component kyma-pull.dev/module/keda:1.0.0: has nothing to install")))
 	}, ComponentBroken, "", "nothing to install", "component show"},
 	{"a module of lifecycle-manager in a version that nobody offers", func(w *world) {
-		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning,
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.ModuleNotInherited,
 			Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: there is no ModuleTemplate"})
 	}, ModuleNotInherited, "", "in version 0.9.0", "takeover plan one"},
 	{"a channel that went back without a rollout", func(w *world) {
@@ -200,28 +210,41 @@ var wayScenes = []scene{
 var runtimeScenes = []scene{
 	{"nothing", func(*world) {}, "", Healthy, "", ""},
 	{"immutable fields", func(w *world) {
-		w.says("keda", "Error", `nothing of version 1.0.0 was applied: Deployment x: spec.selector: can only be changed by recreating it: keep the fields as they are`)
+		w.says("keda", "Error", `nothing of version 1.0.0 was applied: Deployment x: spec.selector: can only be changed by recreating it: keep the fields as they are`).because("keda", reason.Immutable)
 	}, ModuleImmutable, "", "module keda is Error", "kyma-pull.dev/recreate"},
 	{"objects of somebody else", func(w *world) {
-		w.says("keda", "Error", "nothing was applied: Deployment kyma-system/x: there already and not made by this module: rename it in the module, delete it, or hand it over")
+		w.says("keda", "Error", "nothing was applied: Deployment kyma-system/x: there already and not made by this module: rename it in the module, delete it, or hand it over").because("keda", reason.Conflict)
 	}, ModuleConflict, "", "", "kyma-pull.dev/adopt"},
 	{"a missing right", func(w *world) {
-		w.says("keda", "Error", "nothing was applied: system:serviceaccount:a:b may not create pods: grant it that, or remove the objects from the module")
+		w.says("keda", "Error", "nothing was applied: system:serviceaccount:a:b may not create pods: grant it that, or remove the objects from the module").because("keda", reason.Forbidden)
 	}, ModuleForbidden, "", "", "docs/guides/rights.md"},
-	{"a quota", func(w *world) { w.says("keda", "Error", `pods "x" is forbidden: exceeded quota: small`) }, ModuleApplyFailed, "", "exceeded quota", ""},
+	{"a quota", func(w *world) {
+		w.says("keda", "Error", `pods "x" is forbidden: exceeded quota: small`).because("keda", reason.ApplyFailed)
+	}, ModuleApplyFailed, "", "exceeded quota", ""},
 	{"an object that the API server refuses", func(w *world) {
-		w.says("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid")
+		w.says("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid").because("keda", reason.ApplyFailed)
 	}, ModuleApplyFailed, "", "", ""},
 	{"an object of the agent's own", func(w *world) {
-		w.says("keda", "Error", "Role kyma-system/skr-agent: has a name of the agent's own: remove it from the module")
+		w.says("keda", "Error", "Role kyma-system/skr-agent: has a name of the agent's own: remove it from the module").because("keda", reason.Protected)
 	}, ModuleProtected, "", "", ""},
-	{"a kind that is not served", func(w *world) { w.says("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind") }, ModuleKindUnknown, "", "", ""},
+	{"a kind that is not served", func(w *world) {
+		w.says("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind").because("keda", reason.UnknownKind)
+	}, ModuleKindUnknown, "", "", ""},
 	{"an image that cannot be pulled", func(w *world) {
-		w.says("keda", "Error", "not ready after 10m0s: Pod keda: ImagePullBackOff: unauthorized")
+		w.says("keda", "Error", "not ready after 10m0s: Pod keda: ImagePullBackOff: unauthorized").because("keda", reason.ImagePull)
 	}, ModuleImagePull, "", "unauthorized", "docs/guides/secrets.md"},
-	{"images that cannot be redirected", func(w *world) { w.says("keda", "Error", "annotation kyma-pull.dev/images: invalid character") }, ModuleImages, "", "", ""},
-	{"content that is not there", func(w *world) { w.says("keda", "Error", "module keda: the next version waits: fetch blob: 403") }, ModuleContentMissing, "", "", "kcp-publisher export r-1"},
-	{"a module that does not become ready", func(w *world) { w.says("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1") }, ModuleNotReadyInTime, "", "0/1", ""},
+	{"images that cannot be redirected", func(w *world) {
+		w.says("keda", "Error", "annotation kyma-pull.dev/images: invalid character").because("keda", reason.ImagesBroken)
+	}, ModuleImages, "", "", ""},
+	{"content that is not there", func(w *world) {
+		w.says("keda", "Error", "module keda: the next version waits: fetch blob: 403").because("keda", reason.ContentMissing)
+	}, ModuleContentMissing, "", "", "kcp-publisher export r-1"},
+	{"content that cannot be rendered", func(w *world) {
+		w.says("keda", "Error", "chart keda: values: x").because("keda", reason.ContentBroken)
+	}, ModuleContentBroken, "", "values", ""},
+	{"a module that does not become ready", func(w *world) {
+		w.says("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1").because("keda", reason.Timeout)
+	}, ModuleNotReadyInTime, "", "0/1", ""},
 	{"a broken module", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }, ModuleBroken, "", "module mail is Error: Deployment mail cannot start", "kubectl describe manifest"},
 	{"a module that asks for something", func(w *world) { w.says("keda", "Warning", "give it a database") }, ModuleWarning, "", "give it a database", ""},
 	{"a broken module after one that asks for something", func(w *world) {
@@ -230,7 +253,7 @@ var runtimeScenes = []scene{
 	{"a module that is in use and shall go", func(w *world) {
 		w.facts.Published.State.Manifests = w.facts.Published.State.Manifests[1:]
 		w.facts.Published.Predicate.Removals = []string{"keda"}
-		w.says("keda", "Warning", "the module goes when its custom resources are gone, delete them: ScaledObject a/b")
+		w.says("keda", "Warning", "the module goes when its custom resources are gone, delete them: ScaledObject a/b").because("keda", reason.CustomResourcesExist)
 	}, ModuleRemovalBlocked, "", "ScaledObject a/b", ""},
 	{"a module that is being installed", func(w *world) { w.says("keda", "Processing", "Deployment keda: 0/1") }, ModuleProcessing, "", "0/1", ""},
 	{"a module that is being installed for hours", func(w *world) {
@@ -309,6 +332,7 @@ var runtimeScenes = []scene{
 	{"an upgrade without a window", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
 		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and has no maintenance window ahead: ask for one"
+		w.facts.Report.Modules[0].Reason = reason.WindowMissing
 	}, WindowMissing, "", "", ""},
 	{"a rollout whose wave is to come", func(w *world) { w.rollout(v1alpha1.RolloutProgressing) }, RolloutHolds, "", "module keda is Ready in version 1.0.0: rollout keda-regular-1 holds version 1.1.0: wave all", "rollout show keda-regular-1"},
 	{"a paused rollout", func(w *world) {

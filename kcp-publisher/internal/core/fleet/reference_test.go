@@ -3,8 +3,10 @@ package fleet
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,9 +53,19 @@ health:
 		row(d)
 	}
 	out.WriteString(`
-Some situations differ from another one only in the text of a message. Other texts, such as those of an older agent, map to
-the general situation: ` + "`PublishFailed`, `ModuleBroken`, `ModuleWarning`, `BundleRefused` or `ReportRefused`" + `.
+## Reasons
+
+Where one condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` of the Kyma decides.
+A reason that is not listed here has the situation of ` + "`Other`" + `. So does a module whose agent reports no reason.
+
+| field of status.runtime.reasons | reason | situation |
+|---|---|---|
 `)
+	for _, from := range []source{fromPublish, fromSealing, fromReport, fromBundle, fromProblem, fromModule} {
+		for _, why := range slices.Sorted(maps.Keys(situations[from])) {
+			fmt.Fprintf(&out, "| `%s` | `%s` | `%s` |\n", from, why, situations[from][why])
+		}
+	}
 	return out.String()
 }
 
@@ -97,10 +109,10 @@ func TestEverySituationIsDescribedOnceAndShort(t *testing.T) {
 		}
 		seen[d.Situation] = true
 	}
-	for _, phrases := range [][]phrase{publishFailures, sealFailures, resolveFailures, moduleFailures, moduleWarnings, windowMessages} {
-		for _, p := range phrases {
-			if !seen[p.situation] {
-				t.Errorf("%s is not described", p.situation)
+	for from, all := range situations {
+		for why, situation := range all {
+			if !seen[situation] {
+				t.Errorf("%s of %s %s is not described", situation, from, why)
 			}
 		}
 	}

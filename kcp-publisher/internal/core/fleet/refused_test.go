@@ -6,22 +6,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestARefusedBundleIsRecognizedWhateverTheMessageSays(t *testing.T) {
-	for reason, situation := range refusals {
+func TestTheReasonOfARefusedBundleDecidesAndNotItsMessage(t *testing.T) {
+	for why, situation := range situations[fromBundle] {
+		if why == v1beta2.Reason(reason.Other) {
+			continue
+		}
 		for _, message := range []string{"the runtime refused it", "the runtime refused it (Whatever): (Expired)"} {
-			kyma := newWorld(t).refusedBundle(reason).status()
+			kyma := newWorld(t).refusedBundle(refusal.Reason(why)).status()
 			meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionAccepted).Message = message
 			if got := Judge(kyma, Rollouts{}, noon); got.Cause == nil || got.Cause.Situation != situation || got.Cause.Message != message {
-				t.Errorf("%s with %q: got %+v, want %s", reason, message, got.Cause, situation)
+				t.Errorf("%s with %q: got %+v, want %s", why, message, got.Cause, situation)
 			}
 		}
-	}
-	// A status of a publisher that does not note the reason says it in words only.
-	kyma := newWorld(t).refusedBundle("Downgrade").status()
-	kyma.Status.Runtime.History = nil
-	if got := Judge(kyma, Rollouts{}, noon); got.Cause == nil || got.Cause.Situation != BundleDowngrade {
-		t.Errorf("without what is noted: %+v", got.Cause)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
@@ -76,31 +76,25 @@ func unpublishable(k *known) *found {
 	if k.ready.Reason != v1beta2.ReasonPublishFailed {
 		return nil
 	}
-	switch reasonIn(k.ready.Message) {
-	case refusal.RootExpired:
-		return of(RootExpired, k.ready)
-	case refusal.UnknownKey, refusal.BadRoot:
-		return of(KeysNotAccepted, k.ready)
-	}
-	return of(tell(k.ready.Message, publishFailures, PublishFailed), k.ready)
+	return of(fromPublish.situation(k.reasons().Publish), k.ready)
 }
 
 func unsealed(k *known) *found {
 	if k.secrets == nil || k.secrets.Reason != v1beta2.ReasonNotSealed || k.secrets.Status == metav1.ConditionTrue {
 		return nil
 	}
-	return of(tell(k.secrets.Message, sealFailures, SecretsNotSealed), k.secrets)
+	return of(fromSealing.situation(k.reasons().Secrets), k.secrets)
 }
 
 // unresolved is about modules that the control plane cannot give, whatever the runtime says.
 func unresolved(k *known) *found {
 	for i := range k.status {
 		m := &k.status[i]
-		if m.State != v1beta2.StateWarning && m.State != v1beta2.StateError || m.Message == "" {
+		if m.State != v1beta2.StateWarning && m.State != v1beta2.StateError {
 			continue
 		}
-		if situation := tell(m.Message, resolveFailures, ""); situation != "" {
-			return k.ofModule(situation, m)
+		if problem := k.moduleReasons(m.Name).Problem; problem != "" {
+			return k.ofModule(fromProblem.situation(problem), m)
 		}
 	}
 	return nil
@@ -130,18 +124,7 @@ func reportRefused(k *known) *found {
 	if !k.notReporting(v1beta2.ReasonReportRefused) {
 		return nil
 	}
-	situation := ReportRefused
-	switch reasonIn(k.reporting.Message) {
-	case refusal.Revoked:
-		situation = KeyRevoked
-	case refusal.NotEnrolled:
-		situation = EnrollmentRefused
-	case refusal.ForeignKey, refusal.WrongRuntime:
-		situation = ForeignKey
-	case refusal.NotYetIssued:
-		situation = RuntimeClockAhead
-	}
-	return of(situation, k.reporting)
+	return of(fromReport.situation(k.reasons().Report), k.reporting)
 }
 
 func neverReported(k *known) *found {
@@ -150,7 +133,7 @@ func neverReported(k *known) *found {
 	}
 	f := of(NeverEnrolled, k.reporting)
 	switch {
-	case strings.Contains(f.message, unreadReport):
+	case k.reasons().Report == v1beta2.Reason(reason.ReportUnreadable):
 		f.situation = ReportUnreadable
 	case k.carried:
 		f.situation = NeverCarried
@@ -163,7 +146,7 @@ func notHeard(k *known) *found {
 		f := of(NotHeard, k.reporting)
 		f.since = plan.Heard(k.kyma)
 		switch {
-		case strings.Contains(f.message, unreadReport):
+		case k.reasons().Report == v1beta2.Reason(reason.ReportUnreadable):
 			f.situation = ReportUnreadable
 		case k.carried:
 			f.situation = CarriedTooOld
@@ -206,7 +189,7 @@ func unwritten(k *known) *found {
 }
 
 func truncated(k *known) *found {
-	if k.reporting == nil || !strings.Contains(k.reporting.Message, leftOutWishes) {
+	if k.reporting == nil || k.reasons().Report != v1beta2.Reason(reason.RequestTruncated) {
 		return nil
 	}
 	return of(ReportTruncated, k.reporting)
@@ -241,7 +224,7 @@ func brokenModule(k *known) *found {
 		m := &k.status[i]
 		switch {
 		case m.State == v1beta2.StateError:
-			return k.ofModule(tell(m.Message, moduleFailures, ModuleBroken), m)
+			return k.ofModule(fromModule.situation(k.moduleReasons(m.Name).Runtime), m)
 		case m.State == v1beta2.StateWarning && warned == nil:
 			warned = m
 		}
@@ -249,7 +232,11 @@ func brokenModule(k *known) *found {
 	if warned == nil {
 		return nil
 	}
-	return k.ofModule(tell(warned.Message, moduleWarnings, ModuleWarning), warned)
+	why := k.moduleReasons(warned.Name).Runtime
+	if why == "" || why == v1beta2.Reason(reason.Other) {
+		why = v1beta2.Reason(reason.ReportsWarning) // an agent without reasons
+	}
+	return k.ofModule(fromModule.situation(why), warned)
 }
 
 func deleting(k *known) *found {
@@ -361,7 +348,11 @@ func unwatched(k *known) *found {
 func awaitsWindow(k *known) *found {
 	for i := range k.status {
 		if m := &k.status[i]; m.Maintenance {
-			return &found{situation: tell(m.Message, windowMessages, WindowAwaited), module: m.Name,
+			situation := WindowAwaited
+			if k.moduleReasons(m.Name).Runtime == v1beta2.Reason(reason.WindowMissing) {
+				situation = WindowMissing
+			}
+			return &found{situation: situation, module: m.Name,
 				message: "module " + m.Name + " stays at version " + m.Version + ": " + m.Message}
 		}
 	}

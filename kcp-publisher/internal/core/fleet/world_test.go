@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
@@ -115,6 +116,16 @@ func (w *world) says(module string, state v1beta2.State, message string) *world 
 	for i := range w.facts.Report.Modules {
 		if m := &w.facts.Report.Modules[i]; m.Name == module {
 			m.State, m.Message = state, message
+		}
+	}
+	return w
+}
+
+// because gives the module a reason in the report.
+func (w *world) because(module string, why reason.Reason) *world {
+	for i := range w.facts.Report.Modules {
+		if m := &w.facts.Report.Modules[i]; m.Name == module {
+			m.Reason = why
 		}
 	}
 	return w

@@ -2,13 +2,8 @@ package ui
 
 import (
 	"cmp"
-	"fmt"
-	"hash/fnv"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
@@ -123,17 +118,10 @@ func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 	return all
 }
 
-// causeKey is the same for runtimes that have the same in their way: health, situation and message, but for the runtime's own name and numbers,
-// such as how long it is silent.
+// causeKey returns the key of a runtime's group of causes: its health and its situation, as in the command status.
 func causeKey(r *fleet.Runtime) string {
-	message := strings.ReplaceAll(r.Cause.Message, r.ID, "")
-	sum := fnv.New64a()
-	fmt.Fprintf(sum, "%s\x00%s\x00%s", r.Health, r.Cause.Situation, spans.ReplaceAllString(message, "#"))
-	return strconv.FormatUint(sum.Sum64(), 36)
+	return string(r.Health) + "-" + string(r.Cause.Situation)
 }
-
-// spans are durations and times.
-var spans = regexp.MustCompile(`\b(\d+(\.\d+)?(h|m|s|ms| days?| hours?| minutes?| seconds?|d)\b)+|\b\d{4}-\d\d-\d\d[T ][0-9:.Z+-]+`)
 
 // causeText returns the message of a group of causes.
 func (s *snapshot) causeText(key string) string {

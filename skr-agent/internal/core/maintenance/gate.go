@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // Gate says which upgrades wait. The zero value holds nothing.
@@ -20,6 +21,8 @@ type Gate struct {
 
 	// waitsFor ends the sentence "requires downtime and …"; empty for a gate that is open.
 	waitsFor string
+	// missing: no window ahead is long enough.
+	missing bool
 	// unmanaged are the versions of modules that nobody looks after, by name.
 	unmanaged map[string]string
 }
@@ -48,9 +51,11 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 	case expired:
 		gate.waitsFor = "waits for a newer bundle, as the one in force has expired"
 	case is:
+		gate.missing = true
 		gate.waitsFor = fmt.Sprintf("has no maintenance window ahead that stays open for %s: the one from %s to %s is too short: ask for a longer one "+wayOut,
 			b.State.Maintenance.Minimum.Duration, stamp(short.Begin), stamp(short.End))
 	case !ahead:
+		gate.missing = true
 		gate.waitsFor = "has no maintenance window ahead: ask for one " + wayOut
 	default:
 		gate.Opens, gate.waitsFor = window.Begin, fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))
@@ -76,6 +81,14 @@ func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
 
 func (g Gate) holds(version string, want bundle.Manifest) bool {
 	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged && version != want.Version && !bundle.Older(want.Version, version)
+}
+
+// Reason returns the reason of the upgrades that wait.
+func (g Gate) Reason() reason.Reason {
+	if g.missing {
+		return reason.WindowMissing
+	}
+	return reason.WindowAwaited
 }
 
 // Waiting returns the modules of the bundle whose upgrade waits, with what their users should know.

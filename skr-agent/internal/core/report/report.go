@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
@@ -34,6 +35,8 @@ type Facts struct {
 	Trouble *bundle.ReportedTrouble
 	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
 	Waiting map[string]string
+	// WaitReason is the reason of those in Waiting: the gate is the same for all.
+	WaitReason reason.Reason
 	// Unmanaged are the versions of modules that nobody looks after, by name.
 	Unmanaged map[string]string
 	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
@@ -66,7 +69,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		m := &facts.Manifests[i]
 		module := bundle.ReportedModule{
 			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: m.RunningVersion(),
-			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Message: message(m),
+			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Reason: reasonOf(m), Message: message(m),
 			Manifest: &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
 				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
@@ -80,7 +83,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		}
 		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil && ready.ObservedGeneration != m.Generation && m.DeletionTimestamp.IsZero() {
 			// What the status says, good or bad, is about an older spec.
-			module.State, module.Message = v1beta2.StateProcessing, ""
+			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
 		}
 		if r := m.Spec.Resource; r != nil {
 			in := cmp.Or(r.GetNamespace(), v1beta2.RuntimeNamespace)
@@ -94,28 +97,48 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		}
 		if why, waits := facts.Waiting[module.Name]; waits {
 			module.Maintenance = true
+			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
 			if module.Message != "" {
 				why = module.Message + "; " + why // the module's own trouble comes first
 			}
 			module.Message = bounded(why)
 		}
 		if why := facts.Unstaged[module.Name]; why != nil {
-			module.State, module.Message = v1beta2.StateError, bounded(fmt.Sprintf("module %s: the next version waits: %v", module.Name, why))
+			module.State, module.Reason = v1beta2.StateError, unstagedReason(why)
+			module.Message = bounded(fmt.Sprintf("module %s: the next version waits: %v", module.Name, why))
 		}
 		modules = append(modules, module)
 	}
 	for name, why := range facts.Unstaged {
 		if !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
-			modules = append(modules, bundle.ReportedModule{Name: name, State: v1beta2.StateError, Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why))})
+			modules = append(modules, bundle.ReportedModule{Name: name, State: v1beta2.StateError, Reason: unstagedReason(why), Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why))})
 		}
 	}
 	for name, why := range facts.Waiting {
 		if version, is := facts.Unmanaged[name]; is && !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
-			modules = append(modules, bundle.ReportedModule{Name: name, Version: version, State: v1beta2.StateUnmanaged, Maintenance: true, Message: bounded(why)})
+			modules = append(modules, bundle.ReportedModule{Name: name, Version: version, State: v1beta2.StateUnmanaged, Maintenance: true, Reason: facts.WaitReason, Message: bounded(why)})
 		}
 	}
 	slices.SortFunc(modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
 	return modules
+}
+
+// unstagedReason returns why a module is not in the version of the bundle: ContentMissing, unless the error has another
+// reason.
+func unstagedReason(err error) reason.Reason {
+	if r := reason.Of(err); r != reason.Other {
+		return reason.Known(r, reason.Modules)
+	}
+	return reason.ContentMissing
+}
+
+// reasonOf returns the reason that condition Ready has while a Manifest is not ready.
+func reasonOf(m *v1beta2.Manifest) reason.Reason {
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
+	if m.Status.State == v1beta2.StateReady || ready == nil {
+		return ""
+	}
+	return reason.Known(reason.Reason(ready.Reason), reason.Modules)
 }
 
 // message is why a Manifest is not ready.

@@ -1,0 +1,44 @@
+package install
+
+import (
+	"errors"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestOnlyAMissingRightIsForbidden(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for text, want := range map[string]bool{
+		`User "a" cannot create resource "pods" in API group ""`:                     true,
+		`exceeded quota: small, requested: pods=1`:                                   false,
+		`admission webhook "policy.example" denied the request: latest tags`:         false,
+		`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: latest tags`: false,
+	} {
+		if got := lacksRight(apierrors.NewForbidden(pods, "x", errors.New(text))); got != want {
+			t.Errorf("%s: got %t", text, got)
+		}
+	}
+	if lacksRight(errors.New("pods is forbidden")) {
+		t.Error("a text alone is a missing right")
+	}
+}
+
+func TestAPodWhoseImageCannotBePulledIsSeenByItsStatus(t *testing.T) {
+	pod := func(kind, reason, message string) []observation {
+		return []observation{{object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": kind,
+			"status": map[string]any{"containerStatuses": []any{map[string]any{
+				"state": map[string]any{"waiting": map[string]any{"reason": reason, "message": message}},
+			}}},
+		}}}}
+	}
+	if !pullsNoImage(pod("Pod", "ImagePullBackOff", "")) || !pullsNoImage(pod("Pod", "ErrImagePull", "")) {
+		t.Error("a Pod that cannot pull its image is not seen")
+	}
+	if pullsNoImage(pod("Pod", "CrashLoopBackOff", "ErrImagePull")) || pullsNoImage(pod("License", "ErrImagePull", "")) || pullsNoImage([]observation{{}}) {
+		t.Error("something else counts as such a Pod")
+	}
+}
