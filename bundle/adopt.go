@@ -7,8 +7,9 @@ import (
 )
 
 // Adopt reads a bundle as its publisher does who finds it in the registry: authentic, for this runtime and whole, but
-// without judging its time or sequence, because an expired bundle is still the last one. Former are versions of the root before this
-// one: their publishers' bundles were good, and those of revoked keys are not. The error is a *Refusal.
+// without judging its time or sequence, because an expired bundle is still the last one. Former are versions of the
+// root before this one: their publishers' bundles were good, and those of revoked keys are not. The error is a
+// *Refusal.
 func Adopt(fetched Fetched, runtime string, root trust.Root, former ...trust.Root) (Verified, error) {
 	manifest, refusal := readBundleManifest(fetched)
 	if refusal != nil {

@@ -17,7 +17,8 @@ const (
 )
 
 // attestation is the part of a sigstore bundle v0.3 that is written and accepted here: a public key's hint and a DSSE
-// envelope with one signature. No certificates, no transparency log, no second signature: what is not needed is refused.
+// envelope with one signature. No certificates, no transparency log, no second signature: what is not needed is
+// refused.
 //
 // Source: sigstore protobuf-specs, sigstore_bundle.proto; DSSE v1.0.2, envelope.md.
 type attestation struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Carried lists the container images that a file carries to runtimes. A bundle names most images by tag; on the way by hand nobody
-// but the publisher can say which image that is, so the list is signed like a bundle.
+// Carried lists the container images that a file carries to runtimes. A bundle names most images by tag; on the way by
+// hand nobody but the publisher can say which image that is, so the list is signed like a bundle.
 type Carried struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -30,7 +30,8 @@ type CarriedBundle struct {
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate says when a list of images was made. Lists of a fleet are ordered by epoch and sequence, as bundles are.
+// CarriedPredicate says when a list of images was made. Lists of a fleet are ordered by epoch and sequence, as bundles
+// are.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -82,7 +83,8 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 // CarriedTag names the signed list in the CarriedRepository.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag names the list that was imported last for a runtime, in the CarriedRepository of where it was imported to.
+// CarriedLastTag names the list that was imported last for a runtime, in the CarriedRepository of where it was imported
+// to.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
@@ -110,7 +112,8 @@ type VerifiedCarried struct {
 	Predicate CarriedPredicate
 }
 
-// VerifyCarried decides whether a publisher of the root signed the list that the manifest is about. The error is a *Refusal.
+// VerifyCarried decides whether a publisher of the root signed the list that the manifest is about. The error is a
+// *Refusal.
 func VerifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, error) {
 	list, refusal := verifyCarried(fetched, root)
 	if refusal != nil {
@@ -148,8 +151,8 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
-// CheckCarried decides whether a list is good now for the bundles that come with it, and not older than the one that was imported last for
-// the same runtimes, nil for none.
+// CheckCarried decides whether a list is good now for the bundles that come with it, and not older than the one that
+// was imported last for the same runtimes, nil for none.
 func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time, skew time.Duration) error {
 	if p.Sequence < 1 || p.ExpiresAt.IsZero() || len(list.Bundles) == 0 {
 		return refusal.New(refusal.Malformed, "the list of images does not say for which bundles it is, or when it was made: an earlier kcp-publisher made it; export again")

@@ -29,8 +29,8 @@ type Documents struct {
 	Catalog Blob
 }
 
-// NewDocuments encodes state and catalog. It reads the result back with the decoders of the agent, so that no publisher signs a
-// document that agents refuse. The error is a *RefusedDocument in that case.
+// NewDocuments encodes state and catalog. It reads the result back with the decoders of the agent, so that no publisher
+// signs a document that agents refuse. The error is a *RefusedDocument in that case.
 func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	stateBytes, err := EncodeDesiredState(state)
 	if err != nil {
@@ -63,8 +63,8 @@ func (e *RefusedDocument) Error() string { return "an agent would refuse the bun
 
 func (e *RefusedDocument) Unwrap() error { return e.Err }
 
-// Compose signs the predicate over the documents and returns the bundle's manifest, ready to be pushed. Like NewDocuments, it returns a
-// *RefusedDocument if an agent would refuse the statement.
+// Compose signs the predicate over the documents and returns the bundle's manifest, ready to be pushed. Like
+// NewDocuments, it returns a *RefusedDocument if an agent would refuse the statement.
 func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(Statement{
 		Type:          StatementType,

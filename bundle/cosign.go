@@ -9,14 +9,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// predicateCosignSign is the type of what `cosign sign` says of an image. An agent refuses it like every other that is not ours.
+// predicateCosignSign is the type of what `cosign sign` says of an image. An agent refuses it like every other that is
+// not ours.
 const predicateCosignSign = "https://sigstore.dev/cosign/sign/v1"
 
-// CosignSignature is an OCI referrer of a bundle, as cosign 3 writes and looks for them. It is for people with stock tools; agents
-// never read it.
+// CosignSignature is an OCI referrer of a bundle, as cosign 3 writes and looks for them. It is for people with stock
+// tools; agents never read it.
 type CosignSignature struct {
-	// Signature is a sigstore bundle whose only subject is the manifest. It cannot be the bundle's own attestation, which is part
-	// of that manifest and so cannot name its digest.
+	// Signature is a sigstore bundle whose only subject is the manifest. It cannot be the bundle's own attestation, which
+	// is part of that manifest and so cannot name its digest.
 	Signature Blob
 	Manifest  Blob
 }

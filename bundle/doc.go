@@ -1,8 +1,9 @@
-// Package bundle is the wire between the control plane and a runtime: everything both sides must agree on, and nothing else.
+// Package bundle is the wire between the control plane and a runtime: everything both sides must agree on, and nothing
+// else.
 //
 // The control plane (KCP) decides what a runtime shall run and says so in a bundle: one OCI image manifest in a
-// registry, or in a folder carried by hand. The runtime's agent pulls that manifest. Neither side talks to the other, so
-// whoever owns the registry or the network sits between them, and nothing is believed because of where it lies.
+// registry, or in a folder carried by hand. The runtime's agent pulls that manifest. Neither side talks to the other,
+// so whoever owns the registry or the network sits between them, and nothing is believed because of where it lies.
 //
 // # A bundle
 //
@@ -20,8 +21,8 @@
 //
 // Verify decides from the manifest's bytes alone; it fetches nothing. The order matters: bytes are bounded before they
 // are parsed, authenticated before they are interpreted, and judged (audience, epoch, time, sequence) before anything
-// they point to is fetched. Open then takes the blobs the statement names, checks their digests and decodes exactly those
-// bytes. What fails is a *Refusal with a Reason that a person and a metric can read.
+// they point to is fetched. Open then takes the blobs the statement names, checks their digests and decodes exactly
+// those bytes. What fails is a *Refusal with a Reason that a person and a metric can read.
 //
 // # Trust
 //

@@ -19,8 +19,8 @@ import (
 // APIVersion is that of the two documents of a bundle.
 const APIVersion = "kyma-pull.dev/v1"
 
-// DesiredState is what a runtime shall run. It holds nothing that names a runtime: two runtimes that want the same thing
-// have the same bytes.
+// DesiredState is what a runtime shall run. It holds nothing that names a runtime: two runtimes that want the same
+// thing have the same bytes.
 type DesiredState struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -28,11 +28,12 @@ type DesiredState struct {
 	Kyma KymaSeed `json:"kyma"`
 	// Manifests are the modules to install, sorted by name.
 	Manifests []Manifest `json:"manifests"`
-	// Offers are what a runtime with autonomy may choose from before the control plane answers: every module that it may have, once for
-	// each channel, resolved like Manifests, sorted by module and channel. Nothing of them is installed that its Kyma does not ask for.
+	// Offers are what a runtime with autonomy may choose from before the control plane answers: every module that it may
+	// have, once for each channel, resolved like Manifests, sorted by module and channel. Nothing of them is installed
+	// that its Kyma does not ask for.
 	Offers []Manifest `json:"offers,omitempty"`
-	// Leaving are modules that shall go and may still be there because something blocks them: while it does they are kept at
-	// this version, sorted by name. They are never installed anew.
+	// Leaving are modules that shall go and may still be there because something blocks them: while it does they are kept
+	// at this version, sorted by name. They are never installed anew.
 	Leaving []Manifest `json:"leaving,omitempty"`
 	// Problems are the modules that were asked for and could not be resolved (or only partly), sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
@@ -42,10 +43,11 @@ type DesiredState struct {
 	Settings Settings `json:"settings"`
 	// Watchers are what the runtime is to watch, sorted by name.
 	Watchers []Watcher `json:"watchers,omitempty"`
-	// Maintenance is when modules that require downtime may be upgraded; nil leaves it to any time. A schedule without a window
-	// is another thing: by it they never are.
+	// Maintenance is when modules that require downtime may be upgraded; nil leaves it to any time. A schedule without a
+	// window is another thing: by it they never are.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
-	// Takeover is how far the runtime is taken over from another product, empty when it is not. Agents without FeatureTakeover refuse such a state.
+	// Takeover is how far the runtime is taken over from another product, empty when it is not. Agents without
+	// FeatureTakeover refuse such a state.
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
@@ -73,15 +75,16 @@ type Manifest struct {
 	Spec v1beta2.ManifestSpec `json:"spec"`
 	// Content are the blobs that installing needs, all of them: the agent resolves nothing itself.
 	Content []Content `json:"content"`
-	// Release are the documents that prove that the component was released: its descriptor, those it refers to, and the manifests of
-	// artifacts among its contents. There are none unless the root of trust has release keys.
+	// Release are the documents that prove that the component was released: its descriptor, those it refers to, and the
+	// manifests of artifacts among its contents. There are none unless the root of trust has release keys.
 	Release []Content `json:"release,omitempty"`
 	// RequiresDowntime lets an upgrade to this version wait for the runtime's maintenance window.
 	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
 	// Unmanaged says that the module's objects stay as they are and are no longer looked after.
 	Unmanaged bool `json:"unmanaged,omitempty"`
-	// Inherited are the objects that another product installed of this module in the runtime, as SortObjects returns them. What is installed of
-	// the module takes them over; those that it does not have are deleted, if they are still the other product's.
+	// Inherited are the objects that another product installed of this module in the runtime, as SortObjects returns them.
+	// What is installed of the module takes them over; those that it does not have are deleted, if they are still the
+	// other product's.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
 }
 
@@ -146,7 +149,8 @@ func EncodeCatalog(catalog Catalog) ([]byte, error) {
 	return json.Marshal(catalog)
 }
 
-// DecodeDesiredState reads a DesiredState that is authenticated and checks what the types cannot say: see decodeVerified. Errors name the field.
+// DecodeDesiredState reads a DesiredState that is authenticated and checks what the types cannot say: see
+// decodeVerified. Errors name the field.
 func DecodeDesiredState(data []byte) (DesiredState, error) {
 	var state DesiredState
 	if len(data) > MaxDocumentBytes {
@@ -194,7 +198,8 @@ func (s DesiredState) checkOffers() error {
 	return nil
 }
 
-// Check returns the first problem of a manifest by itself, whatever else its document contains. The error names the field.
+// Check returns the first problem of a manifest by itself, whatever else its document contains. The error names the
+// field.
 func (m Manifest) Check() error {
 	if m.Name == "" || m.Module == "" {
 		return errors.New("name and module are required")
@@ -224,8 +229,8 @@ func (m Manifest) ContentBytes() int64 {
 	return total
 }
 
-// Check returns why no bundle carries the entry: its specification is too large, or nested so deeply that agents refuse the document
-// around it. The error names the field.
+// Check returns why no bundle carries the entry: its specification is too large, or nested so deeply that agents refuse
+// the document around it. The error names the field.
 func (e CatalogEntry) Check() error {
 	data, err := json.Marshal(e)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Feature names a part of the wire format that a supported version may lack. Names are a contract: add new ones, never rename or reuse one.
+// Feature names a part of the wire format that a supported version may lack. Names are a contract: add new ones, never
+// rename or reuse one.
 type Feature string
 
 const (
@@ -20,7 +21,8 @@ const (
 	FeatureImagePullSecret Feature = "image-pull-secret"
 	// FeatureNamespaceLabels is Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRecreate is the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it recreates nothing, and says so.
+	// FeatureRecreate is the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it
+	// recreates nothing, and says so.
 	FeatureRecreate Feature = "recreate"
 )
 
@@ -53,7 +55,8 @@ func (s Settings) Features() []Feature {
 	return all
 }
 
-// Without returns the settings without those that need a feature which is not there, and the features that they need, sorted.
+// Without returns the settings without those that need a feature which is not there, and the features that they need,
+// sorted.
 func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 	var left []Feature
 	for _, f := range s.Features() {
@@ -71,7 +74,8 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 	return s, left
 }
 
-// Features returns what an agent has to understand to install the module as it is meant: what it uses, and what its ModuleTemplate requires.
+// Features returns what an agent has to understand to install the module as it is meant: what it uses, and what its
+// ModuleTemplate requires.
 func (m Manifest) Features() []Feature {
 	var all []Feature
 	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures], func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -83,8 +87,8 @@ func (m Manifest) Features() []Feature {
 	return all
 }
 
-// Critical returns the features without which an agent would do something else than the state says, sorted. Settings are not among them: they are
-// left out for an agent that does not understand them.
+// Critical returns the features without which an agent would do something else than the state says, sorted. Settings
+// are not among them: they are left out for an agent that does not understand them.
 func (s DesiredState) Critical() []Feature {
 	var all []Feature
 	if s.Takeover != "" {

@@ -57,13 +57,15 @@ func samplePredicate() Predicate {
 	}
 }
 
-// attempt is a bundle on its way to a runtime, with everything that can be changed on the way. A nil hook changes nothing.
+// attempt is a bundle on its way to a runtime, with everything that can be changed on the way. A nil hook changes
+// nothing.
 type attempt struct {
 	signer    trust.Signer
 	documents Documents
 	trust     Trust
 	now       time.Time
-	// Each list runs in order: on the statement and its bytes before signing, on the attestation after, and so on outwards.
+	// Each list runs in order: on the statement and its bytes before signing, on the attestation after, and so on
+	// outwards.
 	statement   []func(*Statement)
 	payload     []func(string) string
 	envelope    []func(*attestation)

@@ -12,7 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Runtimes of today read what publishers of tomorrow write: a change of these bytes is a change of the wire, and needs a new version.
+// Runtimes of today read what publishers of tomorrow write: a change of these bytes is a change of the wire, and needs
+// a new version.
 func TestTheWireHasTheSameBytes(t *testing.T) {
 	documents := sampleDocuments(t)
 	manifest, err := Compose(documents, samplePredicate(), trusttest.NewSigner(t))

@@ -1,14 +1,14 @@
 package bundle
 
-// Limits on everything that comes from outside. They are far above what honest content needs and far below what hurts an
-// agent with 128 MiB of memory; all count bytes actually read, never sizes somebody declared.
+// Limits on everything that comes from outside. They are far above what honest content needs and far below what hurts
+// an agent with 128 MiB of memory; all count bytes actually read, never sizes somebody declared.
 const (
 	// MaxManifestBytes bounds an OCI manifest. Registries take up to 4 MiB; a bundle's holds one attestation.
 	MaxManifestBytes = 1 << 20
 	// MaxAttestationBytes bounds a bundle's attestation inside its annotation.
 	MaxAttestationBytes = 64 << 10
-	// MaxReportBytes bounds a report's: MaxManifests modules, installed and asked for, with names of usual length. What does not fit is
-	// left out by the agent in steps.
+	// MaxReportBytes bounds a report's: MaxManifests modules, installed and asked for, with names of usual length. What
+	// does not fit is left out by the agent in steps.
 	MaxReportBytes = 256 << 10
 	// MaxDocumentBytes bounds a DesiredState or Catalog document: 100 modules with their templates are about 1 MiB.
 	MaxDocumentBytes = 16 << 20
@@ -22,8 +22,8 @@ const (
 	MaxCatalogEntryBytes = 256 << 10
 	// MaxChannels bounds the channels of one ModuleReleaseMeta. Kyma has four.
 	MaxChannels = 32
-	// MaxManifestsBytes bounds the encoded Manifests of a DesiredState, and MaxOffersBytes its Offers, so that both and the rest of
-	// the document stay below MaxDocumentBytes.
+	// MaxManifestsBytes bounds the encoded Manifests of a DesiredState, and MaxOffersBytes its Offers, so that both and
+	// the rest of the document stay below MaxDocumentBytes.
 	MaxManifestsBytes = 6 << 20
 	MaxOffersBytes    = 4 << 20
 	// MaxOffers bounds what a runtime with autonomy may choose from: its catalog's modules at four channels each.

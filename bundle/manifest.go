@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// manifestShape has every field an artifact of ours may have; strict decoding refuses the rest, `manifests` (an index in
-// disguise), `subject` and descriptor `urls` among them.
+// manifestShape has every field an artifact of ours may have; strict decoding refuses the rest, `manifests` (an index
+// in disguise), `subject` and descriptor `urls` among them.
 type manifestShape struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`

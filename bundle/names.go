@@ -41,8 +41,8 @@ const (
 const (
 	// ContentRepository holds content of modules, which every runtime may read.
 	ContentRepository = "content"
-	// DocumentsRepository holds the documents of bundles, which are mounted into runtimes' repositories from there. No runtime may
-	// read it: what another one runs is not its business.
+	// DocumentsRepository holds the documents of bundles, which are mounted into runtimes' repositories from there. No
+	// runtime may read it: what another one runs is not its business.
 	DocumentsRepository = "documents"
 	// TrustRepository holds the versions of the root of trust.
 	TrustRepository = "trust"
@@ -53,8 +53,8 @@ const (
 // CarriedRepository is the repository, below the prefix, of signed lists of carried images.
 const CarriedRepository = "carried"
 
-// ImageRepository is the repository, below the prefix, that the images of a repository elsewhere are carried to: "images/", then its
-// host, whose port follows a dash, then its path.
+// ImageRepository is the repository, below the prefix, that the images of a repository elsewhere are carried to:
+// "images/", then its host, whose port follows a dash, then its path.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
 // DesiredRepository is the repository, below the prefix, of a runtime's bundle.

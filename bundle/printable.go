@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns a text of somebody else's as it may be shown: what steers a terminal or turns the direction of writing, and bytes that
-// are no text, are written as escapes. Line ends and tabs stay.
+// Printable returns a text of somebody else's as it may be shown: what steers a terminal or turns the direction of
+// writing, and bytes that are no text, are written as escapes. Line ends and tabs stay.
 func Printable(text string) string {
 	return printable(text, func(r rune) bool { return r == '\n' || r == '\t' })
 }

@@ -62,7 +62,8 @@ func releasedBy(t *testing.T, d ocm.Descriptor, keys ...*rsa.PrivateKey) []byte 
 	return document
 }
 
-// release is a component with a file, an artifact, an image, and a component that it refers to, which has an image as well.
+// release is a component with a file, an artifact, an image, and a component that it refers to, which has an image as
+// well.
 type release struct {
 	file, layer, manifest Blob
 	main, part            ocm.Descriptor

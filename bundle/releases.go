@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckReleases reports whether everything that a desired state installs was released; see CheckRelease. What else a publisher may
-// say is bounded too, where it could bring in something else: mirrors, the agent's image, and the default objects of modules.
+// CheckReleases reports whether everything that a desired state installs was released; see CheckRelease. What else a
+// publisher may say is bounded too, where it could bring in something else: mirrors, the agent's image, and the default
+// objects of modules.
 func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
 	if !r.Locked() && len(r.Floors) == 0 {
 		return nil

@@ -43,12 +43,13 @@ type Report struct {
 	Refused []RefusedBundle `json:"refused,omitempty"`
 	// Enrollment is there until the control plane is known to have the runtime's key.
 	Enrollment *trust.Enrollment `json:"enrolment,omitempty"`
-	// Certificate is the one that the control plane issued to the runtime's key, PEM; it makes the key known to a control plane
-	// that lost its memory.
+	// Certificate is the one that the control plane issued to the runtime's key, PEM; it makes the key known to a control
+	// plane that lost its memory.
 	Certificate string `json:"certificate,omitempty"`
 	// CertificateRequest asks for a certificate, PEM (PKCS #10): there is none yet, or a third of its life is over.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
-	// Decided are the modules that the runtime chose, changed or removed by itself since the bundle it has applied, sorted.
+	// Decided are the modules that the runtime chose, changed or removed by itself since the bundle it has applied,
+	// sorted.
 	Decided []string `json:"decided,omitempty"`
 	// AgentProblem says why the agent does not run the image that the bundle's settings name, empty when it does.
 	AgentProblem string `json:"agentProblem,omitempty"`
@@ -58,11 +59,13 @@ type Report struct {
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
 	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
-	// Takeover says how far the runtime is taken over from another product, nil when the bundle in force says nothing of it.
+	// Takeover says how far the runtime is taken over from another product, nil when the bundle in force says nothing of
+	// it.
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
 	// Truncated is what was left out so that the report fits, nil when it is whole.
 	Truncated *Truncated `json:"truncated,omitempty"`
-	// Features are the features that the agent understands, sorted. ComposeReport sets them to those of its own version if they are nil.
+	// Features are the features that the agent understands, sorted. ComposeReport sets them to those of its own version if
+	// they are nil.
 	Features []Feature `json:"features,omitempty"`
 }
 
@@ -109,17 +112,18 @@ type ReportedKyma struct {
 type ReportedModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the one that was applied last. Wanted is the one that its Manifest asks for, where that is another one: it is being applied, or
-	// refused, which State says.
+	// Version is the one that was applied last. Wanted is the one that its Manifest asks for, where that is another one:
+	// it is being applied, or refused, which State says.
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is why the state is not Ready, or what an upgrade waits for: one of reason.Modules, empty from an agent without reasons.
+	// Reason is why the state is not Ready, or what an upgrade waits for: one of reason.Modules, empty from an agent
+	// without reasons.
 	Reason reason.Reason `json:"reason,omitempty"`
 	// Message explains the reason to people, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
-	// Maintenance says that an upgrade waits for a maintenance window; Message says for which. State and Version are those of
-	// what is installed meanwhile.
+	// Maintenance says that an upgrade waits for a maintenance window; Message says for which. State and Version are those
+	// of what is installed meanwhile.
 	Maintenance bool `json:"maintenance,omitempty"`
 	// Manifest and Resource are the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
@@ -154,7 +158,8 @@ const MaxMessageBytes = 512
 // Source: Kubernetes API, events.k8s.io/v1, Event.note, "The maximum length is 1kB".
 const MaxNoteBytes = 1024
 
-// Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end, as it may be shown.
+// Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end, as it may
+// be shown.
 func Bounded(text string, most int) string {
 	if text = Printable(text[:min(len(text), 2*most)]); len(text) > most {
 		return strings.ToValidUTF8(text[:most], "")
@@ -226,14 +231,16 @@ type Reporter struct {
 	Key crypto.PublicKey
 	// LastSequence is that of the newest report of this Key accepted before.
 	LastSequence int64
-	// Now is the control plane's clock: reports are not accepted from further ahead than clocks may differ. Zero stands for no clock.
+	// Now is the control plane's clock: reports are not accepted from further ahead than clocks may differ. Zero stands
+	// for no clock.
 	Now time.Time
-	// Content decides whether what the runtime says can be what it has, for instance by the schemas of its API; nil takes all that is within
-	// the limits of a report.
+	// Content decides whether what the runtime says can be what it has, for instance by the schemas of its API; nil takes
+	// all that is within the limits of a report.
 	Content func(Report) error
 	// Known is what a report said that Content took, as AcceptedReport.Content; Content is not asked again for the same.
 	Known digest.Digest
-	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself. Nil means that no introduction counts.
+	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself. Nil means that no
+	// introduction counts.
 	Enroll func(trust.Enrollment) error
 	// Certified gives the key that a certificate is for; it is asked when Key is nil.
 	Certified func(certificate string) (crypto.PublicKey, error)
@@ -378,7 +385,8 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 	return key, true, nil
 }
 
-// certifiedKey returns the key of a certificate, which the control plane issued itself, to one that does not know the runtime any more.
+// certifiedKey returns the key of a certificate, which the control plane issued itself, to one that does not know the
+// runtime any more.
 func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := from.Certified(certificate)
 	if err != nil {

@@ -23,14 +23,14 @@ const (
 	maxQuotedBytes = 64
 )
 
-// aheadOf is the highest sequence that a report may have now: it is made of milliseconds, and clocks differ by no more than
-// trust.MaxClockSkew.
+// aheadOf is the highest sequence that a report may have now: it is made of milliseconds, and clocks differ by no more
+// than trust.MaxClockSkew.
 func aheadOf(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence of the report after the one with the last, 0 for none. Verified is the newest time that somebody trusted
-// signed, zero where there is none: a clock that is further ahead of it than clocks differ may be wrong, and a control plane would refuse what it
-// gives, or take it and refuse what comes once the clock was set. The verified time counts in its place. The sequence goes back only from one
-// that nobody has accepted.
+// NextReportSequence returns the sequence of the report after the one with the last, 0 for none. Verified is the newest
+// time that somebody trusted signed, zero where there is none: a clock that is further ahead of it than clocks differ
+// may be wrong, and a control plane would refuse what it gives, or take it and refuse what comes once the clock was
+// set. The verified time counts in its place. The sequence goes back only from one that nobody has accepted.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > aheadOf(now) {
 		last = 0

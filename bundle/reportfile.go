@@ -15,8 +15,9 @@ func ReadReportFile(data []byte) (Fetched, error) {
 	return Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}, nil
 }
 
-// ClaimedReport reads what a report says without knowing whether its runtime says so: enough to find out whom it is about, and never
-// to believe it. What a later version added is skipped, as it is once the report is verified. The error is a *refusal.Error.
+// ClaimedReport reads what a report says without knowing whether its runtime says so: enough to find out whom it is
+// about, and never to believe it. What a later version added is skipped, as it is once the report is verified. The
+// error is a *refusal.Error.
 func ClaimedReport(fetched Fetched) (Report, error) {
 	manifest, refused := ReadManifest(fetched, ArtifactTypeReport)
 	if refused != nil {

@@ -4,8 +4,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// CheckVersions refuses a bundle that brings a module in an older version than the runtime has, unless its statement says so. A publisher
-// that was misled, or that lost its memory, must not take a fleet back to versions with known faults. The error is a *Refusal.
+// CheckVersions refuses a bundle that brings a module in an older version than the runtime has, unless its statement
+// says so. A publisher that was misled, or that lost its memory, must not take a fleet back to versions with known
+// faults. The error is a *Refusal.
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]

@@ -19,9 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Sealed is what a bundle says about the Secrets of its runtime, encrypted to the key that the runtime's agent names in its reports.
-// It travels in the statement, so that it is signed, fresh and for this runtime like all else there. A statement without it says nothing
-// about Secrets.
+// Sealed is what a bundle says about the Secrets of its runtime, encrypted to the key that the runtime's agent names in
+// its reports. It travels in the statement, so that it is signed, fresh and for this runtime like all else there. A
+// statement without it says nothing about Secrets.
 //
 // Source: age, https://age-encryption.org/v1.
 type Sealed struct {
@@ -40,7 +40,8 @@ const (
 	MaxSecretRemovals = 256
 )
 
-// Secrets are those of one runtime. What is in neither list is left alone: like a module, a Secret goes only when that is said.
+// Secrets are those of one runtime. What is in neither list is left alone: like a module, a Secret goes only when that
+// is said.
 type Secrets struct {
 	Secrets []RuntimeSecret `json:"secrets"`
 	// Removals are the names, as RuntimeSecret.At gives them, of those that are to go.
@@ -55,8 +56,8 @@ type RuntimeSecret struct {
 	Type      corev1.SecretType `json:"type,omitempty"`
 	Data      map[string][]byte `json:"data"`
 
-	// Module is the one that needs it, empty for none in particular, and Revision another with every other content. Both stay in the
-	// control plane.
+	// Module is the one that needs it, empty for none in particular, and Revision another with every other content. Both
+	// stay in the control plane.
 	Module   string `json:"-"`
 	Revision string `json:"-"`
 }
@@ -64,8 +65,8 @@ type RuntimeSecret struct {
 // At names the Secret in its runtime: "NAMESPACE/NAME".
 func (s RuntimeSecret) At() string { return s.Namespace + "/" + s.Name }
 
-// Check refuses what no agent writes: its own Secrets, those of the cluster's core, and those that Kubernetes makes. The error holds
-// names only.
+// Check refuses what no agent writes: its own Secrets, those of the cluster's core, and those that Kubernetes makes.
+// The error holds names only.
 func (s RuntimeSecret) Check() error {
 	if err := checkSecretName(s.Namespace, s.Name); err != nil {
 		return err
@@ -135,8 +136,8 @@ func recipientOf(text string) (*age.X25519Recipient, error) {
 	return recipient, nil
 }
 
-// Named returns the name of the Secrets as they are sealed to a recipient. It is made of their revisions, not of their content: a digest of
-// a short password would tell it.
+// Named returns the name of the Secrets as they are sealed to a recipient. It is made of their revisions, not of their
+// content: a digest of a short password would tell it.
 func (s Secrets) Named(recipient string) string {
 	lines := []string{recipient}
 	for _, one := range sorted(s.Secrets) {
@@ -194,8 +195,8 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 // ageBytes is more than what age adds to the content for one recipient.
 const ageBytes = 512
 
-// Fitting returns those Secrets that can be sealed together, the small ones first, and names those that cannot with the reason: one that is too
-// large costs itself and no other.
+// Fitting returns those Secrets that can be sealed together, the small ones first, and names those that cannot with the
+// reason: one that is too large costs itself and no other.
 func (s Secrets) Fitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.Removals}
 	var problems []error

@@ -244,7 +244,8 @@ func BenchmarkSecrets(b *testing.B) {
 	b.ReportMetric(float64(len(sealed.Data)), "bytes")
 }
 
-// TestOneSecretThatIsTooLargeCostsOnlyItself tries many sizes: what is said to fit can be sealed, and all that can be told is told.
+// TestOneSecretThatIsTooLargeCostsOnlyItself tries many sizes: what is said to fit can be sealed, and all that can be
+// told is told.
 func TestOneSecretThatIsTooLargeCostsOnlyItself(t *testing.T) {
 	to := identity(t).Recipient().String()
 	of := func(name string, n int) RuntimeSecret {

@@ -23,12 +23,13 @@ type Settings struct {
 	Mirrors map[string]string `json:"mirrors,omitempty"`
 	// ImagePaths are fields of custom resources that hold images, beside those of pods.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
-	// ImagePullSecret is a Secret of namespace kyma-system in the runtime, by whose credentials the pods of modules pull their images. Its content is
-	// sealed in the statement like that of any other.
+	// ImagePullSecret is a Secret of namespace kyma-system in the runtime, by whose credentials the pods of modules pull
+	// their images. Its content is sealed in the statement like that of any other.
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`
 	// NamespaceLabels are put on namespace kyma-system in the runtime; see NamespaceLabelKeys.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
-	// Autonomy lets the runtime follow its own Kyma before the control plane answers: AutonomyCatalog, or empty for not at all.
+	// Autonomy lets the runtime follow its own Kyma before the control plane answers: AutonomyCatalog, or empty for not at
+	// all.
 	Autonomy string `json:"autonomy,omitempty"`
 	// Agent is the image that the agent itself shall run, by digest; empty leaves it to whoever installed the agent.
 	Agent string `json:"agent,omitempty"`
@@ -45,8 +46,9 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
-// NamespaceLabelKeys are the labels that settings may put on kyma-system: those by which Istio and Warden know whose pods to work on. Others could
-// take a runtime's own policies away from the namespace, which is not for a bundle to decide.
+// NamespaceLabelKeys are the labels that settings may put on kyma-system: those by which Istio and Warden know whose
+// pods to work on. Others could take a runtime's own policies away from the namespace, which is not for a bundle to
+// decide.
 //
 // Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.
 var NamespaceLabelKeys = []string{"istio-injection", "istio.io/rev", "namespaces.warden.kyma-project.io/validate"}
@@ -75,7 +77,8 @@ func (s Settings) checkNamespace() error {
 	return nil
 }
 
-// Check says what no agent could follow. Both sides ask: a setting is every module's affair, and is refused before it reaches one.
+// Check says what no agent could follow. Both sides ask: a setting is every module's affair, and is refused before it
+// reaches one.
 func (s Settings) Check() error {
 	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
 		return fmt.Errorf("settings: %d mirrors and %d image paths, at most %d and %d", len(s.Mirrors), len(s.ImagePaths), maxMirrors, maxImagePaths)

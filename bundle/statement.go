@@ -39,18 +39,19 @@ type Predicate struct {
 	Previous *Position `json:"previous,omitempty"`
 	// KymaGeneration is that of the runtime's Kyma whose spec was resolved, 0 when it was not known.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// KymaSpec is the WishDigest of that spec, for runtimes that decide by it whether the bundle answers them; empty for others.
+	// KymaSpec is the WishDigest of that spec, for runtimes that decide by it whether the bundle answers them; empty for
+	// others.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
 	// Removals are the modules that shall go, by module name, sorted. A module that is neither here nor in the desired
 	// state stays.
 	Removals []string `json:"removals,omitempty"`
-	// Rollback are the modules that go back to an older version, by module name, sorted. An agent refuses a bundle that brings any other
-	// module in an older version than the runtime has.
+	// Rollback are the modules that go back to an older version, by module name, sorted. An agent refuses a bundle that
+	// brings any other module in an older version than the runtime has.
 	Rollback []Rollback `json:"rollback,omitempty"`
 	// KymaUID is that of the runtime's Kyma in the control plane, empty where there is no control plane.
 	KymaUID string `json:"kymaUID,omitempty"`
-	// Deleting says that the runtime's Kyma was deleted in the control plane: everything that came from it goes, the runtime's
-	// own Kyma last.
+	// Deleting says that the runtime's Kyma was deleted in the control plane: everything that came from it goes, the
+	// runtime's own Kyma last.
 	Deleting bool `json:"deleting,omitempty"`
 	// Certificate is the one issued to the agent's key, PEM.
 	Certificate string `json:"certificate,omitempty"`
@@ -61,7 +62,8 @@ type Predicate struct {
 	// Source is the commit that was current when the bundle was made, nil where there is none. A later commit that changes
 	// nothing for the runtime makes no new bundle, so that this one goes on naming the earlier.
 	Source *Source `json:"source,omitempty"`
-	// Critical are the features, sorted, that a reader must understand to follow the bundle. A reader that lacks one of them refuses the bundle.
+	// Critical are the features, sorted, that a reader must understand to follow the bundle. A reader that lacks one of
+	// them refuses the bundle.
 	Critical []Feature `json:"critical,omitempty"`
 }
 

@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TakeoverPhase says how far a runtime is taken over from another product that managed its modules before, Kyma's lifecycle-manager. Empty is
-// a runtime that is not being taken over.
+// TakeoverPhase says how far a runtime is taken over from another product that managed its modules before, Kyma's
+// lifecycle-manager. Empty is a runtime that is not being taken over.
 type TakeoverPhase string
 
 const (
-	// TakeoverAdopt has modules adopted at the versions that are installed; nothing of the other product is removed, so that it can go on.
+	// TakeoverAdopt has modules adopted at the versions that are installed; nothing of the other product is removed, so
+	// that it can go on.
 	TakeoverAdopt TakeoverPhase = "adopt"
 	// TakeoverClean removes what the other product itself left in the runtime. There is no way back from it.
 	TakeoverClean TakeoverPhase = "clean"
@@ -59,15 +60,16 @@ func compareObjects(a, b ObjectRef) int {
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// SortObjects returns the objects in the order of the wire, each once, as Manifest.Inherited and ReportedTakeover.Removed want them.
+// SortObjects returns the objects in the order of the wire, each once, as Manifest.Inherited and
+// ReportedTakeover.Removed want them.
 func SortObjects(objects []ObjectRef) []ObjectRef {
 	objects = slices.Clone(objects)
 	slices.SortStableFunc(objects, func(a, b ObjectRef) int { return cmp.Or(compareObjects(a, b), strings.Compare(a.Version, b.Version)) })
 	return slices.CompactFunc(objects, func(a, b ObjectRef) bool { return compareObjects(a, b) == 0 })
 }
 
-// Check returns why no API server can have such an object, naming the field. A publisher leaves such an object out: one of them would have
-// the whole bundle refused.
+// Check returns why no API server can have such an object, naming the field. A publisher leaves such an object out: one
+// of them would have the whole bundle refused.
 func (o ObjectRef) Check() error {
 	if o.Group != "" {
 		if problems := validation.IsDNS1123Subdomain(o.Group); len(problems) > 0 {
@@ -133,16 +135,17 @@ func (p TakeoverPhase) known() bool {
 	return slices.Contains([]TakeoverPhase{"", TakeoverAdopt, TakeoverClean, TakeoverRelease}, p)
 }
 
-// ReportedTakeover says how far the runtime is with the phase of the bundle in force, which the report's Observed names.
+// ReportedTakeover says how far the runtime is with the phase of the bundle in force, which the report's Observed
+// names.
 type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
-	// Done says that everything of the phase is done: all modules that inherit objects are adopted, the other product's leftovers are gone, or
-	// everything was given back.
+	// Done says that everything of the phase is done: all modules that inherit objects are adopted, the other product's
+	// leftovers are gone, or everything was given back.
 	Done bool `json:"done,omitempty"`
 	// Adopted are the modules that inherited objects and are the agent's now, sorted. It is there in the phase adopt.
 	Adopted []string `json:"adopted,omitempty"`
-	// Removed are objects that were removed as leftovers, sorted, at most MaxRemovedReported. An object of which only marks were removed is not
-	// among them.
+	// Removed are objects that were removed as leftovers, sorted, at most MaxRemovedReported. An object of which only
+	// marks were removed is not among them.
 	Removed []ObjectRef `json:"removed,omitempty"`
 	// Message says what is in the way while it is not done, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`

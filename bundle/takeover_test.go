@@ -112,7 +112,8 @@ func TestOnlyPhasesOfTakingOverAreAccepted(t *testing.T) {
 	}
 }
 
-// Agents and publishers of before read what is strict: a runtime that is not taken over has documents without a trace of it.
+// Agents and publishers of before read what is strict: a runtime that is not taken over has documents without a trace
+// of it.
 func TestNothingIsSaidOfTakingOverWhereNothingIsTakenOver(t *testing.T) {
 	documents, err := NewDocuments(sampleState(), sampleCatalog())
 	if err != nil {

@@ -30,7 +30,8 @@ type Trust struct {
 	ClockSkew time.Duration
 	// Last is the newest bundle that was accepted before.
 	Last Accepted
-	// Installed are the versions that the runtime has, by module: none goes below unless the statement says so. Nil compares nothing.
+	// Installed are the versions that the runtime has, by module: none goes below unless the statement says so. Nil
+	// compares nothing.
 	Installed map[string]string
 }
 
@@ -39,8 +40,8 @@ type Accepted struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Statement is the digest of what was signed. A signature can be written in more than one way, and whoever owns the registry may
-	// do so: two manifests with the same statement are the same bundle.
+	// Statement is the digest of what was signed. A signature can be written in more than one way, and whoever owns the
+	// registry may do so: two manifests with the same statement are the same bundle.
 	Statement digest.Digest `json:"statement,omitempty"`
 	// NewestTime is the newest verified time: no check ever runs with an older clock.
 	NewestTime time.Time `json:"newestTime"`
@@ -122,7 +123,8 @@ type signedBy struct {
 	statement  digest.Digest
 }
 
-// publisherKey returns the publisher key with this thumbprint of the root, or of a former one unless it was revoked since.
+// publisherKey returns the publisher key with this thumbprint of the root, or of a former one unless it was revoked
+// since.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
 	for _, r := range former {
@@ -155,9 +157,9 @@ func authenticStatement(manifest ocispec.Manifest, root trust.Root, former ...tr
 	return statement, signedBy{hint, digest.FromBytes(payload)}, nil
 }
 
-// decodeStatement reads an authenticated statement of one predicate type into v. The type is compared before the rest is
-// decoded, because a statement of another kind has another shape and would only look malformed; so are the critical features, which say whether the
-// rest may be read without knowing all of it.
+// decodeStatement reads an authenticated statement of one predicate type into v. The type is compared before the rest
+// is decoded, because a statement of another kind has another shape and would only look malformed; so are the critical
+// features, which say whether the rest may be read without knowing all of it.
 func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error {
 	if err := checkJSON(payload); err != nil {
 		return refusal.New(refusal.Malformed, "statement: %w", err)

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Limits of watching. A watcher is one open watch in every runtime; what a report tells of all of them must leave room for the
-// modules.
+// Limits of watching. A watcher is one open watch in every runtime; what a report tells of all of them must leave room
+// for the modules.
 const (
 	MaxWatchers          = 32
 	MaxWatchedReported   = 64
@@ -49,8 +49,8 @@ func (w Watcher) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: w.Group, Version: w.Version, Resource: w.Resource}
 }
 
-// Check says why this cannot be watched. Both sides ask: the control plane to tell its user, the runtime because it lets nobody
-// look at its Secrets.
+// Check says why this cannot be watched. Both sides ask: the control plane to tell its user, the runtime because it
+// lets nobody look at its Secrets.
 func (w Watcher) Check() error {
 	if problems := validation.IsDNS1123Subdomain(w.Name); len(problems) > 0 {
 		return fmt.Errorf("name %q: %s", w.Name, problems[0])
@@ -107,8 +107,9 @@ type ReportedWatch struct {
 	Watcher string `json:"watcher"`
 	// Changes counts what was seen since the agent began to watch.
 	Changes int64 `json:"changes,omitempty"`
-	// Since is a report's sequence: no report up to it told of the newest change or trouble, and the one that first did has this
-	// sequence or a higher one. So a reader tells news by the sequence of the last report it read, and needs no other memory.
+	// Since is a report's sequence: no report up to it told of the newest change or trouble, and the one that first did
+	// has this sequence or a higher one. So a reader tells news by the sequence of the last report it read, and needs no
+	// other memory.
 	Since int64 `json:"since,omitempty"`
 	// Objects are those that changed last, newest first, each once. All watches together name at most MaxWatchedReported.
 	Objects []WatchedObject `json:"objects,omitempty"`

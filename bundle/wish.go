@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// WishDigest returns the digest of what a Kyma asks for. It is the same for all spellings of one wish: with defaults or without them, and in
-// any order of modules, which the API keeps as a map.
+// WishDigest returns the digest of what a Kyma asks for. It is the same for all spellings of one wish: with defaults or
+// without them, and in any order of modules, which the API keeps as a map.
 func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
 	spec.Modules = slices.Clone(spec.Modules)
 	for i := range spec.Modules {
@@ -30,8 +30,8 @@ func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
 	return digest.FromBytes(data)
 }
 
-// Answers reports whether what the runtime's Kyma asks for is what the bundle was made for. The content decides, where the statement names
-// it: a Kyma that was replaced has its first generation again.
+// Answers reports whether what the runtime's Kyma asks for is what the bundle was made for. The content decides, where
+// the statement names it: a Kyma that was replaced has its first generation again.
 func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
 		return p.KymaSpec == WishDigest(spec)

@@ -3,17 +3,20 @@ package charts
 
 import "embed"
 
-// AgentCRDs are the CustomResourceDefinitions that the agent keeps in its runtime, one YAML file each, in skr-agent/crds.
+// AgentCRDs are the CustomResourceDefinitions that the agent keeps in its runtime, one YAML file each, in
+// skr-agent/crds.
 //
 //go:embed skr-agent/crds/*.yaml
 var AgentCRDs embed.FS
 
-// PublisherCRDs are the CustomResourceDefinitions of the control plane, one YAML file each, in kcp-publisher/files/crds.
+// PublisherCRDs are the CustomResourceDefinitions of the control plane, one YAML file each, in
+// kcp-publisher/files/crds.
 //
 //go:embed kcp-publisher/files/crds/*.yaml
 var PublisherCRDs embed.FS
 
-// PublisherRBAC is what the publisher may do, as the chart gives it, one YAML file for each part, in kcp-publisher/rbac.
+// PublisherRBAC is what the publisher may do, as the chart gives it, one YAML file for each part, in
+// kcp-publisher/rbac.
 //
 //go:embed kcp-publisher/rbac/*.yaml
 var PublisherRBAC embed.FS

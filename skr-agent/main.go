@@ -1,5 +1,5 @@
-// Command skr-agent is the runtime's side of kyma-pull: it pulls its runtime's bundle, verifies it, installs its modules and
-// reports.
+// Command skr-agent is the runtime's side of kyma-pull: it pulls its runtime's bundle, verifies it, installs its
+// modules and reports.
 package main
 
 import (

@@ -46,8 +46,8 @@ type ImageWalk struct {
 	visited int
 }
 
-// Walk starts at the manifest or index of the image. The error is a *refusal.Error when the image is beyond the limits, or is not what
-// its digests say.
+// Walk starts at the manifest or index of the image. The error is a *refusal.Error when the image is beyond the limits,
+// or is not what its digests say.
 func (w *ImageWalk) Walk(ctx context.Context, image ocispec.Descriptor) error {
 	w.visited = 0
 	return w.visit(ctx, image, 1)

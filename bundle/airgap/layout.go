@@ -33,7 +33,8 @@ func InMemory(blob bundle.Blob) Item {
 	return Item{blob.Descriptor, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(blob.Bytes)), nil }}
 }
 
-// Layout is what a file holds. Blobs that references name are among the items, or left out because the other side has them.
+// Layout is what a file holds. Blobs that references name are among the items, or left out because the other side has
+// them.
 type Layout struct {
 	References []Reference
 	Items      []Item
@@ -55,7 +56,8 @@ func (l Layout) sorted() []Item {
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
 }
 
-// index returns the bytes of index.json. Only what is in the file is listed, so that stock tools do not stumble over the rest.
+// index returns the bytes of index.json. Only what is in the file is listed, so that stock tools do not stumble over
+// the rest.
 func (l Layout) index() ([]byte, error) {
 	there := map[digest.Digest]bool{}
 	for _, item := range l.Items {

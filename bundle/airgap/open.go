@@ -30,8 +30,8 @@ const (
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files sorts paths into files: volumes of one file come together, in their order; everything else is a file of its own. The error
-// names the volume that is missing.
+// Files sorts paths into files: volumes of one file come together, in their order; everything else is a file of its
+// own. The error names the volume that is missing.
 func Files(paths []string) ([][]string, error) {
 	var files [][]string
 	at := map[string]int{}
@@ -59,8 +59,8 @@ func Files(paths []string) ([][]string, error) {
 	return files, nil
 }
 
-// Open reads a file, given as its volumes in order, and compares every blob with its digest. A *bundle.Refusal says what is wrong
-// with the file; any other error that it could not be read. advance hears of bytes that were read.
+// Open reads a file, given as its volumes in order, and compares every blob with its digest. A *bundle.Refusal says
+// what is wrong with the file; any other error that it could not be read. advance hears of bytes that were read.
 func Open(paths []string, advance func(int64)) (*File, error) {
 	file, err := join(paths)
 	if err != nil {
@@ -135,8 +135,8 @@ func (p *parts) Close() error {
 	return errors.Join(problems...)
 }
 
-// unpack replaces a compressed file by a temporary one that has no name any more when the first byte is written: it can be read at
-// offsets, and a process that is killed leaves nothing behind.
+// unpack replaces a compressed file by a temporary one that has no name any more when the first byte is written: it can
+// be read at offsets, and a process that is killed leaves nothing behind.
 func (f *File) unpack() error {
 	magic := make([]byte, 4)
 	if _, err := f.at.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {

@@ -180,8 +180,8 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 	return nil
 }
 
-// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete, and one with
-// something behind it that other readers might see.
+// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete,
+// and one with something behind it that other readers might see.
 func (f *File) checkEnd(end int64) error {
 	rest := f.size - end
 	if rest < trailerBytes {

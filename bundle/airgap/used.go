@@ -9,7 +9,8 @@ import (
 // MaxUsedAnswerBytes bounds what one module may say of its images: ten thousand long references.
 const MaxUsedAnswerBytes = 4 << 20
 
-// UsedQuestion asks a program that renders as the agent does which images the objects of a module use. The publisher itself renders nothing.
+// UsedQuestion asks a program that renders as the agent does which images the objects of a module use. The publisher
+// itself renders nothing.
 type UsedQuestion struct {
 	Manifest bundle.Manifest `json:"manifest"`
 	// Contents are the blobs that rendering needs, by digest.

@@ -30,8 +30,8 @@ const (
 	packed       = ".packed"
 )
 
-// Write makes the file at path, or its volumes, and gives their names. What an earlier run left in path.partial is compared and
-// continued: only complete files ever have their final name. advance hears of bytes that are done.
+// Write makes the file at path, or its volumes, and gives their names. What an earlier run left in path.partial is
+// compared and continued: only complete files ever have their final name. advance hears of bytes that are done.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	entries, err := layout.entries()
 	if err != nil {
@@ -64,8 +64,8 @@ func rename(from, to string) error {
 	return store.SyncFolder(filepath.Dir(to))
 }
 
-// writeTar writes what the file lacks. Where each entry starts follows from those before it, so that what is there already needs
-// only be compared.
+// writeTar writes what the file lacks. Where each entry starts follows from those before it, so that what is there
+// already needs only be compared.
 func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(int64)) error {
 	info, err := file.Stat()
 	if err != nil {

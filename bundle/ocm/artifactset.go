@@ -39,8 +39,8 @@ var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
-// OpenArtifactSet reads a set from a tar, compressed or not: at most 2,000 entries and 128 MiB unpacked, and above 1 MiB at most 100
-// times what it was packed. Nothing is checked of a blob before Blob gives it.
+// OpenArtifactSet reads a set from a tar, compressed or not: at most 2,000 entries and 128 MiB unpacked, and above 1
+// MiB at most 100 times what it was packed. Nothing is checked of a blob before Blob gives it.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {

@@ -355,8 +355,8 @@ func (a accessDocument) access() (Access, error) {
 	return access, nil
 }
 
-// localReference checks the digests of a local blob, several of them separated by commas. Component archives write a file's
-// name, "sha256.<hex>".
+// localReference checks the digests of a local blob, several of them separated by commas. Component archives write a
+// file's name, "sha256.<hex>".
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
 	if len(parts) > maxParts {

@@ -1,7 +1,7 @@
 // Package ocm is the pure part of the Open Component Model: component descriptors, names and versions.
 //
-// Bytes go in, values and errors come out; nothing here fetches anything. It reads what the official tools write, to the
-// letter of the OCM specification and, where that and the tools disagree, what the tools do.
+// Bytes go in, values and errors come out; nothing here fetches anything. It reads what the official tools write, to
+// the letter of the OCM specification and, where that and the tools disagree, what the tools do.
 //
 // Source: https://github.com/open-component-model/ocm-spec, doc/01-model and doc/04-extensions/03-storage-backends/oci.md.
 package ocm
@@ -47,8 +47,8 @@ func (a Access) Kind() string {
 	return kind
 }
 
-// Resource finds the resource of this name. Several of one name, told apart by version or extra identity, are none: a name
-// alone does not say which is meant.
+// Resource finds the resource of this name. Several of one name, told apart by version or extra identity, are none: a
+// name alone does not say which is meant.
 func (d Descriptor) Resource(name string) (Resource, bool) {
 	var found Resource
 	count := 0

@@ -12,7 +12,8 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// ErrNotCovered says that a resource has no digest that its content could be compared with: no signature covers the content.
+// ErrNotCovered says that a resource has no digest that its content could be compared with: no signature covers the
+// content.
 var ErrNotCovered = errors.New("no digest covers the content")
 
 // ErrDiffers says that a content is not what the component says it is.
@@ -31,8 +32,8 @@ func (d *Digest) Covered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded && d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
-// OfArtifact reports whether the digest is that of an OCI manifest: of a blob that holds the artifact it covers the artifact only, and
-// nothing else that is in the blob.
+// OfArtifact reports whether the digest is that of an OCI manifest: of a blob that holds the artifact it covers the
+// artifact only, and nothing else that is in the blob.
 func (d *Digest) OfArtifact() bool {
 	return d.Covered() && (d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
 }
@@ -48,9 +49,10 @@ func (r Resource) IsImage() bool {
 	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}, func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
-// CheckContent compares the content of a resource with its digest: that of the bytes, or, for an artifact set, that of its main
-// artifact. Of a set, what the main artifact refers to is compared when ArtifactSet.Blob gives it, and what it does not refer to is
-// nobody's. The error is ErrNotCovered when there is nothing to compare with, ErrDiffers when content and digest differ.
+// CheckContent compares the content of a resource with its digest: that of the bytes, or, for an artifact set, that of
+// its main artifact. Of a set, what the main artifact refers to is compared when ArtifactSet.Blob gives it, and what it
+// does not refer to is nobody's. The error is ErrNotCovered when there is nothing to compare with, ErrDiffers when
+// content and digest differ.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -80,8 +82,8 @@ func CheckContent(r Resource, content []byte) error {
 	return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not supported", r.Name, r.Digest.NormalisationAlgorithm)
 }
 
-// CheckArtifact compares the digest of an OCI manifest with that of the resource. The error is ErrNotCovered when there is
-// nothing to compare with.
+// CheckArtifact compares the digest of an OCI manifest with that of the resource. The error is ErrNotCovered when there
+// is nothing to compare with.
 func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if !r.Digest.Covered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Document returns the descriptor as JSON: as it was read, with all that this package does not know, or, when it was made in code,
-// as SchemaV2 has it. Changes of the model since it was read are not in it.
+// Document returns the descriptor as JSON: as it was read, with all that this package does not know, or, when it was
+// made in code, as SchemaV2 has it. Changes of the model since it was read are not in it.
 func (d Descriptor) Document() ([]byte, error) {
 	if d.document != nil {
 		return d.document, nil

@@ -72,8 +72,8 @@ func labelsOf(documents []labelDocument) ([]Label, error) {
 	return labels, nil
 }
 
-// providerOf reads a provider as a name, as an object, or as an object encoded as a string, which is how v2 keeps labels. A string
-// that is no JSON is a name, whatever it begins with.
+// providerOf reads a provider as a name, as an object, or as an object encoded as a string, which is how v2 keeps
+// labels. A string that is no JSON is a name, whatever it begins with.
 func providerOf(node *yaml.Node) (Provider, error) {
 	if node.Kind == 0 {
 		return Provider{}, nil

@@ -51,8 +51,8 @@ type Merge struct {
 	Config json.RawMessage
 }
 
-// Element is what resources, sources and references have in common. Name and ExtraIdentity are its identity, with Version where
-// they do not tell it apart.
+// Element is what resources, sources and references have in common. Name and ExtraIdentity are its identity, with
+// Version where they do not tell it apart.
 type Element struct {
 	Name          string
 	Version       string
@@ -90,8 +90,8 @@ type Reference struct {
 type Access struct {
 	// Type is as it was written; Kind is without version and in one spelling.
 	Type string
-	// LocalReference is the digest of a layer or manifest of the component's own artifact, or several of layers, separated by
-	// commas, whose contents are joined (localBlob, localOciBlob).
+	// LocalReference is the digest of a layer or manifest of the component's own artifact, or several of layers, separated
+	// by commas, whose contents are joined (localBlob, localOciBlob).
 	LocalReference string
 	// ReferenceName is how the content was called where it came from.
 	ReferenceName string

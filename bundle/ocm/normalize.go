@@ -19,11 +19,11 @@ const (
 	NormalisationV4 = "jsonNormalisation/v4alpha1"
 )
 
-// Normalize returns the bytes that a signature of the descriptor covers: everything but access and what is not meant to be
-// signed, in one form.
+// Normalize returns the bytes that a signature of the descriptor covers: everything but access and what is not meant to
+// be signed, in one form.
 //
-// It follows the official tools where they differ from the specification's text: the labels of references are kept whole, and
-// creationTime counts.
+// It follows the official tools where they differ from the specification's text: the labels of references are kept
+// whole, and creationTime counts.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalize(d Descriptor, algorithm string) ([]byte, error) {
@@ -65,8 +65,8 @@ func created(text string) (string, error) {
 	return t.UTC().Round(time.Second).Format(time.RFC3339), nil
 }
 
-// DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm is written as in descriptors:
-// "SHA-256" or "SHA-512".
+// DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm is written as in
+// descriptors: "SHA-256" or "SHA-512".
 func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error) {
 	data, err := Normalize(d, normalisation)
 	if err != nil {
@@ -75,8 +75,8 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 	return hexHash(hashAlgorithm, data)
 }
 
-// withVersions returns the version as extra identity to resources that nothing else tells apart, as versions 1 and 2 of the
-// normalization do it: one by one, so that the last of a group stays as it is.
+// withVersions returns the version as extra identity to resources that nothing else tells apart, as versions 1 and 2 of
+// the normalization do it: one by one, so that the last of a group stays as it is.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -163,7 +163,8 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// normalReference keeps all labels, signed or not: the official tool's rule for them is written for another field's name.
+// normalReference keeps all labels, signed or not: the official tool's rule for them is written for another field's
+// name.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
 // normalReferenceV1 keeps the signed labels only.
@@ -176,8 +177,8 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// normaliseV1 returns version 1, which has every object as a list of its fields, and differs with the schema that the descriptor
-// was read from.
+// normaliseV1 returns version 1, which has every object as a list of its fields, and differs with the schema that the
+// descriptor was read from.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {

@@ -34,9 +34,9 @@ const (
 	maxSignatureBytes = 64 << 10
 )
 
-// CheckSignature reports whether a signature is genuine and about this descriptor. What the descriptor refers to is covered only by
-// digests: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of references (DigestOf). The error names
-// the signature and the reason.
+// CheckSignature reports whether a signature is genuine and about this descriptor. What the descriptor refers to is
+// covered only by digests: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of references
+// (DigestOf). The error names the signature and the reason.
 func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
 	// First the key, so that strangers cannot make us normalize.
 	if err := s.Verify(trust, now); err != nil {
@@ -52,9 +52,9 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 	return nil
 }
 
-// Verify reports whether one of the trusted keys made the signature over its own digest; what the digest is of, it does not tell. A
-// signature with certificates is made by the first one's key, which must be trusted itself or be vouched for by one of the
-// authorities at the time now. The error names the signature and the reason.
+// Verify reports whether one of the trusted keys made the signature over its own digest; what the digest is of, it does
+// not tell. A signature with certificates is made by the first one's key, which must be trusted itself or be vouched
+// for by one of the authorities at the time now. The error names the signature and the reason.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -112,8 +112,8 @@ func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value 
 	return rsa.VerifyPKCS1v15(key, hash, digest, value) == nil
 }
 
-// chain takes signature and certificates out of the PEM form, and gives the key that may count: the leaf's if a trusted authority
-// vouches for it, or if it is a trusted key itself.
+// chain takes signature and certificates out of the PEM form, and gives the key that may count: the leaf's if a trusted
+// authority vouches for it, or if it is a trusted key itself.
 func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
 	value, certificates, err := decodePEM(s)
 	if err != nil {
@@ -168,7 +168,8 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	return value, certificates, nil
 }
 
-// vouched reports whether a pinned authority vouches for the leaf. Nothing that came with the signature is an authority.
+// vouched reports whether a pinned authority vouches for the leaf. Nothing that came with the signature is an
+// authority.
 func vouched(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
 	if len(trust.Roots) == 0 {
 		return errors.New("carries a certificate, and there is no authority that could vouch for it")

@@ -28,8 +28,9 @@ type Trust struct {
 	Subject string
 }
 
-// ParseTrust reads public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE blocks, or one
-// key in PKIX DER, as Kyma's Secrets had it. All certificates are taken as authorities. Keys are RSA of 2,048 to 8,192 bits.
+// ParseTrust reads public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE
+// blocks, or one key in PKIX DER, as Kyma's Secrets had it. All certificates are taken as authorities. Keys are RSA of
+// 2,048 to 8,192 bits.
 func ParseTrust(data []byte) (Trust, error) {
 	if len(data) > maxTrustBytes {
 		return Trust{}, fmt.Errorf("keys: larger than %d bytes", maxTrustBytes)
@@ -128,8 +129,8 @@ func checkKey(key *rsa.PublicKey) error {
 	return nil
 }
 
-// checkCertificate looks at the key only. An authority may have another kind than RSA: its signatures are the standard library's
-// to judge.
+// checkCertificate looks at the key only. An authority may have another kind than RSA: its signatures are the standard
+// library's to judge.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
 		if err := checkKey(key); err != nil {

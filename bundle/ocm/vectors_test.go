@@ -54,8 +54,8 @@ func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	return found
 }
 
-// digested returns the descriptor with the digests of its references by another normalization, as the official tool has it when it
-// prints a normal form.
+// digested returns the descriptor with the digests of its references by another normalization, as the official tool has
+// it when it prints a normal form.
 func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
 	t.Helper()
 	for i, r := range d.References {

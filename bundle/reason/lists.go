@@ -74,8 +74,8 @@ const (
 // Secrets are the reasons of Secrets in a report.
 var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden, WriteFailed, Other}
 
-// Reasons why the publisher pushes no newer bundle to a runtime, or seals no Secrets for it. They are only in the status
-// of its Kyma.
+// Reasons why the publisher pushes no newer bundle to a runtime, or seals no Secrets for it. They are only in the
+// status of its Kyma.
 const (
 	DuplicateRuntimeID   Reason = "DuplicateRuntimeID"   // another Kyma owns the runtime id
 	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has a form that is not allowed

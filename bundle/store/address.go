@@ -32,8 +32,8 @@ func (r reach) String() string {
 	return "loopback"
 }
 
-// setAside are not public, beside those that netip knows: this network, shared addresses of providers, protocol assignments,
-// benchmarks, and IPv4 inside of IPv6.
+// setAside are not public, beside those that netip knows: this network, shared addresses of providers, protocol
+// assignments, benchmarks, and IPv4 inside of IPv6.
 //
 // Source: IANA's registries of special-purpose addresses.
 var setAside = []netip.Prefix{
@@ -69,12 +69,12 @@ func reachOf(address netip.Addr) reach {
 	return reachPublic
 }
 
-// localDomains are names that only mean something inside a network, by RFC 6761, RFC 6762, ICANN's reservation of "internal", and
-// Kubernetes' services.
+// localDomains are names that only mean something inside a network, by RFC 6761, RFC 6762, ICANN's reservation of
+// "internal", and Kubernetes' services.
 var localDomains = []string{"localhost", "local", "internal", "svc"}
 
-// IsInternalHost reports whether HOST or HOST:PORT is, by its name or address, one of this machine or network. What a public name
-// resolves to is not looked at: that is decided where a connection is made.
+// IsInternalHost reports whether HOST or HOST:PORT is, by its name or address, one of this machine or network. What a
+// public name resolves to is not looked at: that is decided where a connection is made.
 func IsInternalHost(hostPort string) bool {
 	host := strings.ToLower(hostPort)
 	if bare, bracketed := strings.CutPrefix(host, "["); bracketed {

@@ -8,8 +8,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// client speaks to registries. Where a registry sends its clients to a bucket, the query of the address is a credential for some minutes, and
-// another one with each request: it has no place in errors, which become log lines and conditions.
+// client speaks to registries. Where a registry sends its clients to a bucket, the query of the address is a credential
+// for some minutes, and another one with each request: it has no place in errors, which become log lines and
+// conditions.
 type client struct{ *auth.Client }
 
 // Do sends the request.

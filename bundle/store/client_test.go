@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestASignedAddressOfABucketIsInNoError has a registry that sends its clients to a bucket, as distribution does, with a signature in the query.
+// TestASignedAddressOfABucketIsInNoError has a registry that sends its clients to a bucket, as distribution does, with
+// a signature in the query.
 func TestASignedAddressOfABucketIsInNoError(t *testing.T) {
 	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.URL.Query().Get("X-Amz-Signature") != "secret" {

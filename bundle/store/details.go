@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// details makes text of what registries say in detail of a refusal, such as the rights that are missing, in their own JSON: the error made of it
-// would show a Go value.
+// details makes text of what registries say in detail of a refusal, such as the rights that are missing, in their own
+// JSON: the error made of it would show a Go value.
 type details struct{ http.RoundTripper }
 
 // maxErrorBytes is how much of an answer is looked at, as much as goes into an error.

@@ -10,7 +10,8 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// DryRun returns a store that reads like another one and writes nothing to it: what is written is kept in memory, and read from there.
+// DryRun returns a store that reads like another one and writes nothing to it: what is written is kept in memory, and
+// read from there.
 func DryRun(of Store) Store { return &dryRun{Store: of, written: NewMemory()} }
 
 type dryRun struct {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// egress is the transport below all registries of one client. A request that an operator's own configuration makes goes wherever that
-// leads. One that a registry makes by a redirect or by naming a token service, and one to a registry that only a component names, are
-// made over connections of their own. They are refused by the address that a name resolves to at that moment, so that it does not matter
-// what it resolved to before.
+// egress is the transport below all registries of one client. A request that an operator's own configuration makes goes
+// wherever that leads. One that a registry makes by a redirect or by naming a token service, and one to a registry that
+// only a component names, are made over connections of their own. They are refused by the address that a name resolves
+// to at that moment, so that it does not matter what it resolved to before.
 type egress struct {
 	base *http.Transport // as configured, without limits
 
@@ -87,7 +87,8 @@ func first(request *http.Request) *http.Request {
 	return request
 }
 
-// allowed returns the kinds of addresses that a request may be sent to; everything is true for a host that somebody configured.
+// allowed returns the kinds of addresses that a request may be sent to; everything is true for a host that somebody
+// configured.
 func (e *egress) allowed(request *http.Request) (allowed reach, everything bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

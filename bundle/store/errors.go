@@ -33,8 +33,9 @@ func notFound(wrapped, cause error) error {
 	return wrapped
 }
 
-// Unavailable reports whether an error says that the registry as a whole cannot be used now: it cannot be reached, is overloaded or
-// broken. An answer to one request, such as a missing right, and content that was refused say nothing about the registry.
+// Unavailable reports whether an error says that the registry as a whole cannot be used now: it cannot be reached, is
+// overloaded or broken. An answer to one request, such as a missing right, and content that was refused say nothing
+// about the registry.
 func Unavailable(err error) bool {
 	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
@@ -47,8 +48,8 @@ func Unavailable(err error) bool {
 	return errors.As(err, &connection)
 }
 
-// Ping returns an error when the registry of a store as a whole cannot be used now; other stores are always there. It asks for nothing that
-// needs a right: a registry that refuses is there.
+// Ping returns an error when the registry of a store as a whole cannot be used now; other stores are always there. It
+// asks for nothing that needs a right: a registry that refuses is there.
 func Ping(ctx context.Context, s Store) error {
 	registry, ok := s.(*Registry)
 	if !ok {
@@ -78,8 +79,8 @@ func (r *Registry) whole() (*remote.Registry, error) {
 	return whole, nil
 }
 
-// WithoutDetail returns the same error for the same answer of a registry. Registries put times and request numbers into theirs, and a
-// condition with one of them would be written again at every pass.
+// WithoutDetail returns the same error for the same answer of a registry. Registries put times and request numbers into
+// theirs, and a condition with one of them would be written again at every pass.
 func WithoutDetail(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {

@@ -24,8 +24,9 @@ func FollowRoot(ctx context.Context, place Store, root trust.Root) (newest trust
 	}, root)
 }
 
-// FollowRootFrom looks for newer versions of a root, one after the other, and returns the last that follows. One that does not follow
-// ends the way: it is returned as a refusal with the digest of its manifest. The error says that a version could not be read.
+// FollowRootFrom looks for newer versions of a root, one after the other, and returns the last that follows. One that
+// does not follow ends the way: it is returned as a refusal with the digest of its manifest. The error says that a
+// version could not be read.
 func FollowRootFrom(ctx context.Context, read RootReader, root trust.Root) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
 	for range trust.MaxRootHops {
 		data, found, err := read(ctx, root.Version+1)
@@ -47,7 +48,8 @@ func FollowRootFrom(ctx context.Context, read RootReader, root trust.Root) (newe
 	return root, nil, "", nil
 }
 
-// HasRoot reports whether a version of the root lies where agents look for it. A version never changes: another one in its place is an error.
+// HasRoot reports whether a version of the root lies where agents look for it. A version never changes: another one in
+// its place is an error.
 func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	manifest, layer, err := rootManifest(root)
 	if err != nil {
@@ -99,8 +101,8 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	return PushManifest(ctx, repository, manifest, bundle.RootTag(root.Version))
 }
 
-// FetchRoot returns a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps ErrNotFound when there
-// is none; a *Refusal says that what lies there is no root.
+// FetchRoot returns a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps
+// ErrNotFound when there is none; a *Refusal says that what lies there is no root.
 func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
 	repository, err := place.Reading(ctx, bundle.TrustRepository)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAChainOfRootsIsFollowedInBoundedStretches: whoever has the root keys of one moment could else keep agents busy for good.
+// TestAChainOfRootsIsFollowedInBoundedStretches: whoever has the root keys of one moment could else keep agents busy
+// for good.
 func TestAChainOfRootsIsFollowedInBoundedStretches(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()

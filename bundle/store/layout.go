@@ -139,8 +139,8 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 	return tags, err
 }
 
-// layoutRepository writes one repository of a folder that other processes may read and write meanwhile, and that may be cut off from
-// power at any moment:
+// layoutRepository writes one repository of a folder that other processes may read and write meanwhile, and that may be
+// cut off from power at any moment:
 //   - a blob is there once its file has the bytes that its digest names; one that was never written to its end, or damaged since, is written again;
 //   - index.json is replaced as a whole, under a lock on the folder, by what it says at that moment and the change, or a batch of them;
 //   - a manifest without a tag, or whose tag moves on, is in the index without a name, as oras keeps it.
@@ -166,7 +166,8 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 	return l, l.index.ensure()
 }
 
-// ensureMarker makes the file exist that says that the folder is a layout. A damaged one is replaced: it can say one thing only.
+// ensureMarker makes the file exist that says that the folder is a layout. A damaged one is replaced: it can say one
+// thing only.
 func (l layoutRepository) ensureMarker() error {
 	var marker ocispec.ImageLayout
 	data, _, err := readRegular(l.path(ocispec.ImageLayoutFile), maxMarkerBytes)
@@ -228,7 +229,8 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	return l.index.change(indexChange{manifest: d})
 }
 
-// abandonedAfter is how long nothing was written to a part of a blob before it counts as left behind by somebody who was killed.
+// abandonedAfter is how long nothing was written to a part of a blob before it counts as left behind by somebody who
+// was killed.
 const abandonedAfter = time.Hour
 
 func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
@@ -239,8 +241,8 @@ func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
 	}), err
 }
 
-// Resolve finds a tag of the repository, or a digest that the index lists. A manifest whose file is missing or damaged is not found, so that it is
-// written again. One that cannot be read is an error: nobody knows that it is not there.
+// Resolve finds a tag of the repository, or a digest that the index lists. A manifest whose file is missing or damaged
+// is not found, so that it is written again. One that cannot be read is an error: nobody knows that it is not there.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)

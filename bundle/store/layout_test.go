@@ -139,7 +139,8 @@ func namedIn(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-// TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers has another process write to the folder while a batch waits.
+// TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers has another process write to the folder while a batch
+// waits.
 func TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	batched, other := NewLayout(dir), NewLayout(dir)

@@ -11,8 +11,9 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layoutBlobs are the blobs of a folder. A file that has its name is not always whole: it was cut off by a crash or a full disk, or damaged since. So
-// each is read once before it counts as there, and again when it is another file than then. It is safe for concurrent use.
+// layoutBlobs are the blobs of a folder. A file that has its name is not always whole: it was cut off by a crash or a
+// full disk, or damaged since. So each is read once before it counts as there, and again when it is another file than
+// then. It is safe for concurrent use.
 type layoutBlobs struct {
 	dir string
 
@@ -76,8 +77,8 @@ func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	return errors.Join(err, ignoreMissing(os.Remove(b.path(d))))
 }
 
-// unchanged reports whether a file is the one of before, as far as the system tells. That it is in the same place of the disk says little: a new file
-// often gets that of the one that was removed last.
+// unchanged reports whether a file is the one of before, as far as the system tells. That it is in the same place of
+// the disk says little: a new file often gets that of the one that was removed last.
 func unchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }

@@ -49,7 +49,8 @@ func TestWhatCannotBeReadIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestABlobThatIsWrittenAnewInTheSamePlaceIsKept has the system give the new file the place on the disk that the damaged one had.
+// TestABlobThatIsWrittenAnewInTheSamePlaceIsKept has the system give the new file the place on the disk that the
+// damaged one had.
 func TestABlobThatIsWrittenAnewInTheSamePlaceIsKept(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	long := time.Now().Add(-time.Hour)

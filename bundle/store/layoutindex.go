@@ -16,8 +16,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layoutIndex is the index.json of a folder, and changes of it that are not written yet. It is safe for concurrent use. Other processes
-// may change the file at any time:
+// layoutIndex is the index.json of a folder, and changes of it that are not written yet. It is safe for concurrent use.
+// Other processes may change the file at any time:
 //   - reading looks whether the file is another one than the one that was read last;
 //   - writing reads the file again under a lock on the folder and applies the changes that wait to what it says then, in their order;
 //   - the file is replaced as a whole, so that a process that is killed leaves one that says everything up to some change, and nothing after it.
@@ -33,8 +33,8 @@ type layoutIndex struct {
 	batch   bool
 }
 
-// indexChange lists a manifest, under a name unless that is empty. lost is the one that had the name, where its file is missing or damaged: it is
-// listed no more, since other programs read all that is.
+// indexChange lists a manifest, under a name unless that is empty. lost is the one that had the name, where its file is
+// missing or damaged: it is listed no more, since other programs read all that is.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -45,9 +45,10 @@ func newLayoutIndex(dir string) *layoutIndex {
 	return &layoutIndex{dir: dir, blobs: newLayoutBlobs(dir)}
 }
 
-// Batch lets a store that is a folder collect changes of its index, since each write of the index costs as much as the folder has
-// manifests. The store's own users see a change at once, other processes when it is written: as soon as there are enough of them, and by
-// flush. What was not flushed when the process ends is not in the folder. Other stores write everything at once.
+// Batch lets a store that is a folder collect changes of its index, since each write of the index costs as much as the
+// folder has manifests. The store's own users see a change at once, other processes when it is written: as soon as
+// there are enough of them, and by flush. What was not flushed when the process ends is not in the folder. Other stores
+// write everything at once.
 func Batch(s Store) (flush func() error) {
 	l, layout := s.(*Layout)
 	if !layout {
@@ -62,8 +63,8 @@ func Batch(s Store) (flush func() error) {
 // minBatch is how many changes wait at least before a batch is written.
 const minBatch = 256
 
-// enough reports whether changes are to be written. An eighth of the index and more for each write makes the cost of a change
-// independent of how large the index is.
+// enough reports whether changes are to be written. An eighth of the index and more for each write makes the cost of a
+// change independent of how large the index is.
 func enough(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
@@ -211,7 +212,8 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	return info, SyncFolder(dir)
 }
 
-// indexed is an index in which a change costs the same whatever its size. Places of what was taken out stay empty until it is written.
+// indexed is an index in which a change costs the same whatever its size. Places of what was taken out stay empty until
+// it is written.
 type indexed struct {
 	head     ocispec.Index // without manifests
 	all      []ocispec.Descriptor
@@ -256,8 +258,8 @@ func drop[K comparable](places map[K][]int, key K, at int) {
 	places[key] = left
 }
 
-// apply lists a manifest that nobody named, so that whoever asks for referrers finds it, or gives a name to one. The one that had the
-// name stays listed.
+// apply lists a manifest that nobody named, so that whoever asks for referrers finds it, or gives a name to one. The
+// one that had the name stays listed.
 func (x *indexed) apply(c indexChange) {
 	d := unnamed(c.manifest)
 	if c.name == "" {

@@ -16,7 +16,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folderReader reads one repository of a folder. Nothing but what is asked for is read: a damaged manifest of one runtime stops no other.
+// folderReader reads one repository of a folder. Nothing but what is asked for is read: a damaged manifest of one
+// runtime stops no other.
 type folderReader struct {
 	*oci.ReadOnlyStorage
 	index *layoutIndex

@@ -15,8 +15,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// What a repository can do is said in oras' own interfaces, so that what oras copies it copies from and to every store. They have names
-// here, so that their users depend on this package alone.
+// What a repository can do is said in oras' own interfaces, so that what oras copies it copies from and to every store.
+// They have names here, so that their users depend on this package alone.
 type (
 	// Reader is a repository that can be read.
 	Reader = oras.ReadOnlyTarget
@@ -41,7 +41,8 @@ func PushStream(ctx context.Context, to ReadWriter, d ocispec.Descriptor, body i
 	return nil
 }
 
-// Answered returns the status of an answer that became an error; a client that has no credentials to show counts as refused.
+// Answered returns the status of an answer that became an error; a client that has no credentials to show counts as
+// refused.
 func Answered(err error) (status int, ok bool) {
 	var response *errcode.ErrorResponse
 	switch {

@@ -12,7 +12,8 @@ import (
 // maxRedirects bounds how often one request is sent elsewhere: once to the storage, and twice on the way there.
 const maxRedirects = 3
 
-// RedirectError says that a registry sends its clients where they do not go. It says nothing about the registry's health.
+// RedirectError says that a registry sends its clients where they do not go. It says nothing about the registry's
+// health.
 type RedirectError struct {
 	// From is the registry, empty where that is not known; To is where it sends its clients.
 	From, To string
@@ -27,8 +28,9 @@ func (e *RedirectError) Error() string {
 	return fmt.Sprintf("%s leads to %s: refused: %s", e.From, e.To, e.Detail)
 }
 
-// checkRedirect decides whether a client goes where a registry sends it: to the registry's own host, or to a host that the operator
-// named for blobs. Whoever owns a registry could otherwise have any address asked from within each runtime's network.
+// checkRedirect decides whether a client goes where a registry sends it: to the registry's own host, or to a host that
+// the operator named for blobs. Whoever owns a registry could otherwise have any address asked from within each
+// runtime's network.
 func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) error {
 	refuse := func(format string, args ...any) error {
 		return &RedirectError{From: first.Host, To: next.Host, Detail: fmt.Sprintf(format, args...)}
@@ -58,8 +60,9 @@ func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) err
 	}
 }
 
-// SameHostRedirects is the redirect rule of clients for which an operator configures one address, such as a Git server: they follow
-// redirects to the same host only, and never from https to http. The error is a *RedirectError. Use it as CheckRedirect of an http.Client.
+// SameHostRedirects is the redirect rule of clients for which an operator configures one address, such as a Git server:
+// they follow redirects to the same host only, and never from https to http. The error is a *RedirectError. Use it as
+// CheckRedirect of an http.Client.
 func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	err := checkRedirects(nil)(next, via)
 	var refused *RedirectError
@@ -74,7 +77,8 @@ func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) && (port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
 }
 
-// namesHost reports whether a URL's host is among those that were named. A name without a port is that of the scheme's port.
+// namesHost reports whether a URL's host is among those that were named. A name without a port is that of the scheme's
+// port.
 func namesHost(named []string, at *url.URL) bool {
 	for _, name := range named {
 		host, wanted := splitHost(name)

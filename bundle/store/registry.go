@@ -101,8 +101,8 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	return r.repository(name, true)
 }
 
-// Foreign opens a repository that nobody configured: what is read named it. Wherever its name leads, it is not to this machine or its
-// link.
+// Foreign opens a repository that nobody configured: what is read named it. Wherever its name leads, it is not to this
+// machine or its link.
 func (r *Registries) Foreign(name string) (*remote.Repository, error) {
 	return r.repository(name, false)
 }

@@ -1,7 +1,8 @@
 // Package store reads and writes what package bundle defines: bundles, reports, roots of trust and module content.
 //
-// A Store is where a fleet's artifacts are kept. Registry, Layout and Memory are interchangeable: the same call does the same in each,
-// and every function of this package takes any of them. What a store returns is not trusted; package bundle decides about it.
+// A Store is where a fleet's artifacts are kept. Registry, Layout and Memory are interchangeable: the same call does
+// the same in each, and every function of this package takes any of them. What a store returns is not trusted; package
+// bundle decides about it.
 package store
 
 import (

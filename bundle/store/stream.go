@@ -25,9 +25,9 @@ func CheckStreamURL(address string) error {
 	return nil
 }
 
-// Stream opens a URL that answers with server-sent events, for as long as ctx lasts. It is asked with the credentials for its host, and
-// connected to as registries are. Redirects are not followed: they would take the credentials, or the request, to a host that nobody
-// configured.
+// Stream opens a URL that answers with server-sent events, for as long as ctx lasts. It is asked with the credentials
+// for its host, and connected to as registries are. Redirects are not followed: they would take the credentials, or the
+// request, to a host that nobody configured.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
 		return nil, fmt.Errorf("URL of notifications: %w", err) // without the URL, which may hold credentials

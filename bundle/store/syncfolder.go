@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// SyncFolder makes the names in a folder last, where its file system can. Others, such as 9p and vboxsf, refuse, and what was written there is as
-// whole as they make it.
+// SyncFolder makes the names in a folder last, where its file system can. Others, such as 9p and vboxsf, refuse, and
+// what was written there is as whole as they make it.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Fetch reads the manifest that a tag or digest names, at most MaxManifestBytes of it, in one request where the place is
-// a registry. The error wraps ErrNotFound when there is none.
+// Fetch reads the manifest that a tag or digest names, at most MaxManifestBytes of it, in one request where the place
+// is a registry. The error wraps ErrNotFound when there is none.
 func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
 	if err != nil {
@@ -47,7 +47,8 @@ func open(ctx context.Context, from oras.ReadOnlyTarget, reference string) (ocis
 	return desc, body, err
 }
 
-// Head returns the digest that a tag points to without fetching anything. The error wraps ErrNotFound when there is none.
+// Head returns the digest that a tag points to without fetching anything. The error wraps ErrNotFound when there is
+// none.
 func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (digest.Digest, error) {
 	desc, err := from.Resolve(ctx, reference)
 	if err != nil {
@@ -119,8 +120,8 @@ func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag
 	return nil
 }
 
-// ShareDocuments makes the two documents exist in the documents repository, held by a manifest so that no garbage collector
-// takes them. Runtimes' repositories mount them from there.
+// ShareDocuments makes the two documents exist in the documents repository, held by a manifest so that no garbage
+// collector takes them. Runtimes' repositories mount them from there.
 func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents) error {
 	_, err := EnsureDocuments(ctx, place, documents)
 	return err
@@ -164,8 +165,8 @@ func EnsureDocuments(ctx context.Context, place Store, documents bundle.Document
 	return true, nil
 }
 
-// ShareBlob makes a blob exist in the shared repository, held by a manifest so that no garbage collector takes it. One that is there
-// costs two requests.
+// ShareBlob makes a blob exist in the shared repository, held by a manifest so that no garbage collector takes it. One
+// that is there costs two requests.
 func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -191,7 +192,8 @@ func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	return nil
 }
 
-// ContentHolder returns the manifest that holds a blob of the shared repository, and its tag. Its config is the OCI empty descriptor.
+// ContentHolder returns the manifest that holds a blob of the shared repository, and its tag. Its config is the OCI
+// empty descriptor.
 func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
 	holder, err := bundle.NewManifest(ocispec.Manifest{
 		ArtifactType: bundle.ArtifactTypeContent, Config: ocispec.DescriptorEmptyJSON,
@@ -221,8 +223,9 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 	return PushBlob(ctx, to, blob)
 }
 
-// PushBundle publishes a composed bundle to a runtime: what its repository lacks is mounted from the documents repository
-// (ShareDocuments), then the manifest is put. present tells which blobs the runtime's repository is known to have.
+// PushBundle publishes a composed bundle to a runtime: what its repository lacks is mounted from the documents
+// repository (ShareDocuments), then the manifest is put. present tells which blobs the runtime's repository is known to
+// have.
 func PushBundle(ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob, present func(digest.Digest) bool) error {
 	name := bundle.DesiredRepository(runtime)
 	repository, err := place.Repository(ctx, name)

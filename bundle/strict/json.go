@@ -17,9 +17,9 @@ import (
 // MaxJSONDepth bounds the nesting of every JSON document; Kubernetes' deepest schemas stay below 40.
 const MaxJSONDepth = 64
 
-// JSON reads exactly one document, nested at most depth levels deep, into v. Unknown fields, fields in another case and duplicate
-// keys at any depth are errors, so that no two readers can see two documents in the same bytes; encoding/json alone accepts all
-// three.
+// JSON reads exactly one document, nested at most depth levels deep, into v. Unknown fields, fields in another case and
+// duplicate keys at any depth are errors, so that no two readers can see two documents in the same bytes; encoding/json
+// alone accepts all three.
 func JSON(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
@@ -31,8 +31,9 @@ func JSON(data []byte, v any, depth int) error {
 	return errors.Join(problems...)
 }
 
-// Extended reads like JSON, but skips fields that v does not have: what a later version may have added to a document. Only for bytes that are
-// authenticated already. A field that differs from one of v only in its case is still an error, for some readers take it for that one.
+// Extended reads like JSON, but skips fields that v does not have: what a later version may have added to a document.
+// Only for bytes that are authenticated already. A field that differs from one of v only in its case is still an error,
+// for some readers take it for that one.
 func Extended(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
@@ -49,7 +50,8 @@ func Extended(data []byte, v any, depth int) error {
 	return checkCase(document, reflect.TypeOf(v))
 }
 
-// checkCase returns which field of a document differs from one of its type only in its case: encoding/json, for one, would take it for that.
+// checkCase returns which field of a document differs from one of its type only in its case: encoding/json, for one,
+// would take it for that.
 func checkCase(document any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -118,8 +120,8 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// CheckJSON walks the tokens of one document, bounds its depth and refuses duplicate keys everywhere, also below fields that
-// decode into raw messages, which the struct decoder does not look into.
+// CheckJSON walks the tokens of one document, bounds its depth and refuses duplicate keys everywhere, also below fields
+// that decode into raw messages, which the struct decoder does not look into.
 func CheckJSON(data []byte, depth int) error {
 	type level struct {
 		keys     map[string]bool // nil for an array

@@ -1,7 +1,7 @@
 // Package strict refuses YAML and JSON that are dangerous or say two things at once, before anything believes them.
 //
-// It takes bytes and gives an error or what they say. It never expands anything: aliases, which can turn a kilobyte into gigabytes,
-// are refused where they stand.
+// It takes bytes and gives an error or what they say. It never expands anything: aliases, which can turn a kilobyte
+// into gigabytes, are refused where they stand.
 package strict
 
 import (
@@ -38,10 +38,9 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Documents checks every document of a YAML stream and gives them as trees. Refused are anchors, aliases, merge keys, tags
-// other than YAML's own for that kind of value, duplicate keys, and more depth, values or documents than the limits allow.
-// Empty documents are left out.
-// Errors name document and line.
+// Documents checks every document of a YAML stream and gives them as trees. Refused are anchors, aliases, merge keys,
+// tags other than YAML's own for that kind of value, duplicate keys, and more depth, values or documents than the
+// limits allow. Empty documents are left out. Errors name document and line.
 func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 	limits = limits.orDefaults()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -77,8 +76,8 @@ func YAML(data []byte, limits Limits) error {
 	return err
 }
 
-// tags are those that YAML gives by itself. All others mean something else to every reader: !!binary is decoded by some and
-// not by others, !!set and !!null make something else of a mapping, !!merge copies what stands elsewhere.
+// tags are those that YAML gives by itself. All others mean something else to every reader: !!binary is decoded by some
+// and not by others, !!set and !!null make something else of a mapping, !!merge copies what stands elsewhere.
 var tags = map[yaml.Kind][]string{
 	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
 	yaml.SequenceNode: {"!!seq"},

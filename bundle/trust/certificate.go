@@ -23,8 +23,8 @@ const (
 	maxCertificateBytes = 8 << 10
 )
 
-// NewCertificateRequest returns a PKCS #10 request in PEM: a proof that its maker holds the key. It names nobody, for what it asked for
-// would not count.
+// NewCertificateRequest returns a PKCS #10 request in PEM: a proof that its maker holds the key. It names nobody, for
+// what it asked for would not count.
 func NewCertificateRequest(signer Signer) (string, error) {
 	key, err := cryptoSigner(signer)
 	if err != nil {
@@ -149,8 +149,8 @@ func CertificateLife(text string) (from, until time.Time, err error) {
 	return parsed.NotBefore, parsed.NotAfter, nil
 }
 
-// CheckCertificate reports whether an enrollment key of the root certified that the key is this very runtime's, and gives it. Names
-// are compared whole: a runtime "a" is not the runtime "a1".
+// CheckCertificate reports whether an enrollment key of the root certified that the key is this very runtime's, and
+// gives it. Names are compared whole: a runtime "a" is not the runtime "a1".
 func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate, error) {
 	der, err := onePEM(text, pemCertificate)
 	if err != nil {

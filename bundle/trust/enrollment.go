@@ -16,8 +16,8 @@ import (
 // TokenSecret is the control plane's secret that enrollment tokens are derived from, so that none need be stored.
 type TokenSecret []byte
 
-// TokenSecrets are a fleet's secrets, the newest first. It derives what is new; what the others derived counts as well, so that a secret can
-// be replaced while what was derived from it is in use.
+// TokenSecrets are a fleet's secrets, the newest first. It derives what is new; what the others derived counts as well,
+// so that a secret can be replaced while what was derived from it is in use.
 type TokenSecrets []TokenSecret
 
 // Issue derives the token of a runtime from the newest secret.
@@ -28,7 +28,8 @@ func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {
 	return s[0].Issue(runtime, expires)
 }
 
-// Check reports whether the enrollment proves that its maker held a token of the runtime that is still good, of any of the secrets.
+// Check reports whether the enrollment proves that its maker held a token of the runtime that is still good, of any of
+// the secrets.
 func (s TokenSecrets) Check(runtime string, e Enrollment, now time.Time) error {
 	err := errNoProof
 	for _, secret := range s {

@@ -20,7 +20,8 @@ import (
 // Signer signs with one key. It is sigstore's, so that key files and KMS keys look alike.
 type Signer = signature.Signer
 
-// Keys are ECDSA P-256: the default of cosign and of every KMS, and fast enough for 30,000 signatures a second and core.
+// Keys are ECDSA P-256: the default of cosign and of every KMS, and fast enough for 30,000 signatures a second and
+// core.
 const pemPrivateKey, pemPublicKey = "PRIVATE KEY", "PUBLIC KEY"
 
 // GenerateKey makes a P-256 key and gives it as a PKCS #8 PEM file.

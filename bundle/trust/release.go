@@ -60,10 +60,10 @@ func (r Root) CheckFloor(component, version string) error {
 	return nil
 }
 
-// CheckRelease reports whether the makers of a component released what is installed of it: enough of the release keys for its name
-// signed its descriptor, and the descriptor's digests, and those of what it refers to, cover every content and every image. A
-// publisher key alone can then install nothing that was never released. documents are those of the manifest's Release, by digest and
-// as they were compared with it. Without release keys only the floor counts.
+// CheckRelease reports whether the makers of a component released what is installed of it: enough of the release keys
+// for its name signed its descriptor, and the descriptor's digests, and those of what it refers to, cover every content
+// and every image. A publisher key alone can then install nothing that was never released. documents are those of the
+// manifest's Release, by digest and as they were compared with it. Without release keys only the floor counts.
 func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte, now time.Time) error {
 	if err := r.CheckFloor(released.Component, released.Version); err != nil || !r.Locked() {
 		return err

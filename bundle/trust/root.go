@@ -1,8 +1,9 @@
-// Package trust says whose word counts: the root of trust of a fleet, the keys and certificates that descend from it, and how a runtime
-// introduces its own.
+// Package trust says whose word counts: the root of trust of a fleet, the keys and certificates that descend from it,
+// and how a runtime introduces its own.
 //
-// Bytes and values go in, a verdict comes out. A root is a TUF root.json with roles of our own; it is pinned in an agent's installation and
-// followed from one version to the next, never back. Nothing here reads a file, a registry or the clock.
+// Bytes and values go in, a verdict comes out. A root is a TUF root.json with roles of our own; it is pinned in an
+// agent's installation and followed from one version to the next, never back. Nothing here reads a file, a registry or
+// the clock.
 package trust
 
 import (
@@ -31,15 +32,17 @@ const (
 	RolePublisher = "publisher"
 	// RoleEnrol signs the certificates of agents.
 	RoleEnroll = "enrol"
-	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all of them.
+	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all of
+	// them.
 	RoleRelease = "release:"
 )
 
 // MaxRootBytes bounds one version of the root of trust: some dozens of keys.
 const MaxRootBytes = 64 << 10
 
-// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust says otherwise. More is a broken clock on
-// one of both sides, and believing it would move the agent's time floor where no honest bundle can follow.
+// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust says otherwise.
+// More is a broken clock on one of both sides, and believing it would move the agent's time floor where no honest
+// bundle can follow.
 const MaxClockSkew = 24 * time.Hour
 
 // Root is one verified version of the root of trust: a TUF root.json with roles of our own.

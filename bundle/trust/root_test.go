@@ -85,7 +85,8 @@ func TestRootRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWhatALaterVersionAddedToARootIsSkipped reads a root with a field that this version does not know, signed like the others.
+// TestWhatALaterVersionAddedToARootIsSkipped reads a root with a field that this version does not know, signed like the
+// others.
 func TestWhatALaterVersionAddedToARootIsSkipped(t *testing.T) {
 	later := editedRoot(t, func(root *metadata.RootType) {
 		root.UnrecognizedFields["later"] = map[string]any{"x": true}

@@ -6,13 +6,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// MaxRootHops bounds how many versions of the root are followed at once: a yearly one takes a lifetime, and an attacker's
-// endless chain ends.
+// MaxRootHops bounds how many versions of the root are followed at once: a yearly one takes a lifetime, and an
+// attacker's endless chain ends.
 const MaxRootHops = 64
 
-// Next decides whether data is the version of the root that follows this one: signed by enough keys of both, one version on,
-// of the same fleet, of no older epoch, and without taking back a revocation. That it is expired does not matter on the way to a
-// newer one. The error is a *Refusal.
+// Next decides whether data is the version of the root that follows this one: signed by enough keys of both, one
+// version on, of the same fleet, of no older epoch, and without taking back a revocation. That it is expired does not
+// matter on the way to a newer one. The error is a *Refusal.
 //
 // Source: TUF specification 1.0.33, section 5.3.
 func (r Root) Next(data []byte) (Root, error) {
@@ -37,8 +37,8 @@ func (r Root) Next(data []byte) (Root, error) {
 	return next, nil
 }
 
-// Newest decides between the root that was followed last and the one that is pinned: the followed one, unless whoever runs the
-// cluster pinned a later version or, having lost the keys, started anew with a higher epoch.
+// Newest decides between the root that was followed last and the one that is pinned: the followed one, unless whoever
+// runs the cluster pinned a later version or, having lost the keys, started anew with a higher epoch.
 func Newest(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned

@@ -143,7 +143,8 @@ func (d *RootDraft) SetFloor(component, version string) {
 	d.metadata.Signed.UnrecognizedFields[fieldFloors] = floors
 }
 
-// SetEpoch begins a new epoch, in which sequences start over: what an attacker of a publisher key published far ahead is void.
+// SetEpoch begins a new epoch, in which sequences start over: what an attacker of a publisher key published far ahead
+// is void.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
 // Sign adds the signatures of keys.
@@ -170,8 +171,8 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 	return nil
 }
 
-// Signed returns how many root keys signed the draft so far, and how many of those that it lists have to. One that changes the root keys needs as many of
-// those before, too.
+// Signed returns how many root keys signed the draft so far, and how many of those that it lists have to. One that
+// changes the root keys needs as many of those before, too.
 func (d *RootDraft) Signed() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }

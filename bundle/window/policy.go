@@ -41,8 +41,8 @@ const (
 	maxDepth        = 8
 )
 
-// The file as it is written. Both spellings of the account are Kyma's: its reader does not mind case, its own files have both.
-// timeBegin and timeEnd are in Kyma's own rule sets, too.
+// The file as it is written. Both spellings of the account are Kyma's: its reader does not mind case, its own files
+// have both. timeBegin and timeEnd are in Kyma's own rule sets, too.
 type (
 	policyFile struct {
 		Rules   []ruleFile  `json:"rules"`
@@ -113,8 +113,8 @@ func ParseWindows(data []byte) ([]Window, error) {
 	return windows, checkAll("", windows)
 }
 
-// For returns the schedule of a runtime: the windows of the first rule that matches it. minimum is how long a window has to
-// stay open for an upgrade to begin in it.
+// For returns the schedule of a runtime: the windows of the first rule that matches it. minimum is how long a window
+// has to stay open for an upgrade to begin in it.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -126,7 +126,8 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns, by field, the windows in which no upgrade begins because they are open for less than a minimum, unless they touch others.
+// Short returns, by field, the windows in which no upgrade begins because they are open for less than a minimum, unless
+// they touch others.
 func (p Policy) Short(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()

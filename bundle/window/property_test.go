@@ -44,8 +44,8 @@ func drawSchedule(t *rapid.T) Schedule {
 	return schedule
 }
 
-// inside says by the calendar alone whether a moment is in a window: the moment's own day and the day before, in the window's
-// offset.
+// inside says by the calendar alone whether a moment is in a window: the moment's own day and the day before, in the
+// window's offset.
 func inside(t *rapid.T, w Window, now time.Time) bool {
 	if len(w.Days) == 0 {
 		begin, errBegin := time.Parse(time.RFC3339, w.Begin)

@@ -50,9 +50,9 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the stretch of time in which an upgrade may begin: the one that now is within, or the next. It says no when there
-// is none ahead. Windows that touch or overlap are one, so that an upgrade may run from one into the next. A window that does
-// not pass Check never opens.
+// Next returns the stretch of time in which an upgrade may begin: the one that now is within, or the next. It says no
+// when there is none ahead. Windows that touch or overlap are one, so that an upgrade may run from one into the next. A
+// window that does not pass Check never opens.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
@@ -60,8 +60,8 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return next([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// TooShort returns the stretch of time that is open now, or the next, in which no upgrade may begin because it is shorter than Minimum. It says no
-// when there is none.
+// TooShort returns the stretch of time that is open now, or the next, in which no upgrade may begin because it is
+// shorter than Minimum. It says no when there is none.
 func (s Schedule) TooShort(now time.Time) (Span, bool) {
 	if _, ok := s.Next(now); ok {
 		return Span{}, false

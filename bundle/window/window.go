@@ -1,6 +1,7 @@
-// Package window says when a runtime may be upgraded where that means downtime. A policy and what is known of a runtime go in,
-// its schedule comes out; a schedule and a time go in, the window that is open or comes next comes out. It is pure: it never
-// looks at a clock, and offsets are written beside every time, so that no zone's rules and no change to summer time matter.
+// Package window says when a runtime may be upgraded where that means downtime. A policy and what is known of a runtime
+// go in, its schedule comes out; a schedule and a time go in, the window that is open or comes next comes out. It is
+// pure: it never looks at a clock, and offsets are written beside every time, so that no zone's rules and no change to
+// summer time matter.
 //
 // The notation is Kyma's. A window is weekly (days, and times of day with an offset) or a stretch between two dates:
 //
@@ -21,7 +22,8 @@ import (
 
 // Window is a window in Kyma's notation; see Check.
 type Window struct {
-	// Days are those on which the window begins, "Mon" to "Sun", in the offset of Begin; none for a window between two dates.
+	// Days are those on which the window begins, "Mon" to "Sun", in the offset of Begin; none for a window between two
+	// dates.
 	Days []string `json:"days,omitempty"`
 	// Begin and End are times of day such as "21:00:00+02:00" with Days, else dates such as "2026-12-08T20:00:00Z".
 	Begin string `json:"begin"`

@@ -1,9 +1,10 @@
-// Package assets obtains the programs that a test cluster is made of, kube-apiserver, etcd and kwok, and Flux's controllers for a benchmark.
+// Package assets obtains the programs that a test cluster is made of, kube-apiserver, etcd and kwok, and Flux's
+// controllers for a benchmark.
 //
-// Those of a cluster come from the first place that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout, the release archive of
-// envtest where the network allows, or a build from their Go modules (hack/offline), which takes some minutes once. What comes out is a
-// folder with the programs in it; a program is either there whole or not at all, also after a crash or with two processes
-// at work.
+// Those of a cluster come from the first place that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout, the
+// release archive of envtest where the network allows, or a build from their Go modules (hack/offline), which takes
+// some minutes once. What comes out is a folder with the programs in it; a program is either there whole or not at all,
+// also after a crash or with two processes at work.
 package assets
 
 import (
@@ -23,7 +24,8 @@ import (
 // KubernetesVersion is that of kube-apiserver, as hack/offline/controlplane/go.mod pins it.
 const KubernetesVersion = "v1.36.3"
 
-// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd for where no archive can be downloaded.
+// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd for where no archive can be
+// downloaded.
 const controlPlane = "offline/controlplane"
 
 // EnvDir names the environment variable, known from envtest, of a folder with kube-apiserver and etcd.
@@ -62,8 +64,8 @@ func versionFlags() string {
 	return flags
 }
 
-// Ensure returns the programs, obtaining first what is missing. What takes time is told on progress: a spinner on a terminal,
-// lines elsewhere.
+// Ensure returns the programs, obtaining first what is missing. What takes time is told on progress: a spinner on a
+// terminal, lines elsewhere.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()
 	if err != nil {

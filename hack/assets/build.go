@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// temporaryPrefix starts the names of the folders that builds work in. They lie in the cache, because a rename is atomic
-// only within one file system.
+// temporaryPrefix starts the names of the folders that builds work in. They lie in the cache, because a rename is
+// atomic only within one file system.
 const temporaryPrefix = ".build-"
 
 // build compiles one program; the rename at the end makes it appear whole.

@@ -15,8 +15,9 @@ import (
 
 const releaseIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 
-// download lets setup-envtest fetch the release archive, check it against the index's SHA-512 and link its programs into the
-// cache. The archives don't exist for every patch version: it takes the newest of the minor version. index lists the archives.
+// download lets setup-envtest fetch the release archive, check it against the index's SHA-512 and link its programs
+// into the cache. The archives don't exist for every patch version: it takes the newest of the minor version. index
+// lists the archives.
 func download(ctx context.Context, index, cache string, progress io.Writer) error {
 	if err := reachable(ctx, index); err != nil {
 		return err

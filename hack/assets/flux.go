@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. They are measured beside the agent, and no program of the
-// project links them.
+// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. They are measured beside the agent, and
+// no program of the project links them.
 const fluxModules = "flux"
 
 // Flux are the controllers of Flux that correspond to the agent, and their CRDs.

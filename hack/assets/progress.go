@@ -15,7 +15,8 @@ import (
 // reportEvery is how often a log gets a line about something that still runs.
 const reportEvery = 15 * time.Second
 
-// runWithProgress shows what runs and for how long already, so that nobody takes minutes for a hang. It returns what the command prints.
+// runWithProgress shows what runs and for how long already, so that nobody takes minutes for a hang. It returns what
+// the command prints.
 func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, error) {
 	// A buffer of its own: what the command says matters only if it fails, and would tear the spinner.
 	var output, problem bytes.Buffer

@@ -9,7 +9,8 @@ import (
 // promtoolVersion is that of Prometheus, as hack/promtool/go.mod pins it.
 const promtoolVersion = "v0.316.0"
 
-// EnsurePromtool returns the path of promtool, which tests alerts, building it first where it is not in the cache: three minutes of CPU, once.
+// EnsurePromtool returns the path of promtool, which tests alerts, building it first where it is not in the cache:
+// three minutes of CPU, once.
 func EnsurePromtool(ctx context.Context, progress io.Writer) (string, error) {
 	p := program{name: "promtool", module: "promtool", pkg: "github.com/prometheus/prometheus/cmd/promtool", tags: "remove_all_sd"}
 	path, err := ensureOne(ctx, p, "promtool-"+promtoolVersion, progress)

@@ -1,6 +1,7 @@
-// Command browser prints what the tests of the web page need beside Go, as assignments for a shell: CHROMIUM, a Chromium, and AXE, the script that
-// judges how accessible a page is. Chromium is that of $CHROMIUM or the PATH; where there is none it is installed from Debian, if this machine is
-// a Debian and we are its root. The script comes from the npm registry, with a pinned checksum, and is kept in the cache of the user.
+// Command browser prints what the tests of the web page need beside Go, as assignments for a shell: CHROMIUM, a
+// Chromium, and AXE, the script that judges how accessible a page is. Chromium is that of $CHROMIUM or the PATH; where
+// there is none it is installed from Debian, if this machine is a Debian and we are its root. The script comes from the
+// npm registry, with a pinned checksum, and is kept in the cache of the user.
 //
 // What cannot be had is left out with a remark: the tests then skip and say so.
 package main

@@ -114,8 +114,8 @@ func examine(program []byte) (string, error) {
 	return architecture, nil
 }
 
-// publicRoots are Mozilla's, as the Go project distributes them, without those that are trusted for certificates of a certain age only:
-// a file cannot say so.
+// publicRoots are Mozilla's, as the Go project distributes them, without those that are trusted for certificates of a
+// certain age only: a file cannot say so.
 func publicRoots() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
@@ -164,8 +164,8 @@ func (s *store) addJSON(mediaType string, v any) (ocispec.Descriptor, error) {
 	return s.add(mediaType, data), nil
 }
 
-// layout makes the archive. Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined Image JSON +
-// Filesystem Changeset Format"; containerd's annotation for a name that is whole.
+// layout makes the archive. Source: OCI Image Layout Specification 1.1; Docker Image Specification 1.3, "Combined Image
+// JSON + Filesystem Changeset Format"; containerd's annotation for a name that is whole.
 func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descriptor) ([]byte, error) {
 	top.Annotations = map[string]string{"io.containerd.image.name": o.Reference, ocispec.AnnotationRefName: o.Version}
 	docker := struct {

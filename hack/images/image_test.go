@@ -50,7 +50,8 @@ func changed(t *testing.T, at int, to byte) []byte {
 	return other
 }
 
-// Where an ELF header says for which machine it is, and of what type its first segment is, with values of both. Source: System V ABI.
+// Where an ELF header says for which machine it is, and of what type its first segment is, with values of both. Source:
+// System V ABI.
 const (
 	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
 	atSegment, segmentInterpreter                       = 64, 3

@@ -1,5 +1,5 @@
-// Command images makes an OCI image of a static program, without Docker: nothing but the program, the certificates of public
-// authorities and a user who is not root. The same inputs give the same bytes.
+// Command images makes an OCI image of a static program, without Docker: nothing but the program, the certificates of
+// public authorities and a user who is not root. The same inputs give the same bytes.
 package main
 
 import (

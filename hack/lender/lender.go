@@ -1,8 +1,9 @@
-// Package lender borrows clusters for the tests of a run. One process, integration/cluster/lend, starts kube-apiserver and etcd for all
-// test binaries and lends a cluster to one of them at a time. Each loan begins with a cluster as it was when it was new.
+// Package lender borrows clusters for the tests of a run. One process, integration/cluster/lend, starts kube-apiserver
+// and etcd for all test binaries and lends a cluster to one of them at a time. Each loan begins with a cluster as it
+// was when it was new.
 //
-// A loan is a connection to the lender's Unix socket, whose path is in the environment. The lender takes the cluster back when the
-// connection ends, so a test binary that crashes keeps none.
+// A loan is a connection to the lender's Unix socket, whose path is in the environment. The lender takes the cluster
+// back when the connection ends, so a test binary that crashes keeps none.
 package lender
 
 import (
@@ -88,7 +89,8 @@ func (l *Loan) Return() error {
 // Disconnect ends the loan without returning the cluster, which the lender then ends.
 func (l *Loan) Disconnect() error { return l.connection.Close() }
 
-// ReportStart adds an API server that this process starts on its own to the lender's count. Without a lender it does nothing.
+// ReportStart adds an API server that this process starts on its own to the lender's count. Without a lender it does
+// nothing.
 func ReportStart() error {
 	if Socket() == "" {
 		return nil

@@ -1,4 +1,5 @@
-// Package plaintar writes tars that say nothing of where and by whom they were made: the same files give the same bytes.
+// Package plaintar writes tars that say nothing of where and by whom they were made: the same files give the same
+// bytes.
 package plaintar
 
 import (

@@ -1,8 +1,8 @@
-// Package pristine makes an API server of tests again what it was before a test used it. That takes a fifth of a second, while to start an
-// API server takes seconds of a processor.
+// Package pristine makes an API server of tests again what it was before a test used it. That takes a fifth of a
+// second, while to start an API server takes seconds of a processor.
 //
-// It writes to etcd behind the API server, which learns of it as of another API server's writes. So neither finalizers nor
-// namespaces hold anything up. What the API server keeps elsewhere, such as audit logs, is not its business.
+// It writes to etcd behind the API server, which learns of it as of another API server's writes. So neither finalizers
+// nor namespaces hold anything up. What the API server keeps elsewhere, such as audit logs, is not its business.
 package pristine
 
 import (
@@ -69,7 +69,8 @@ type entry struct {
 	Revision int64  `json:"mod_revision,string"`
 }
 
-// Take notes what an API server with this etcd is, as soon as it has made all that a new one makes. The configuration is an admin's.
+// Take notes what an API server with this etcd is, as soon as it has made all that a new one makes. The configuration
+// is an admin's.
 func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, error) {
 	s := &Snapshot{config: config, etcd: etcd}
 	err := eventually(ctx, func(ctx context.Context) (err error) {
@@ -90,8 +91,8 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 	return s, nil
 }
 
-// Restore makes the API server what it was, but for the identity that its namespace kube-system gives it, which is a new one. Nobody may
-// use it meanwhile. After an error it has to be stopped.
+// Restore makes the API server what it was, but for the identity that its namespace kube-system gives it, which is a
+// new one. Nobody may use it meanwhile. After an error it has to be stopped.
 func (s *Snapshot) Restore(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil {
 		return err
@@ -147,8 +148,8 @@ func (s *Snapshot) restore(ctx context.Context) error {
 	return nil
 }
 
-// sameDefinition reports whether what is stored of a definition differs in nothing that is served: the API server goes on to write the
-// status of a new one for a while, and who applies one as it is becomes one of its managers.
+// sameDefinition reports whether what is stored of a definition differs in nothing that is served: the API server goes
+// on to write the status of a new one for a while, and who applies one as it is becomes one of its managers.
 func sameDefinition(before, now []byte) bool {
 	var definitions [2]map[string]any
 	for i, stored := range [][]byte{before, now} {
@@ -163,8 +164,8 @@ func sameDefinition(before, now []byte) bool {
 	return reflect.DeepEqual(definitions[0], definitions[1])
 }
 
-// compare fails as long as something is in etcd that was not, or the other way round. What the API server has written by then into
-// what was put back, such as a status, is how it stays.
+// compare fails as long as something is in etcd that was not, or the other way round. What the API server has written
+// by then into what was put back, such as a status, is how it stays.
 func (s *Snapshot) compare(ctx context.Context) error {
 	now, err := s.read(ctx)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// cheap are settings of an API server and its etcd in the environment that they take from this process: they collect garbage seldom and
-// use one processor at a time, which is a fifth of their work.
+// cheap are settings of an API server and its etcd in the environment that they take from this process: they collect
+// garbage seldom and use one processor at a time, which is a fifth of their work.
 var cheap = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
 
-// Start starts an API server for the tests of a package, at the least cost: its etcd syncs nothing to a disk. What the environment of
-// this process says of the programs' settings counts. No other goroutine may start programs meanwhile.
+// Start starts an API server for the tests of a package, at the least cost: its etcd syncs nothing to a disk. What the
+// environment of this process says of the programs' settings counts. No other goroutine may start programs meanwhile.
 func Start(env *envtest.Environment) (config *rest.Config, err error) {
 	if env.ControlPlaneStartTimeout == 0 {
 		env.ControlPlaneStartTimeout = 3 * time.Minute

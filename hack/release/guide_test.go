@@ -13,7 +13,8 @@ import (
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 )
 
-// guide returns the commands of docs/guides/verify-a-release.md: to verify a release and its provenance, to copy it into a registry, and to build it again.
+// guide returns the commands of docs/guides/verify-a-release.md: to verify a release and its provenance, to copy it
+// into a registry, and to build it again.
 func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(read(t, "../../docs/guides", "verify-a-release.md")), -1)

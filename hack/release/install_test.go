@@ -11,7 +11,8 @@ import (
 
 const modulePath = "github.com/kyma-pull/kyma-pull"
 
-// TestTheProgramsCanBeInstalledByGo plays the module proxy: the newest commit is packed as a module, and go install takes it from there.
+// TestTheProgramsCanBeInstalledByGo plays the module proxy: the newest commit is packed as a module, and go install
+// takes it from there.
 func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")

@@ -1,6 +1,6 @@
-// Command release builds everything that a release consists of into one folder: programs for each platform, images and charts as an OCI image
-// layout, definitions, a bill of materials for each program, checksums, and, with a key, their signature and the provenance of all. The same
-// commit and version give the same bytes, but for the signatures.
+// Command release builds everything that a release consists of into one folder: programs for each platform, images and
+// charts as an OCI image layout, definitions, a bill of materials for each program, checksums, and, with a key, their
+// signature and the provenance of all. The same commit and version give the same bytes, but for the signatures.
 package main
 
 import (

@@ -17,8 +17,9 @@ import (
 	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
-// push copies images and charts of a release that was built into the registry, each under its name there and the version as its tag: the names that
-// the charts have as defaults, and those of docs/guides/verify-a-release.md. A tag that is there is not replaced.
+// push copies images and charts of a release that was built into the registry, each under its name there and the
+// version as its tag: the names that the charts have as defaults, and those of docs/guides/verify-a-release.md. A tag
+// that is there is not replaced.
 func (r *release) push(ctx context.Context) error {
 	file := filepath.Join(r.dir, layoutFile(r.version))
 	if _, err := os.Stat(file); err != nil {

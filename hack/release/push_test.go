@@ -13,7 +13,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// packed makes a release that has the charts and, in place of images, an index of none: a push copies whatever the layout has.
+// packed makes a release that has the charts and, in place of images, an index of none: a push copies whatever the
+// layout has.
 func packed(t *testing.T, version string) *release {
 	t.Helper()
 	scratch := t.TempDir()

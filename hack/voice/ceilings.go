@@ -87,8 +87,8 @@ func (c ceilings) of(key, name string) float64 {
 	return c.targets[name]
 }
 
-// check returns the measures over their ceilings, furthest first. A rate may exceed its ceiling by one hit: without this, a
-// folder of 100 words would fail with its first "what", and deleted text could raise a rate.
+// check returns the measures over their ceilings, furthest first. A rate may exceed its ceiling by one hit: without
+// this, a folder of 100 words would fail with its first "what", and deleted text could raise a rate.
 func (c ceilings) check(units []*unit) []excess {
 	var found []excess
 	for _, u := range units {
@@ -108,8 +108,8 @@ func (c ceilings) check(units []*unit) []excess {
 	return found
 }
 
-// lowered returns ceilings that the units of today just meet. It raises none, and drops those that the target covers and those
-// of folders that are gone.
+// lowered returns ceilings that the units of today just meet. It raises none, and drops those that the target covers
+// and those of folders that are gone.
 func (c ceilings) lowered(units []*unit) ceilings {
 	next := ceilings{header: c.header, targets: c.targets, recorded: map[string]rates{}}
 	for _, u := range units {

@@ -1,8 +1,8 @@
 // Command voice measures how plainly the project writes: in comments, in string literals and in Markdown.
 //
-// It counts seven habits that make readers stop, per 1,000 words, and lines over 120 columns. It fails if a package or a
-// documentation folder exceeds its ceiling in ceilings.txt. Ceilings only go down: -lower records lower rates and never
-// raises one. The rates find places to rewrite; a reader judges the text.
+// It counts seven habits that make readers stop, per 1,000 words, and lines over 120 columns. It fails if a package or
+// a documentation folder exceeds its ceiling in ceilings.txt. Ceilings only go down: -lower records lower rates and
+// never raises one. The rates find places to rewrite; a reader judges the text.
 //
 // To rewrite a place, name the thing, then state its action: subject, verb, object.
 //

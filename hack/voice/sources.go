@@ -72,8 +72,8 @@ var (
 	url    = regexp.MustCompile(`https?://\S+`)
 )
 
-// addGo counts the comments and the string literals of a Go file, and its long lines with the comments. Generated files have
-// their text from elsewhere.
+// addGo counts the comments and the string literals of a Go file, and its long lines with the comments. Generated files
+// have their text from elsewhere.
 func (c collection) addGo(file string, data []byte) error {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, file, data, parser.ParseComments|parser.SkipObjectResolution)

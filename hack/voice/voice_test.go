@@ -188,7 +188,8 @@ func TestPlacesOfOneFolderAreListed(t *testing.T) {
 	}
 }
 
-// make lint checks the ceilings themselves; here they must parse, be sorted, and apply to a repository that can be read.
+// make lint checks the ceilings themselves; here they must parse, be sorted, and apply to a repository that can be
+// read.
 func TestRepositoryIsMeasured(t *testing.T) {
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {

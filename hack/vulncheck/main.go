@@ -1,6 +1,6 @@
-// Command vulncheck runs govulncheck over packages of the project. It fails on known vulnerabilities in reachable code. If the public
-// database cannot be reached, it prints a line that begins with SKIPPED, which .ci/run shows in its table, and succeeds. A copy named with
-// -db must exist.
+// Command vulncheck runs govulncheck over packages of the project. It fails on known vulnerabilities in reachable code.
+// If the public database cannot be reached, it prints a line that begins with SKIPPED, which .ci/run shows in its
+// table, and succeeds. A copy named with -db must exist.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Package alerts evaluates the charts' alerts by promtool: rules and series in, out comes whether just the alerts fire that should.
+// Package alerts evaluates the charts' alerts by promtool: rules and series in, out comes whether just the alerts fire
+// that should.
 package alerts
 
 import (
@@ -99,7 +100,8 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check has promtool evaluate the rules of a file in all cases. The error says in which of them other alerts fire; dir is for a file.
+// Check has promtool evaluate the rules of a file in all cases. The error says in which of them other alerts fire; dir
+// is for a file.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -152,8 +154,8 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	return found, nil
 }
 
-// Changing returns series that have one scrape's values for some minutes, and then another's for as many; what the first did not have is missing
-// that long.
+// Changing returns series that have one scrape's values for some minutes, and then another's for as many; what the
+// first did not have is missing that long.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

@@ -21,8 +21,8 @@ const (
 	maxImportBytes  = 200 << 20
 )
 
-// carrying measures a file of 1 GiB on its way through the air gap: export and import against `cp` of the same file, which neither
-// computes a digest nor checks one, and the memory that an import takes.
+// carrying measures a file of 1 GiB on its way through the air gap: export and import against `cp` of the same file,
+// which neither computes a digest nor checks one, and the memory that an import takes.
 func carrying(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {
@@ -92,7 +92,8 @@ func carrying(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// copying is the fastest of some runs: a machine that others use as well is slow now and then, and never fast by accident.
+// copying is the fastest of some runs: a machine that others use as well is slow now and then, and never fast by
+// accident.
 func copying(ctx context.Context, file string) (time.Duration, error) {
 	fastest := time.Duration(0)
 	for range 3 {

@@ -1,5 +1,6 @@
-// Command bench measures what users of kyma-pull wait for, and prints a table that is also written to bench/results.txt. Times on
-// a shared machine are noise, so that what is compared is measured in one run and given as a ratio.
+// Command bench measures what users of kyma-pull wait for, and prints a table that is also written to
+// bench/results.txt. Times on a shared machine are noise, so that what is compared is measured in one run and given as
+// a ratio.
 package main
 
 import (

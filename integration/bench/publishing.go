@@ -25,8 +25,8 @@ const (
 	writers  = 16 // as many as the publisher's default concurrency
 )
 
-// publishing measures a promotion to a fleet: the publisher's whole way, with a real API server and registry, against a bare
-// loop that writes the same bytes to the same registry.
+// publishing measures a promotion to a fleet: the publisher's whole way, with a real API server and registry, against a
+// bare loop that writes the same bytes to the same registry.
 func publishing(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Durable: true, Measured: true, PublisherFlags: []string{"--report-poll-interval", "10m"}})
 	if err != nil {
@@ -82,7 +82,8 @@ func publishing(ctx context.Context) ([]result, error) {
 
 func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 
-// untilRecorded waits until every Kyma's status names a bundle with this version. It asks seldom, or it would be measured itself.
+// untilRecorded waits until every Kyma's status names a bundle with this version. It asks seldom, or it would be
+// measured itself.
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
 	recorded := 0
@@ -105,8 +106,8 @@ func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	})
 }
 
-// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: one mount of the new
-// desired state, then the manifest.
+// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: one mount
+// of the new desired state, then the manifest.
 func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	type write struct {
 		state    bundle.Blob

@@ -43,7 +43,8 @@ type Push struct {
 	Versions map[string]string
 	Removals []string
 	Deleting bool
-	// Ahead says that its sequence is one that nobody with a right clock gives: it follows one of a publisher whose clock was ahead, or is that.
+	// Ahead says that its sequence is one that nobody with a right clock gives: it follows one of a publisher whose clock
+	// was ahead, or is that.
 	Ahead bool
 	// Refused is why nobody may follow it, nil for a bundle that a publisher key of the root signed.
 	Refused error
@@ -59,7 +60,8 @@ type Said struct {
 	Answered map[string]string
 	// Waiting are the modules whose newest version waits for a window. Agents do not say which version that is.
 	Waiting map[string]bool
-	// Ahead says that the runtime's clock is further ahead than control planes accept: they refuse the report, and later ones need not be newer.
+	// Ahead says that the runtime's clock is further ahead than control planes accept: they refuse the report, and later
+	// ones need not be newer.
 	Ahead bool
 }
 
@@ -112,8 +114,9 @@ type seen struct {
 // excuse is how long a wish that was taken back may still have effects: what is broken meanwhile lasts for less.
 const excuse = 2 * time.Minute
 
-// twoLeaders is how long two publishers may take themselves for the leader after people took the lease from one: until it looks at it again, and what it
-// has begun by then is done, also by a slow registry. A registry takes an older tag after a newer one. Runtimes refuse it, which is judged at any time.
+// twoLeaders is how long two publishers may take themselves for the leader after people took the lease from one: until
+// it looks at it again, and what it has begun by then is done, also by a slow registry. A registry takes an older tag
+// after a newer one. Runtimes refuse it, which is judged at any time.
 const twoLeaders = 15 * time.Second
 
 // NewChecker returns one for a fleet whose rollouts are for one module.
@@ -241,8 +244,8 @@ func (s *seen) mayGo(at time.Duration, module string) bool {
 	return unasked && (!s.wants[module] || at-s.asked[module] < excuse)
 }
 
-// mayLack reports whether a runtime may not have a module any more: somebody asked for that, or it follows no bundle yet that is newer than
-// the one that removes the module, whoever took the wish back meanwhile.
+// mayLack reports whether a runtime may not have a module any more: somebody asked for that, or it follows no bundle
+// yet that is newer than the one that removes the module, whoever took the wish back meanwhile.
 func (s *seen) mayLack(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayGo(at, module) || removed && !removing.before(s.said.Epoch, s.said.Observed)

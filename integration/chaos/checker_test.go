@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// history is a fleet in which all is well: three runtimes that are no canaries have scaler 1.0.0, and version 1.1.0 is promoted.
+// history is a fleet in which all is well: three runtimes that are no canaries have scaler 1.0.0, and version 1.1.0 is
+// promoted.
 func history() (*Checker, func(id string, sequence int64, version string) Push) {
 	c := NewChecker("scaler", 2)
 	c.Promoted("scaler", "1.0.0", false)
@@ -274,7 +275,8 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// TestAReportOfAClockThatIsFarAheadCountsForNothing: control planes refuse it, so that those of the right clock after it are not older than it.
+// TestAReportOfAClockThatIsFarAheadCountsForNothing: control planes refuse it, so that those of the right clock after
+// it are not older than it.
 func TestAReportOfAClockThatIsFarAheadCountsForNothing(t *testing.T) {
 	c, _ := history()
 	c.Reported(1, Said{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
@@ -288,7 +290,8 @@ func TestAReportOfAClockThatIsFarAheadCountsForNothing(t *testing.T) {
 	}
 }
 
-// TestTwoLeadersMayPushAcrossEachOtherForAWhile: a runtime that follows what is older is a violation all the same, and so is a status that says so.
+// TestTwoLeadersMayPushAcrossEachOtherForAWhile: a runtime that follows what is older is a violation all the same, and
+// so is a status that says so.
 func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)

@@ -16,14 +16,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// envClocks names the folder in which programs that ShiftablePrograms built find by how many seconds their clocks are wrong.
+// envClocks names the folder in which programs that ShiftablePrograms built find by how many seconds their clocks are
+// wrong.
 const envClocks = "CHAOS_CLOCKS"
 
 //go:embed testdata/shift.go
 var shift []byte
 
-// ShiftablePrograms builds the project's programs in dir with another time.Now, whose wall clock a test can shift while they run, and
-// has fleets run these. The programs that users have know no such way. Go's standard library is compiled again for it, once.
+// ShiftablePrograms builds the project's programs in dir with another time.Now, whose wall clock a test can shift while
+// they run, and has fleets run these. The programs that users have know no such way. Go's standard library is compiled
+// again for it, once.
 //
 // The monotonic clock goes on as always, as it does where somebody sets a machine's clock.
 func ShiftablePrograms(ctx context.Context, dir string) error {
@@ -58,7 +60,8 @@ func goEnv(ctx context.Context, name string) (string, error) {
 	return string(bytes.TrimSpace(output)), nil
 }
 
-// writeOverlay writes what `go build -overlay` takes: Go's own time.go with one line more, and the file that the line needs.
+// writeOverlay writes what `go build -overlay` takes: Go's own time.go with one line more, and the file that the line
+// needs.
 func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	root, err := goEnv(ctx, "GOROOT")
 	if err != nil {

@@ -132,8 +132,8 @@ func (s *stage) whileRegistryStands(change func() error) error {
 	return errors.Join(change(), s.registry.Resume())
 }
 
-// restore gives the registry what it had in the beginning, or before the restore before. It is down no longer than that takes: other faults
-// are for outages.
+// restore gives the registry what it had in the beginning, or before the restore before. It is down no longer than that
+// takes: other faults are for outages.
 func (s *stage) restore(serial int) error {
 	s.story.Tell("the registry gets back copy %d", serial-1)
 	return s.whileRegistryStands(func() error {

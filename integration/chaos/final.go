@@ -19,7 +19,8 @@ type End struct {
 	Published, Observed string
 	// InRegistry is the digest of the bundle in the registry.
 	InRegistry string
-	// Objects are all of the modules' objects, and Expected those that have to be there; nil for a simulated runtime, which has none.
+	// Objects are all of the modules' objects, and Expected those that have to be there; nil for a simulated runtime,
+	// which has none.
 	Objects, Expected []string
 }
 
@@ -71,13 +72,15 @@ type Sample struct {
 	Goroutines    int
 }
 
-// How much more a program may use at the end than when it had just begun to work: what is bounded by the fleet's size, not by time.
+// How much more a program may use at the end than when it had just begun to work: what is bounded by the fleet's size,
+// not by time.
 const (
 	moreBytes      = 96 << 20
 	moreGoroutines = 100
 )
 
-// Grown returns which programs use more than they may, compared with the most that one of their role used before: who leads changes.
+// Grown returns which programs use more than they may, compared with the most that one of their role used before: who
+// leads changes.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

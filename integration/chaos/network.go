@@ -43,7 +43,8 @@ func (s *stage) lead(way, to string) (host string, err error) {
 	return p.Host(), nil
 }
 
-// throughProxy writes a kubeconfig that leads to the same API server by a proxy. Its certificate is for the address, whatever the port.
+// throughProxy writes a kubeconfig that leads to the same API server by a proxy. Its certificate is for the address,
+// whatever the port.
 func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {

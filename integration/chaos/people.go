@@ -65,7 +65,8 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.learn()
 }
 
-// rotateToken does nothing while somebody is to enroll: two rotations make its token void, and people would have to make it another one.
+// rotateToken does nothing while somebody is to enroll: two rotations make its token void, and people would have to
+// make it another one.
 func (s *stage) rotateToken(ctx context.Context) error {
 	s.mu.Lock()
 	gone := maps.Clone(s.gone)
@@ -180,7 +181,8 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// last pushes the policy out of the way and promotes a version that nothing holds, so that it is known what everybody has in the end.
+// last pushes the policy out of the way and promotes a version that nothing holds, so that it is known what everybody
+// has in the end.
 func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "remove the policy", func() error { return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil}) })
 	s.insist(ctx, "the policy is gone", func() error {

@@ -1,8 +1,9 @@
-// Package chaos breaks a fleet at random for a while and checks that it keeps its promises meanwhile, and that it converges afterwards.
+// Package chaos breaks a fleet at random for a while and checks that it keeps its promises meanwhile, and that it
+// converges afterwards.
 //
-// What decides is pure: Generate makes the plan of a seed, Checker judges what was seen, Judge what is there at the end. Run carries a
-// plan out over real API servers, a real registry, Git and the project's two programs. One seed gives one plan; when exactly each
-// program does what is not repeatable.
+// What decides is pure: Generate makes the plan of a seed, Checker judges what was seen, Judge what is there at the
+// end. Run carries a plan out over real API servers, a real registry, Git and the project's two programs. One seed
+// gives one plan; when exactly each program does what is not repeatable.
 package chaos
 
 import (
@@ -62,7 +63,8 @@ const (
 
 // Step is one action of a plan.
 type Step struct {
-	// At is when the step begins, since the beginning of the run, and For how long it lasts; zero for what is done at once.
+	// At is when the step begins, since the beginning of the run, and For how long it lasts; zero for what is done at
+	// once.
 	At, For time.Duration
 	Kind    Kind
 	// Target is the runtime, replica, or version that the step is about, empty where there is one only.
@@ -167,12 +169,13 @@ var network = []weight{
 // clocks are those of Shape.Clocks.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// shifts are how far ahead clocks are set: by less than what runtimes tolerate, and by so much that they refuse bundles, or bundles look
-// expired.
+// shifts are how far ahead clocks are set: by less than what runtimes tolerate, and by so much that they refuse
+// bundles, or bundles look expired.
 var shifts = []time.Duration{2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour}
 
-// clockRest is how long all clocks are right between two that are wrong. When the clocks of a publisher and an agent are ahead together, a person
-// has to help, as docs/runbooks/wrong-clocks.md says: what the publisher issued meanwhile has to be gone before the next one is set.
+// clockRest is how long all clocks are right between two that are wrong. When the clocks of a publisher and an agent
+// are ahead together, a person has to help, as docs/runbooks/wrong-clocks.md says: what the publisher issued meanwhile
+// has to be gone before the next one is set.
 const clockRest = 40 * time.Second
 
 func (s Shape) weights() []weight {

@@ -30,7 +30,8 @@ func TestAnHourHasEveryKind(t *testing.T) {
 	}
 }
 
-// TestAPlanCanBeCarriedOut: whatever the seed, nothing is removed that is not there, and no two troubles of one thing overlap.
+// TestAPlanCanBeCarriedOut: whatever the seed, nothing is removed that is not there, and no two troubles of one thing
+// overlap.
 func TestAPlanCanBeCarriedOut(t *testing.T) {
 	for seed := range uint64(50) {
 		length := 10 * time.Minute

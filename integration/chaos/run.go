@@ -48,8 +48,8 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace is filled by a fault, and has room for what an hour leaves and a copy of it. calmSpace has room for what a registry that loses
-// nothing takes in hours: 200,000 files of a page in each.
+// troubledSpace is filled by a fault, and has room for what an hour leaves and a copy of it. calmSpace has room for
+// what a registry that loses nothing takes in hours: 200,000 files of a page in each.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
 // Run carries the plan of a seed out. An error says that the run did not take place.
@@ -135,8 +135,9 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// turns let one step at a time be about the same. The plan has no two of them at once, but on a busy machine one may take longer than it says: an
-// API server that is started twice is stopped once, and a registry that serves what is half copied loses data that no plan takes.
+// turns let one step at a time be about the same. The plan has no two of them at once, but on a busy machine one may
+// take longer than it says: an API server that is started twice is stopped once, and a registry that serves what is
+// half copied loses data that no plan takes.
 type turns struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]chan struct{}

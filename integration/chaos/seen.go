@@ -19,8 +19,9 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	before, late := s.pushed, false
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch && p.Sequence > before.Sequence
-		// Such a sequence counts from when the status names it: a publisher that ends before goes on from the one before, by one where the time is
-		// behind that. It believes nothing else once the key was rotated, until a report says what the runtime follows.
+		// Such a sequence counts from when the status names it: a publisher that ends before goes on from the one before, by
+		// one where the time is behind that. It believes nothing else once the key was rotated, until a report says what the
+		// runtime follows.
 		unnoted := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unnoted || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime, before.Sequence, before.Epoch)
@@ -161,8 +162,8 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	s.present = modules
 }
 
-// Objects judges which objects of a module a runtime has, all of them, by their names with their UIDs. Those that users delete come back.
-// One with another UID was deleted and created again, however short it was away.
+// Objects judges which objects of a module a runtime has, all of them, by their names with their UIDs. Those that users
+// delete come back. One with another UID was deleted and created again, however short it was away.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

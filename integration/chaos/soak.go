@@ -24,7 +24,8 @@ var faults = []Kind{
 	RestoreRegistry, CutRuntime, TakeLease, DeleteLease, HangWay, ResetWay, SlowWay, ForgetWay,
 }
 
-// Calm returns what of a plan people do: a program that is killed forgets what it held, and would hide that it holds more and more.
+// Calm returns what of a plan people do: a program that is killed forgets what it held, and would hide that it holds
+// more and more.
 func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
@@ -114,8 +115,8 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// held are the figures of a program that are judged: what the Go runtime and the kernel say of it. The goal of the collector of garbage is
-// twice what was held after the last collection.
+// held are the figures of a program that are judged: what the Go runtime and the kernel say of it. The goal of the
+// collector of garbage is twice what was held after the last collection.
 var held = []struct {
 	metric string
 	scale  float64

@@ -191,7 +191,8 @@ func policy() *v1alpha1.RolloutPolicy {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// Whoever is silent for less holds its place in the budget, so that the budget can be counted from outside. No clock is set ahead by more.
+			// Whoever is silent for less holds its place in the budget, so that the budget can be counted from outside. No clock
+			// is set ahead by more.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}, MaxFailures: new(intstr.FromInt32(0)), MaxDeferred: new(intstr.FromInt32(0))},

@@ -65,7 +65,8 @@ func (s *stage) answered(request *http.Request, status int) {
 	}
 }
 
-// tap tells the checker of every bundle and report that the registry takes. It reads them as they pass, so that no fault is in its way.
+// tap tells the checker of every bundle and report that the registry takes. It reads them as they pass, so that no
+// fault is in its way.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
@@ -206,8 +207,8 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settled is the place of the root of trust that every push goes by. A newer one may revoke a key and be in the key folder alone, while the
-// registry takes nothing: no agent can know it, and what the key signs is followed.
+// settled is the place of the root of trust that every push goes by. A newer one may revoke a key and be in the key
+// folder alone, while the registry takes nothing: no agent can know it, and what the key signs is followed.
 func (t *tap) settled() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
@@ -217,8 +218,9 @@ func (t *tap) settled() int {
 	return 0
 }
 
-// learn notes the root of trust that is in force now. Whoever changes it calls this before it is changed again: a publisher that cannot reach
-// the registry signs by the root before the newest for a while, as nobody can know the newest yet.
+// learn notes the root of trust that is in force now. Whoever changes it calls this before it is changed again: a
+// publisher that cannot reach the registry signs by the root before the newest for a while, as nobody can know the
+// newest yet.
 func (t *tap) learn() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -83,8 +83,8 @@ func TestTheTapNamesABundleOfAnotherKey(t *testing.T) {
 	p.wantBroken("nobody may follow")
 }
 
-// rotate puts roots of trust into force of which each lists one key, the first one included. Where keys are to be revoked, each revokes the one
-// before.
+// rotate puts roots of trust into force of which each lists one key, the first one included. Where keys are to be
+// revoked, each revokes the one before.
 func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	p.Helper()
 	maker := trusttest.NewMaker(p)
@@ -105,8 +105,8 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	}
 }
 
-// TestTheTapTakesABundleOfAKeyBetweenTwoRotations: a publisher signs by the root before until the registry takes the newest, and may not have
-// signed anything before that one was made.
+// TestTheTapTakesABundleOfAKeyBetweenTwoRotations: a publisher signs by the root before until the registry takes the
+// newest, and may not have signed anything before that one was made.
 func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
@@ -117,7 +117,8 @@ func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
 	}
 }
 
-// TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown: while the registry takes no root, agents follow the one before.
+// TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown: while the registry takes no root, agents follow the one
+// before.
 func TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {

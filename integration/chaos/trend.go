@@ -46,8 +46,8 @@ const (
 	noises = 3
 )
 
-// Judge fits a slope to what follows the first third. The median of the slopes of all pairs is used, which outliers such as a collection of
-// garbage or a busy minute do not move.
+// Judge fits a slope to what follows the first third. The median of the slopes of all pairs is used, which outliers
+// such as a collection of garbage or a busy minute do not move.
 func (s Series) Judge() (Trend, error) {
 	n := len(s.Values)
 	if n < fewestValues {

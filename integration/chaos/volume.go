@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// volume is a small file system of its own, which can be filled. Nothing is left of it once this process is gone, however it went: it is
-// mounted nowhere any more, and reached by a descriptor.
+// volume is a small file system of its own, which can be filled. Nothing is left of it once this process is gone,
+// however it went: it is mounted nowhere any more, and reached by a descriptor.
 type volume struct {
 	folder *os.File
 	dir    string

@@ -140,7 +140,8 @@ func nameOf(o client.Object) string {
 	return fmt.Sprintf("%s %s", strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."), o.GetName())
 }
 
-// objectsIn returns a module's objects that the runtime has, their UIDs by their names. An error says nothing about them.
+// objectsIn returns a module's objects that the runtime has, their UIDs by their names. An error says nothing about
+// them.
 func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, o := range objectsOf[module] {

@@ -1,4 +1,5 @@
-// Package chart renders the project's Helm charts as Helm does, for tests that review what they make and for scenarios that live by it.
+// Package chart renders the project's Helm charts as Helm does, for tests that review what they make and for scenarios
+// that live by it.
 package chart
 
 import (
@@ -33,8 +34,8 @@ type Rendered struct {
 	Notes string
 }
 
-// Render returns what `helm install` makes of the templates for an empty cluster; what lies in crds/ is none. It fails on values that the
-// chart's schema refuses.
+// Render returns what `helm install` makes of the templates for an empty cluster; what lies in crds/ is none. It fails
+// on values that the chart's schema refuses.
 func (r Release) Render() (Rendered, error) {
 	loaded, err := loader.LoadDir(r.Dir)
 	if err != nil {

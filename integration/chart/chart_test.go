@@ -202,7 +202,8 @@ func part(name string) string {
 	return ""
 }
 
-// A pod that one Deployment's selector finds must be found by nobody else's, nor by a Service, a budget or a policy that is for others.
+// A pod that one Deployment's selector finds must be found by nobody else's, nor by a Service, a budget or a policy
+// that is for others.
 func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 	for name, r := range cases(t) {
 		objects := objectsOf(t, r)
@@ -371,7 +372,8 @@ func TestThePublishersChartUpgradesItsDefinitions(t *testing.T) {
 	require.Empty(t, loaded.CRDObjects(), "what lies in crds/ Helm installs and never upgrades")
 }
 
-// The agent keeps its definitions itself; Helm brings the same, so that the first Kyma may be written before the agent runs.
+// The agent keeps its definitions itself; Helm brings the same, so that the first Kyma may be written before the agent
+// runs.
 func TestTheAgentsChartBringsTheDefinitionsThatTheAgentKeeps(t *testing.T) {
 	loaded, err := loader.LoadDir(cases(t)["skr-agent-default"].Dir)
 	require.NoError(t, err)

@@ -45,7 +45,8 @@ func newGround(t *testing.T) *ground {
 	return &ground{t, api, c.Kubeconfig()}
 }
 
-// program returns the path of Helm, which `go tool` builds and keeps. To ask it anew for each command would take longer than the command.
+// program returns the path of Helm, which `go tool` builds and keeps. To ask it anew for each command would take longer
+// than the command.
 var program = sync.OnceValues(func() (string, error) {
 	var output []byte
 	for _, args := range [][]string{{"tool", "-modfile=hack/helm/go.mod", "helm", "version"}, {"tool", "-modfile=hack/helm/go.mod", "-n", "helm"}} {

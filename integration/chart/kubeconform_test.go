@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemas writes what kubeconform reads, a JSON schema for each kind that an API server serves: its own OpenAPI, in which objects may have no other
-// fields than those that are listed.
+// schemas writes what kubeconform reads, a JSON schema for each kind that an API server serves: its own OpenAPI, in
+// which objects may have no other fields than those that are listed.
 type schemas struct {
 	*ground
 	dir   string
@@ -113,7 +113,8 @@ func closeObjects(of any) {
 	}
 }
 
-// conform has kubeconform judge objects by the API server's own schemas, and returns what it found wrong. Kinds without a schema are left out.
+// conform has kubeconform judge objects by the API server's own schemas, and returns what it found wrong. Kinds without
+// a schema are left out.
 func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judged int, faults []string) {
 	s.Helper()
 	files := s.TempDir()

@@ -90,7 +90,8 @@ func rules(t *testing.T) map[string][]alerts.Alert {
 // metricNames finds the metrics of the project, and of the libraries that it links.
 var metricNames = regexp.MustCompile(`\b(kyma_pull|process|go|workqueue|controller_runtime|rest_client)_[a-z0-9_]+\b`)
 
-// documented returns the names in the reference of metrics, which a test of each program compares with what it registers.
+// documented returns the names in the reference of metrics, which a test of each program compares with what it
+// registers.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -130,7 +131,8 @@ var (
 	legends   = regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
 )
 
-// strangeLabels returns the labels that a query or its legend names and that none of its metrics has. Those of a scrape are every metric's.
+// strangeLabels returns the labels that a query or its legend names and that none of its metrics has. Those of a scrape
+// are every metric's.
 func strangeLabels(expr, legend string, labels map[string][]string) []string {
 	known := []string{"pod", "namespace", "job", "instance", "container", "cluster", "le"}
 	var strange, named []string

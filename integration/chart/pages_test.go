@@ -49,8 +49,8 @@ func (g *ground) define(group, kind, plural string) {
 	}))
 }
 
-// otherPages runs the commands of further pages that are for a cluster with the charts in it: each page's blocks in their order. What a page
-// calls differently is renamed.
+// otherPages runs the commands of further pages that are for a cluster with the charts in it: each page's blocks in
+// their order. What a page calls differently is renamed.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()

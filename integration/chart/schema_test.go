@@ -96,8 +96,8 @@ func TestChartsTellArtifactHubWhatTheyAre(t *testing.T) {
 	}
 }
 
-// acceptsEveryObject has the API server judge what the charts render by its own schemas: fields that it does not know are errors. Kinds that it does not
-// serve are those of operators that charts may talk to.
+// acceptsEveryObject has the API server judge what the charts render by its own schemas: fields that it does not know
+// are errors. Kinds that it does not serve are those of operators that charts may talk to.
 func (g *ground) acceptsEveryObject() {
 	g.Helper()
 	judged := map[string]int{}

@@ -1,9 +1,9 @@
-// Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks: kube-apiserver and etcd per
-// cluster, and kwok in those whose workloads must become ready. Nothing of a cluster remains once it is stopped or the process that
-// started it has ended, however it ended.
+// Package cluster runs real Kubernetes control planes for scenarios, the demo and benchmarks: kube-apiserver and etcd
+// per cluster, and kwok in those whose workloads must become ready. Nothing of a cluster remains once it is stopped or
+// the process that started it has ended, however it ended.
 //
-// No controller manager and no scheduler run. So there are no Pods, a deleted Namespace stays Terminating, and nothing is deleted
-// because its owner was.
+// No controller manager and no scheduler run. So there are no Pods, a deleted Namespace stays Terminating, and nothing
+// is deleted because its owner was.
 package cluster
 
 import (
@@ -33,7 +33,8 @@ type Options struct {
 	CRDs []fs.FS
 	// Durable makes etcd sync its writes to disk, as benchmarks want it and tests do not need it.
 	Durable bool
-	// Measured lets the programs use all processors and collect garbage as Go does by default. Otherwise they use less of both.
+	// Measured lets the programs use all processors and collect garbage as Go does by default. Otherwise they use less of
+	// both.
 	Measured bool
 	// Audit lists the users whose requests are recorded for Requests. A pool also records those of Audited.
 	Audit []string
@@ -100,8 +101,9 @@ func (c *Cluster) WriteUserKubeconfig(path, name string, groups ...string) error
 	return os.WriteFile(path, content, 0o600)
 }
 
-// User is the configuration of a user with this name and these groups, without any rights except those that RBAC objects give. Kubernetes'
-// aggregated roles (view, edit, admin) are empty here, as only a controller manager fills them.
+// User is the configuration of a user with this name and these groups, without any rights except those that RBAC
+// objects give. Kubernetes' aggregated roles (view, edit, admin) are empty here, as only a controller manager fills
+// them.
 func (c *Cluster) User(name string, groups ...string) (*rest.Config, error) {
 	content, err := c.host.addUser(lender.User{Name: name, Groups: groups})
 	if err != nil {
@@ -120,10 +122,12 @@ func (c *Cluster) Pause() error { return c.host.pause() }
 // Resume starts the API server again at the same address.
 func (c *Cluster) Resume() error { return c.host.resume() }
 
-// Backup copies the data of etcd to a new folder. The API server stops until then, as only the files of a stopped etcd are consistent.
+// Backup copies the data of etcd to a new folder. The API server stops until then, as only the files of a stopped etcd
+// are consistent.
 func (c *Cluster) Backup(dir string) error { return c.host.backup(dir) }
 
-// Restore replaces the data of etcd by that of a Backup. Config and the users' configurations stay valid; later writes are lost.
+// Restore replaces the data of etcd by that of a Backup. Config and the users' configurations stay valid; later writes
+// are lost.
 func (c *Cluster) Restore(dir string) error { return c.host.restore(dir) }
 
 // Started returns when the API server was started last.

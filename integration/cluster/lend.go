@@ -167,8 +167,8 @@ func (s *session) with(do func(*server) error) error {
 	return do(s.server)
 }
 
-// close ends the cluster of a borrower that disconnected without Return. The pool does not lend it again, because programs of the
-// borrower may still write to it.
+// close ends the cluster of a borrower that disconnected without Return. The pool does not lend it again, because
+// programs of the borrower may still write to it.
 func (s *session) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
-// Pool lends clusters. A cluster that is stopped is restored to the state of a new one and lent again: this takes a part of a second,
-// and a start of an API server takes two seconds of a processor. If a run has a lender, the pool borrows from it instead of starting
-// clusters of its own.
+// Pool lends clusters. A cluster that is stopped is restored to the state of a new one and lent again: this takes a
+// part of a second, and a start of an API server takes two seconds of a processor. If a run has a lender, the pool
+// borrows from it instead of starting clusters of its own.
 //
 // The pool ends a cluster that it cannot restore, and all the others at its Close.
 type Pool struct {
@@ -29,11 +29,12 @@ type Pool struct {
 	changed  chan struct{} // closed when idle, starting or closed changes
 }
 
-// startingAtOnce limits how many clusters start at a time: a start is all work, and another cluster may be returned before it ends.
+// startingAtOnce limits how many clusters start at a time: a start is all work, and another cluster may be returned
+// before it ends.
 var startingAtOnce = runtime.NumCPU()
 
-// Audited are the users whose requests every cluster of a pool records: the accounts of both programs. One kind of cluster then serves
-// the tests that look at requests and those that do not.
+// Audited are the users whose requests every cluster of a pool records: the accounts of both programs. One kind of
+// cluster then serves the tests that look at requests and those that do not.
 func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }

@@ -79,8 +79,8 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	}
 	before, atFirst := identity(), served()
 
-	// What stories leave: kinds of their own, namespaces that nobody would ever finish to delete, objects with finalizers, changes of what
-	// was there, addresses that are taken, and requests that are noted.
+	// What stories leave: kinds of their own, namespaces that nobody would ever finish to delete, objects with finalizers,
+	// changes of what was there, addresses that are taken, and requests that are noted.
 	must(nil, installCRDs(first.Config, []fs.FS{os.DirFS("testdata")}))
 	things, err := client.New(first.Config, client.Options{})
 	must(nil, err)

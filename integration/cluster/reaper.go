@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// reap waits on a pipe that only this process holds. A word on it says that the cluster was stopped in good order; its mere
-// end, that this process was killed, by Ctrl-C or a test's time limit. Then what it started would run on forever.
+// reap waits on a pipe that only this process holds. A word on it says that the cluster was stopped in good order; its
+// mere end, that this process was killed, by Ctrl-C or a test's time limit. Then what it started would run on forever.
 const reap = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do
@@ -43,9 +43,9 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch returns a program to run in the other's place, which leaves its process id for the reaper before it becomes the other. One that is
-// not measured collects garbage seldom and uses one processor at a time: to wake more of them for its many small pieces of work would take
-// a tenth of what it uses.
+// watch returns a program to run in the other's place, which leaves its process id for the reaper before it becomes the
+// other. One that is not measured collects garbage seldom and uses one processor at a time: to wake more of them for
+// its many small pieces of work would take a tenth of what it uses.
 func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""

@@ -1,5 +1,5 @@
-// Command demo shows kyma-pull at work: one control plane and two runtimes, all real API servers, a registry, the publisher and
-// two agents. It tells what happens step by step, and leaves everything running to be looked at.
+// Command demo shows kyma-pull at work: one control plane and two runtimes, all real API servers, a registry, the
+// publisher and two agents. It tells what happens step by step, and leaves everything running to be looked at.
 package main
 
 import (

@@ -18,13 +18,15 @@ const (
 	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// Folders of its agent's pod: Carried is where files arrive, and Layout where the agent keeps what it imported from them.
+// Folders of its agent's pod: Carried is where files arrive, and Layout where the agent keeps what it imported from
+// them.
 const (
 	Carried = "/carried"
 	Layout  = "/layout"
 )
 
-// volumes prepares the node of a runtime without a registry, and gives the chart's values that let its agent see the node's folders.
+// volumes prepares the node of a runtime without a registry, and gives the chart's values that let its agent see the
+// node's folders.
 func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	for _, folder := range []string{nodeCarried, nodeLayout} {
 		if _, err := c.inNode(ctx, "install", "-d", "-o", "65532", "-g", "65532", folder); err != nil {
@@ -81,8 +83,8 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 	return nil
 }
 
-// Reaches reports whether the registry answers a cluster's node, by its address: a network of its own has no names of others. Any other
-// trouble than that no connection comes about is an error.
+// Reaches reports whether the registry answers a cluster's node, by its address: a network of its own has no names of
+// others. Any other trouble than that no connection comes about is an error.
 func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
@@ -96,7 +98,8 @@ func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	return err == nil, err
 }
 
-// unconnected are curl's exit codes for a refused connection and for one that nobody answers, which `docker exec` passes on.
+// unconnected are curl's exit codes for a refused connection and for one that nobody answers, which `docker exec`
+// passes on.
 //
 // Source: curl(1), EXIT CODES.
 var unconnected = []int{7, 28}

@@ -29,7 +29,8 @@ func newCluster(name, dir string) *cluster {
 	}
 }
 
-// create brings the cluster up on a network and waits until pods can be started in it. What does not come up stays, to be looked at.
+// create brings the cluster up on a network and waits until pods can be started in it. What does not come up stays, to
+// be looked at.
 func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	// The only way that kind has to name a network; one that does not exist is made.
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
@@ -44,7 +45,8 @@ func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	return c.ready(ctx)
 }
 
-// ready waits for the names' service: to kind a cluster is ready with its node, and the first lookups of pods would fail.
+// ready waits for the names' service: to kind a cluster is ready with its node, and the first lookups of pods would
+// fail.
 func (c *cluster) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()

@@ -1,7 +1,8 @@
-// Package kind is the ground of fleets whose programs run as pods: kind clusters, a registry container with TLS and credentials for
-// each runtime on the network between them, and the project's own images and charts.
+// Package kind is the ground of fleets whose programs run as pods: kind clusters, a registry container with TLS and
+// credentials for each runtime on the network between them, and the project's own images and charts.
 //
-// Everything it makes carries one name in front and is removed by that, also what a run left that was killed. So there is one run at a time.
+// Everything it makes carries one name in front and is removed by that, also what a run left that was killed. So there
+// is one run at a time.
 package kind
 
 import (

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Gather writes what explains a failure into a folder: for every cluster its objects and what the two programs printed, and in a
-// folder of its own the logs of its node and of all its pods, also of containers that were replaced; and the logs of the registry.
+// Gather writes what explains a failure into a folder: for every cluster its objects and what the two programs printed,
+// and in a folder of its own the logs of its node and of all its pods, also of containers that were replaced; and the
+// logs of the registry.
 func (g *Ground) Gather(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -45,8 +46,8 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 	return errors.Join(problems...)
 }
 
-// gathered are files and the arguments of kubectl that fill them. Kinds that not every cluster has are apart, since one that is missing
-// fails the whole command.
+// gathered are files and the arguments of kubectl that fill them. Kinds that not every cluster has are apart, since one
+// that is missing fails the whole command.
 var gathered = map[string][]string{
 	"pods.txt":             {"get", "pods", "--all-namespaces", "-o", "wide"},
 	"describe.txt":         {"describe", "pods", "--all-namespaces"},

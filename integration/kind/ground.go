@@ -27,8 +27,8 @@ type Options struct {
 	Progress io.Writer
 	// Apart are the runtimes whose clusters lie on a network of their own, with no way to the registry.
 	Apart []string
-	// ModuleAccounts are the ServiceAccounts in kyma-system that modules of a runtime are installed as, by runtime; its agent then has
-	// no more rights than those of its own work. Runtimes that are not named have the chart's defaults.
+	// ModuleAccounts are the ServiceAccounts in kyma-system that modules of a runtime are installed as, by runtime; its
+	// agent then has no more rights than those of its own work. Runtimes that are not named have the chart's defaults.
 	ModuleAccounts map[string]string
 }
 
@@ -43,8 +43,8 @@ type Ground struct {
 	exports  int // files so far
 }
 
-// New claims this machine's Docker for one run, until the process ends. Nothing is made yet, so that on an error there is nothing to
-// remove. The error is ErrNoDocker where there is no Docker.
+// New claims this machine's Docker for one run, until the process ends. Nothing is made yet, so that on an error there
+// is nothing to remove. The error is ErrNoDocker where there is no Docker.
 func New(ctx context.Context, options Options) (*Ground, error) {
 	g := &Ground{options: options, clusters: map[string]*cluster{}, links: map[string]*link{}}
 	var err error
@@ -57,7 +57,8 @@ func New(ctx context.Context, options Options) (*Ground, error) {
 	return g, nil
 }
 
-// Prepare removes what a former run left, and makes the images and the network. Whatever comes of it, the ground has to be closed.
+// Prepare removes what a former run left, and makes the images and the network. Whatever comes of it, the ground has to
+// be closed.
 func (g *Ground) Prepare(ctx context.Context) error {
 	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
 		return fmt.Errorf("remove what a former run left: %w", err)

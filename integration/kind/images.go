@@ -25,13 +25,15 @@ const (
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter}
 
-// Versions of the agent beside the one that charts install: one that works, and one that gets ready and then ends again and again.
+// Versions of the agent beside the one that charts install: one that works, and one that gets ready and then ends again
+// and again.
 const (
 	AgentBetter = "better"
 	AgentBad    = "bad"
 )
 
-// buildImages makes all images of a run as `make images` does, in a folder that it removes again, and gives them to Docker.
+// buildImages makes all images of a run as `make images` does, in a folder that it removes again, and gives them to
+// Docker.
 func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
@@ -72,7 +74,8 @@ type packer struct{ checkout, dir string }
 
 func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
 
-// compile compiles programs that call themselves by a version; name is for a single one that is not named like its folder.
+// compile compiles programs that call themselves by a version; name is for a single one that is not named like its
+// folder.
 func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
 	output := p.program(version, name)
 	if name == "" {

@@ -29,7 +29,8 @@ const (
 	agentNamespace     = v1beta2.RuntimeNamespace
 )
 
-// Publisher installs the publisher's chart, with the keys and the registry's credentials in Secrets as an operator would bring them.
+// Publisher installs the publisher's chart, with the keys and the registry's credentials in Secrets as an operator
+// would bring them.
 func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
 	ctx := context.Background()
 	if err := g.bringSecrets(ctx, f); err != nil {

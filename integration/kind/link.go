@@ -18,8 +18,8 @@ func (l *link) Cut(ctx context.Context) error {
 	return l.rule(ctx, "-j", "DROP")
 }
 
-// Impair loses a fifth of the packets to the registry, and slows all that leaves the node. Loss is a rule's, since a queueing discipline
-// would count what others send, such as whoever watches the runtime.
+// Impair loses a fifth of the packets to the registry, and slows all that leaves the node. Loss is a rule's, since a
+// queueing discipline would count what others send, such as whoever watches the runtime.
 func (l *link) Impair(ctx context.Context) (string, error) {
 	if err := l.Heal(ctx); err != nil {
 		return "", err

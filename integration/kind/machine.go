@@ -54,7 +54,8 @@ func inspect(ctx context.Context) (machine, error) {
 	return m, nil
 }
 
-// withholds reads whether CAP_SYS_RESOURCE is out of reach, without which nobody may protect a process from the out-of-memory killer.
+// withholds reads whether CAP_SYS_RESOURCE is out of reach, without which nobody may protect a process from the
+// out-of-memory killer.
 //
 // Source: proc_pid_status(5), CapBnd; linux/capability.h.
 func withholds(status string) bool {
@@ -68,7 +69,8 @@ func withholds(status string) bool {
 	return err == nil && mask&(1<<sysResource) == 0
 }
 
-// NodeImage returns the named image, or else kind's own. Only where that cannot be pulled it is one that hack/offline/kind-node makes.
+// NodeImage returns the named image, or else kind's own. Only where that cannot be pulled it is one that
+// hack/offline/kind-node makes.
 func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
 	if name := os.Getenv(EnvNodeImage); name != "" {
 		return name, nil

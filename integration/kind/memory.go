@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Memory is that of one container, in bytes: what is in use without files that can be dropped, as kubelet counts it, the most that ever
-// was with them, and the limit.
+// Memory is that of one container, in bytes: what is in use without files that can be dropped, as kubelet counts it,
+// the most that ever was with them, and the limit.
 type Memory struct{ WorkingSet, Peak, Limit int64 }
 
 // Memory reads what the kernel says of each running container of a program.

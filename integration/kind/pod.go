@@ -31,8 +31,8 @@ func (p *pod) Stop() error {
 	return err
 }
 
-// Kill ends the program's process in every pod by the kernel, and waits until its container has ended; kubelet starts another. To delete
-// the pods by force would not do: kubelet asks even them to end, and gives them two seconds.
+// Kill ends the program's process in every pod by the kernel, and waits until its container has ended; kubelet starts
+// another. To delete the pods by force would not do: kubelet asks even them to end, and gives them two seconds.
 func (p *pod) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -55,7 +55,8 @@ func (p *pod) Kill() error {
 	})
 }
 
-// running are the ids of the program's running containers, as the node's containerd knows them. A container is named like its program.
+// running are the ids of the program's running containers, as the node's containerd knows them. A container is named
+// like its program.
 func (p *pod) running(ctx context.Context) ([]string, error) {
 	list, err := p.cluster.inNode(ctx, "crictl", "ps", "--quiet",
 		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.deployment)

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Where the registry is, for whoever is on its network. Its token service has to answer under the same name, since clients carry no
-// password elsewhere.
+// Where the registry is, for whoever is on its network. Its token service has to answer under the same name, since
+// clients carry no password elsewhere.
 const (
 	registryName = "registry.kyma-pull.test"
 	registryPort = "5000"
@@ -24,8 +24,8 @@ const (
 	moduleRepositories = "modules/**"
 )
 
-// containers of the registry. The owner's is a second program over the same data, without TLS and passwords, which only this
-// machine reaches.
+// containers of the registry. The owner's is a second program over the same data, without TLS and passwords, which only
+// this machine reaches.
 const (
 	registryContainer = prefix + "registry"
 	tokenContainer    = prefix + "token-service"

@@ -72,8 +72,8 @@ func (m made) sweep(ctx context.Context) error {
 	return err
 }
 
-// undisturbed runs a command of Docker's that Ctrl-C does not reach, which goes to all of a terminal's foreground processes: whoever
-// types it again wants this to end soon, not by halves.
+// undisturbed runs a command of Docker's that Ctrl-C does not reach, which goes to all of a terminal's foreground
+// processes: whoever types it again wants this to end soon, not by halves.
 func undisturbed(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -92,8 +92,8 @@ func runnable(command string, targets []string) bool {
 	return true
 }
 
-// A step that only one of the two has would pass in one place and never run in the other. The first two steps of .ci/run prepare the others,
-// which each job of the workflow does on its own.
+// A step that only one of the two has would pass in one place and never run in the other. The first two steps of
+// .ci/run prepare the others, which each job of the workflow does on its own.
 func TestTheWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := stepsOfCI(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool { return step == "make prepare" || step == "make kind-nodes" })

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// taken claims blocks whose commands a program's own command line judges, and make's by its rules: that they exist, with these flags and arguments.
-// Each says beside it why nothing runs it.
+// taken claims blocks whose commands a program's own command line judges, and make's by its rules: that they exist,
+// with these flags and arguments. Each says beside it why nothing runs it.
 const taken = "TestCommandsOfThePagesAreTaken"
 
 // Tests that follow several pages.
@@ -30,7 +30,8 @@ const (
 	tutorials   = "TestTutorialCommandsWork"
 )
 
-// runBy names for each page the tests that run its shell blocks, one for each block in their order. A single test runs all of a page.
+// runBy names for each page the tests that run its shell blocks, one for each block in their order. A single test runs
+// all of a page.
 var runBy = map[string][]string{
 	"README.md":                                     {taken, "TestReadmeCommandsWork"}, // make demo and make test, which CI runs on their own
 	"charts/kcp-publisher/README.md":                {charts},

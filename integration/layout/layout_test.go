@@ -1,6 +1,6 @@
 // Package layout tests that the repository matches docs/concepts/code-layout.md: the folders, the direction of imports,
-// the names, and the packages that the agent must never link. It also tests that pages, workflows and the Makefile agree
-// with each other.
+// the names, and the packages that the agent must never link. It also tests that pages, workflows and the Makefile
+// agree with each other.
 package layout
 
 import (
@@ -26,7 +26,8 @@ var topLevel = []string{
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODEOWNERS",
 }
 
-// layers orders the top-level folders; a folder imports only from lower layers, so never from its neighbor in the same one.
+// layers orders the top-level folders; a folder imports only from lower layers, so never from its neighbor in the same
+// one.
 var layers = map[string]int{
 	"hack": 0, "apis": 1, "charts": 1, "bundle": 2, "internal": 3, "kcp-publisher": 4, "skr-agent": 4, "integration": 5,
 }

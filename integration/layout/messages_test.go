@@ -65,7 +65,8 @@ func TestNoCodeMatchesMessages(t *testing.T) {
 	}
 }
 
-// matchesMessage reports whether a call is a matcher, or a method of a regular expression, with a message among its arguments.
+// matchesMessage reports whether a call is a matcher, or a method of a regular expression, with a message among its
+// arguments.
 func matchesMessage(call *ast.CallExpr) bool {
 	function, is := call.Fun.(*ast.SelectorExpr)
 	if !is {

@@ -101,8 +101,8 @@ func writeTable(page *strings.Builder, title, column string, constants []constan
 	}
 }
 
-// apiConstants reads the constants of a folder, of which there are some, with the comment in front of each. The first of names that share one says it
-// for all of them.
+// apiConstants reads the constants of a folder, of which there are some, with the comment in front of each. The first
+// of names that share one says it for all of them.
 func apiConstants(t *testing.T, folder string, some int) []constant {
 	t.Helper()
 	specs, abouts := constantSpecs(t, folder)

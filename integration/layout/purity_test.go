@@ -18,12 +18,14 @@ var pure = []string{
 // impure are import path prefixs that a pure package must not name. net/url only parses.
 var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 
-// storeUsers are the only packages that may name the registry library: the store, what reads components and archives, and what builds releases.
+// storeUsers are the only packages that may name the registry library: the store, what reads components and archives,
+// and what builds releases.
 var storeUsers = []string{
 	"bundle/store", "kcp-publisher/internal/components/archive", "kcp-publisher/internal/components/cache", "kcp-publisher/internal/components/component", "integration", "hack/release",
 }
 
-// maxAgentPackages bounds the number of packages that the agent links, the standard library included. It keeps the agent small.
+// maxAgentPackages bounds the number of packages that the agent links, the standard library included. It keeps the
+// agent small.
 const maxAgentPackages = 1176
 
 func TestPurePackagesDoNoIO(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 // reader is a test with all that its package declares.
 type reader struct {
 	test string
-	// declared are what is declared at the top, methods too, by name. Those of one name count as one, as their types are not known here.
+	// declared are what is declared at the top, methods too, by name. Those of one name count as one, as their types are
+	// not known here.
 	declared map[string]*declaration
 }
 

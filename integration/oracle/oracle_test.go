@@ -1,5 +1,5 @@
-// Package oracle asks sigstore-go what it thinks of every attestation that bundle writes. It is a module of its own, so that
-// nothing of the project links sigstore-go; the project's own verifier and this one must agree on every case here.
+// Package oracle asks sigstore-go what it thinks of every attestation that bundle writes. It is a module of its own, so
+// that nothing of the project links sigstore-go; the project's own verifier and this one must agree on every case here.
 package oracle
 
 import (
@@ -136,8 +136,9 @@ func TestBothRefuseWhatWasChanged(t *testing.T) {
 	}
 }
 
-// TestBothTakeTheOtherFormOfASignature shows that the two verifiers do not differ where ECDSA leaves room: (r, n-s) verifies like
-// (r, s). Nothing may therefore be told apart by a signature's bytes; a bundle is told apart by its sequence.
+// TestBothTakeTheOtherFormOfASignature shows that the two verifiers do not differ where ECDSA leaves room: (r, n-s)
+// verifies like (r, s). Nothing may therefore be told apart by a signature's bytes; a bundle is told apart by its
+// sequence.
 func TestBothTakeTheOtherFormOfASignature(t *testing.T) {
 	for name, j := range written(t) {
 		key, ok := j.key.(*ecdsa.PublicKey)
@@ -172,8 +173,8 @@ func wantBothRefuse(t *testing.T, j judged) {
 	}
 }
 
-// theirs verifies with sigstore-go as `cosign verify-blob-attestation --key` does: no certificate, no log, no time. It gives the
-// predicate type that sigstore-go read.
+// theirs verifies with sigstore-go as `cosign verify-blob-attestation --key` does: no certificate, no log, no time. It
+// gives the predicate type that sigstore-go read.
 func theirs(j judged) (string, error) {
 	var read sigbundle.Bundle
 	if err := read.UnmarshalJSON(j.attestation); err != nil {

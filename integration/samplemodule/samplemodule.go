@@ -1,6 +1,6 @@
-// Package samplemodule is a module with an operator of its own, made as module teams make theirs: a CRD, a default CR, a Deployment
-// with its rights, a finalizer that can block, and an image that runs wherever there is a kubelet. Without one (kwok) its
-// Deployment becomes ready and nothing acts on its CRs.
+// Package samplemodule is a module with an operator of its own, made as module teams make theirs: a CRD, a default CR,
+// a Deployment with its rights, a finalizer that can block, and an image that runs wherever there is a kubelet. Without
+// one (kwok) its Deployment becomes ready and nothing acts on its CRs.
 package samplemodule
 
 import (
@@ -21,7 +21,8 @@ const (
 	Operator  = "beacon-operator" // Deployment in kyma-system
 	Settings  = "beacon-settings" // ConfigMap in kyma-system
 	DefaultCR = "default"         // Beacon in kyma-system, which the operator answers with ConfigMap beacon-default
-	// LabelUses on a ConfigMap names a Beacon in its namespace; while one exists, the operator keeps its finalizer on the Beacon.
+	// LabelUses on a ConfigMap names a Beacon in its namespace; while one exists, the operator keeps its finalizer on the
+	// Beacon.
 	LabelUses = "beacon.kyma-pull.dev/uses"
 	Finalizer = "beacon.kyma-pull.dev/operator"
 )
@@ -42,7 +43,8 @@ func Good() sample.Version {
 	return version(VersionGood, Image(VersionGood), "", priority)
 }
 
-// Prioritized has pods of the PriorityClass that it brings, as versions of keda have. A later version without both must lose the one with the other.
+// Prioritized has pods of the PriorityClass that it brings, as versions of keda have. A later version without both must
+// lose the one with the other.
 func Prioritized() sample.Version {
 	return version(VersionPrioritized, Image(VersionGood), "\n      priorityClassName: beacon", priority)
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// definitions is a control plane whose definitions are those of one version after the other, as docs/guides/upgrade-and-skew.md says.
+// definitions is a control plane whose definitions are those of one version after the other, as
+// docs/guides/upgrade-and-skew.md says.
 type definitions struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -62,8 +63,8 @@ func (d *definitions) publish(programs fleet.Binaries) {
 	must(d.t, d.f.StartPublisher())
 }
 
-// writes has the runtime's admin add or remove mailer, and waits until control plane and runtime agree on it: the publisher reads what is stored, and
-// writes it.
+// writes has the runtime's admin add or remove mailer, and waits until control plane and runtime agree on it: the
+// publisher reads what is stored, and writes it.
 func (d *definitions) writes(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
@@ -118,7 +119,8 @@ func (d *definitions) wantAsked(want map[string]any) {
 	}
 }
 
-// untilNothingIsWritten waits until the Kyma is left alone for two seconds: a publisher that misses what it has written would write it for ever.
+// untilNothingIsWritten waits until the Kyma is left alone for two seconds: a publisher that misses what it has written
+// would write it for ever.
 func (d *definitions) untilNothingIsWritten() {
 	d.t.Helper()
 	version, since := "", time.Now()
@@ -132,7 +134,8 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current ones over the same stored objects.
+// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current ones over the same
+// stored objects.
 func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	suite.Long(t)
 	oldest := releases(t)[0].commit
@@ -143,7 +146,8 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d := &definitions{t: t, f: f, blocks: guide(t, "upgrade-and-skew.md")}
 	d.s = newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 
-	// The test of the installation guides runs the commands of releases with Helm, and the webhooks' test those of convert.
+	// The test of the installation guides runs the commands of releases with Helm, and the webhooks' test those of
+	// convert.
 	names := slices.Sorted(maps.Keys(d.blocks))
 	want := []string{"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases", "releases-back"}
 	if !slices.Equal(names, want) {

@@ -26,8 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestFalseReportClaimsEndWithTheNextReport: what a report says of time, of its number and of its modules is a stranger's word,
-// and none of it outlives the report that is put right.
+// TestFalseReportClaimsEndWithTheNextReport: what a report says of time, of its number and of its modules is a
+// stranger's word, and none of it outlives the report that is put right.
 func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")

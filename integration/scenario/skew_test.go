@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// carried exports the runtime's newest bundle to a file, imports it, and carries the newest report back, with programs of two versions. Then it exports
-// the difference to that report. It retries if another bundle is published in between.
+// carried exports the runtime's newest bundle to a file, imports it, and carries the newest report back, with programs
+// of two versions. Then it exports the difference to that report. It retries if another bundle is published in between.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {
@@ -31,7 +31,8 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 	})
 }
 
-// carry returns the first failure. It imports the report into a separate repository, because the agent may have pushed a newer one to its own.
+// carry returns the first failure. It imports the report into a separate repository, because the agent may have pushed
+// a newer one to its own.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()

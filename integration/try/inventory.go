@@ -113,7 +113,8 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 	return all, nil
 }
 
-// deletable returns the object that costs least when it is deleted and made again: never data, a definition or a namespace.
+// deletable returns the object that costs least when it is deleted and made again: never data, a definition or a
+// namespace.
 func deletable(objects []object) (object, bool) {
 	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role", "ServiceAccount", "Deployment"} {
 		if at := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind }); at >= 0 {
@@ -123,7 +124,8 @@ func deletable(objects []object) (object, bool) {
 	return object{}, false
 }
 
-// change changes a field that the module gives, and returns its path, nil where the object has none that can be changed safely.
+// change changes a field that the module gives, and returns its path, nil where the object has none that can be changed
+// safely.
 func change(o *unstructured.Unstructured) []string {
 	switch o.GetKind() {
 	case "ConfigMap":

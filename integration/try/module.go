@@ -22,7 +22,8 @@ import (
 // module is what is tried.
 type module struct {
 	name, component, from, to string
-	// components are the publisher's sources, and templates those of both versions. The sample module is pushed instead of read.
+	// components are the publisher's sources, and templates those of both versions. The sample module is pushed instead of
+	// read.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version

@@ -1,11 +1,13 @@
 // Package try tries a module before it reaches a fleet: two versions of it go through what happens to modules in one.
 //
-// It starts a control plane and two runtimes, which are API servers, a registry and both programs. The older version is installed and
-// the newer one rolled out: the canary first, then the other runtime. Meanwhile an agent is killed, objects are deleted and changed,
-// and the registry goes away. Each step has a verdict; of one that failed it says the cause and the objects.
+// It starts a control plane and two runtimes, which are API servers, a registry and both programs. The older version is
+// installed and the newer one rolled out: the canary first, then the other runtime. Meanwhile an agent is killed,
+// objects are deleted and changed, and the registry goes away. Each step has a verdict; of one that failed it says the
+// cause and the objects.
 //
-// There are no nodes: what the module's Deployments, StatefulSets and DaemonSets would run is taken for ready at once, unless they
-// have the annotation kyma-pull.dev/simulate: broken. Pods never start, so that nothing here tells whether images work.
+// There are no nodes: what the module's Deployments, StatefulSets and DaemonSets would run is taken for ready at once,
+// unless they have the annotation kyma-pull.dev/simulate: broken. Pods never start, so that nothing here tells whether
+// images work.
 //
 // A module team calls it from a test of its own:
 //
@@ -16,8 +18,8 @@
 //		})
 //	}
 //
-// Outside this repository $KYMA_PULL_PROGRAMS has to name a folder with kcp-publisher and skr-agent. Module silences the logs of controller-runtime,
-// of which the steps say what matters.
+// Outside this repository $KYMA_PULL_PROGRAMS has to name a folder with kcp-publisher and skr-agent. Module silences
+// the logs of controller-runtime, of which the steps say what matters.
 package try
 
 import (
@@ -37,14 +39,16 @@ import (
 
 // Options say what is tried.
 type Options struct {
-	// Component is the module's OCM component, such as example.org/module/mailer; the module is called as its last part. Empty takes the
-	// sample module.
+	// Component is the module's OCM component, such as example.org/module/mailer; the module is called as its last part.
+	// Empty takes the sample module.
 	Component string
 	// From is the version to begin with, and To the one to upgrade to. The sample module has its own where they are empty.
 	From, To string
-	// Components are where the component is: registry paths, common transport archives (a ctf: before them is allowed), or folders of archives.
+	// Components are where the component is: registry paths, common transport archives (a ctf: before them is allowed), or
+	// folders of archives.
 	Components []string
-	// Templates are files with ModuleTemplates, or folders of such files. A version that none is for gets one without a manager and a default CR.
+	// Templates are files with ModuleTemplates, or folders of such files. A version that none is for gets one without a
+	// manager and a default CR.
 	Templates []string
 	// ReadyWithin is how long an install or upgrade of one runtime may take, 0 for two minutes.
 	ReadyWithin time.Duration
@@ -58,8 +62,8 @@ type Options struct {
 	Clusters *cluster.Pool
 	// Ground is what the fleet stands on instead of API servers: kind clusters, where pods run. It is closed at the end.
 	Ground fleet.Ground
-	// Fleet is one that is up already, nil to start one for the try. The first of its two runtimes is the canary. Neither may have the module, and
-	// what the try made in the control plane is removed at the end.
+	// Fleet is one that is up already, nil to start one for the try. The first of its two runtimes is the canary. Neither
+	// may have the module, and what the try made in the control plane is removed at the end.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
 	// Around runs a step, to tell of it meanwhile; nil only runs it. It returns what the step returns.
@@ -86,8 +90,8 @@ func Module(t *testing.T, options Options) {
 // errNotRun is the verdict on steps after one that failed.
 var errNotRun = errors.New("not run, as a step before failed")
 
-// Run tries a module and returns the verdict of each step. The error is about what could not be tried or removed at all; that a step failed
-// is none.
+// Run tries a module and returns the verdict of each step. The error is about what could not be tried or removed at
+// all; that a step failed is none.
 func Run(ctx context.Context, options Options) ([]Verdict, error) {
 	m, err := options.module()
 	if err != nil {

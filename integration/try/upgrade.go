@@ -18,7 +18,8 @@ import (
 // labelStage is the label of Kymas by which waves select runtimes.
 const labelStage = "stage"
 
-// course is the canary and then the other runtime. A runtime that is not ready in time is a failure, and failures take the version back.
+// course is the canary and then the other runtime. A runtime that is not ready in time is a failure, and failures take
+// the version back.
 func course(readyWithin time.Duration) v1alpha1.Course {
 	deadline := metav1.Duration{Duration: readyWithin}
 	all := int32(100)

@@ -1,10 +1,12 @@
-// Package bounded captures the output of a child process up to a limit, and calls a function once the output exceeds it.
+// Package bounded captures the output of a child process up to a limit, and calls a function once the output exceeds
+// it.
 package bounded
 
 import "bytes"
 
-// Buffer keeps the beginning of the data written to it. Write never fails, so only Full can stop the writer. Buffer embeds no
-// bytes.Buffer, because io.Copy would call its ReadFrom, which has no limit. It is not safe for concurrent use.
+// Buffer keeps the beginning of the data written to it. Write never fails, so only Full can stop the writer. Buffer
+// embeds no bytes.Buffer, because io.Copy would call its ReadFrom, which has no limit. It is not safe for concurrent
+// use.
 type Buffer struct {
 	// MaxBytes limits the kept data.
 	MaxBytes int

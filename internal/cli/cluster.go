@@ -9,7 +9,8 @@ import (
 )
 
 // Cluster holds kubectl's flags for a connection to an API server, with the same meaning: the kubeconfig comes from
-// --kubeconfig, $KUBECONFIG, which can list several files, or the home folder. A Pod without one uses its ServiceAccount.
+// --kubeconfig, $KUBECONFIG, which can list several files, or the home folder. A Pod without one uses its
+// ServiceAccount.
 type Cluster struct {
 	what       string
 	kubeconfig string

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// apiServerPath matches the path of a request to an API server, also behind a proxy with a path prefix. Paths of registries start
-// with /v2/.
+// apiServerPath matches the path of a request to an API server, also behind a proxy with a path prefix. Paths of
+// registries start with /v2/.
 var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 
 // clusterHint returns advice for an API server that does not respond, rejects the user, or belongs to another cluster.
@@ -37,7 +37,8 @@ func clusterHint(err error) string {
 	return "`kubectl api-resources` lists the kinds that the API server has"
 }
 
-// unreachable returns the address of an API server that could not be connected to, and an empty string for other errors.
+// unreachable returns the address of an API server that could not be connected to, and an empty string for other
+// errors.
 func unreachable(err error) string {
 	var request *url.Error
 	if !errors.As(err, &request) || !errors.As(err, new(*net.OpError)) {

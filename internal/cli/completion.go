@@ -14,14 +14,15 @@ import (
 // completionTimeout limits the time for a completion.
 const completionTimeout = 3 * time.Second
 
-// plainName matches names without shell syntax. Bash expands candidates again when it compares them with the typed word, so the name
-// $(reboot) would run as a command.
+// plainName matches names without shell syntax. Bash expands candidates again when it compares them with the typed
+// word, so the name $(reboot) would run as a command.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 
 // Names lists the candidates for an argument or a flag. args are the preceding arguments; preceding flags are parsed.
 type Names func(ctx context.Context, args []string) ([]string, error)
 
-// Complete completes a command's arguments: the first with the first list, and so on. A failed list offers no candidates.
+// Complete completes a command's arguments: the first with the first list, and so on. A failed list offers no
+// candidates.
 func Complete(cmd *cobra.Command, arguments ...Names) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(arguments) {
@@ -81,8 +82,8 @@ func completeFixed(cmd *cobra.Command) {
 	}
 }
 
-// asPlugin adapts the help of a program that is installed as a kubectl plugin to the way it is called. program is the path of the
-// running program.
+// asPlugin adapts the help of a program that is installed as a kubectl plugin to the way it is called. program is the
+// path of the running program.
 func asPlugin(root *cobra.Command, program string) {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	plugin, is := strings.CutPrefix(name, "kubectl-")

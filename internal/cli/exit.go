@@ -33,9 +33,9 @@ func Usage(err error) error { return usageError{err} }
 // IsUsage reports whether an error is a usage error.
 func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 
-// Execute runs a program's command line and returns its exit code. The first signal to stop ends the context of the commands. Control
-// characters in their output are escaped. A *refusal.Error, and any error for which refused returns true, exits with ExitRefused;
-// refused can be nil.
+// Execute runs a program's command line and returns its exit code. The first signal to stop ends the context of the
+// commands. Control characters in their output are escaped. A *refusal.Error, and any error for which refused returns
+// true, exits with ExitRefused; refused can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
 	shown, told := &printed{out: out}, &printed{out: errOut}
 	defer shown.flush()

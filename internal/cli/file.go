@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 )
 
-// WriteFile replaces a file atomically: the old content stays until the new content is on disk. It follows symbolic links like the
-// system does, and writes directly to anything that is not a regular file, such as /dev/stdout. An existing file keeps its mode; the
-// umask applies to a new one.
+// WriteFile replaces a file atomically: the old content stays until the new content is on disk. It follows symbolic
+// links like the system does, and writes directly to anything that is not a regular file, such as /dev/stdout. An
+// existing file keeps its mode; the umask applies to a new one.
 func WriteFile(path string, data []byte) error {
 	const usual = 0o644
 	info, err := os.Stat(path) // follows symbolic links with the permissions of this user

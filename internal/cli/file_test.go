@@ -39,7 +39,8 @@ func TestAFileIsWrittenAsAWhole(t *testing.T) {
 	}
 }
 
-// TestAFileHasTheModeThatItsOwnerGaveIt: a new one has what the umask leaves, one that is there keeps its own, and a read-only one stays as it is.
+// TestAFileHasTheModeThatItsOwnerGaveIt: a new one has what the umask leaves, one that is there keeps its own, and a
+// read-only one stays as it is.
 func TestAFileHasTheModeThatItsOwnerGaveIt(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	dir := t.TempDir()

@@ -19,8 +19,8 @@ func unknownCommand(group *cobra.Command, word string) error {
 	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
 }
 
-// refuseUnknownTopics makes cobra's completion and help commands refuse unknown words. By default they print help with exit code 0, and
-// a shell would load that help as a completion script.
+// refuseUnknownTopics makes cobra's completion and help commands refuse unknown words. By default they print help with
+// exit code 0, and a shell would load that help as a completion script.
 func refuseUnknownTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -69,8 +69,8 @@ func RequireFlags(flags ...Required) error {
 	return Usage(fmt.Errorf("%s and %s are required", strings.Join(missing[:last], ", "), missing[last]))
 }
 
-// flagMistake is the error for flags that cannot be parsed. If a group was called with an unknown subcommand, the error names that
-// subcommand, because the flags belong to it.
+// flagMistake is the error for flags that cannot be parsed. If a group was called with an unknown subcommand, the error
+// names that subcommand, because the flags belong to it.
 func flagMistake(cmd *cobra.Command, err error) error {
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknownCommand(cmd, words[0])

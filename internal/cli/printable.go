@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// printed is the output of a command. It escapes control characters, because the output contains text of registries, charts and
-// runtimes.
+// printed is the output of a command. It escapes control characters, because the output contains text of registries,
+// charts and runtimes.
 type printed struct {
 	out io.Writer
 	// rest is the beginning of an incomplete character.

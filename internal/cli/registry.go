@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// TransferTimeout limits one request including its body when images are transferred: the largest layer over a slow connection.
+// TransferTimeout limits one request including its body when images are transferred: the largest layer over a slow
+// connection.
 const TransferTimeout = 2 * time.Hour
 
 // Registry holds the flags for access to registries.
@@ -81,8 +82,8 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open opens the store of the location from a flag, and the other registries. base contains the settings without a flag. Its only I/O is
-// reading the files that the flags name.
+// Open opens the store of the location from a flag, and the other registries. base contains the settings without a
+// flag. Its only I/O is reading the files that the flags name.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {

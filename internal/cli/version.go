@@ -13,7 +13,8 @@ import (
 // build describes the build of a program.
 type build struct {
 	Version string `json:"version"`
-	// Commit and Date describe the sources; empty if they did not come from a repository. Modified reports uncommitted changes.
+	// Commit and Date describe the sources; empty if they did not come from a repository. Modified reports uncommitted
+	// changes.
 	Commit   string `json:"commit,omitempty"`
 	Date     string `json:"date,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
@@ -24,8 +25,8 @@ type build struct {
 // notReleased is the version of a build without a version.
 const notReleased = "dev"
 
-// versionOf returns the version that was set at build time, or else the version of the module that `go install` built. A module from a
-// checkout has no sum and is not a release.
+// versionOf returns the version that was set at build time, or else the version of the module that `go install` built.
+// A module from a checkout has no sum and is not a release.
 func versionOf(given string, info *debug.BuildInfo) string {
 	if given == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version

@@ -35,11 +35,11 @@ func (w Watched) String() string {
 	return name
 }
 
-// WatchChanges calls changed with the metadata of each object that is created, changed, replaced or deleted, until the context ends. It
-// does not report objects that exist at the start, nor status changes of objects with a generation.
+// WatchChanges calls changed with the metadata of each object that is created, changed, replaced or deleted, until the
+// context ends. It does not report objects that exist at the start, nor status changes of objects with a generation.
 //
-// It watches metadata only. If the API server forbids a watch, it logs that once and tries again. Callers therefore also check
-// periodically.
+// It watches metadata only. If the API server forbids a watch, it logs that once and tries again. Callers therefore
+// also check periodically.
 func WatchChanges(
 	ctx context.Context, client metadata.Interface, what Watched, changed func(object *metav1.PartialObjectMetadata, deleted bool),
 ) error {

@@ -122,7 +122,8 @@ func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations
 	}
 }
 
-// recorded is the cluster recorder that Flux's recorder requires. It does nothing, because the event is already in the cluster.
+// recorded is the cluster recorder that Flux's recorder requires. It does nothing, because the event is already in the
+// cluster.
 type recorded struct{}
 
 func (recorded) Event(runtime.Object, string, string, string)          {}

@@ -73,7 +73,8 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err
 }
 
-// RecordEvent makes an Event of a change of the holder. That a container which starts again goes on with its lease is none.
+// RecordEvent makes an Event of a change of the holder. That a container which starts again goes on with its lease is
+// none.
 func (l *Lease) RecordEvent(event string) {
 	l.mu.Lock()
 	resumed := l.resumed
@@ -107,9 +108,9 @@ func (l *Lease) renew(record resourcelock.LeaderElectionRecord, write func() err
 	return err
 }
 
-// Held returns nil while no other process can have the lease. A process that was stopped for a while, or cut off from the API server, is not
-// told at once that it is no leader any more; it has to ask before it writes where no API server refuses a second writer. Without leader
-// election there is no lease, nil, which is always held.
+// Held returns nil while no other process can have the lease. A process that was stopped for a while, or cut off from
+// the API server, is not told at once that it is no leader any more; it has to ask before it writes where no API server
+// refuses a second writer. Without leader election there is no lease, nil, which is always held.
 func (l *Lease) Held() error {
 	if l == nil {
 		return nil

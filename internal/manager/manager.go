@@ -1,5 +1,5 @@
-// Package manager is how both programs run their controllers: the flags of `run` for the API server, leader election, metrics, probes and
-// events, named as Flux's controllers name them, and the manager that they make.
+// Package manager is how both programs run their controllers: the flags of `run` for the API server, leader election,
+// metrics, probes and events, named as Flux's controllers name them, and the manager that they make.
 package manager
 
 import (
@@ -41,20 +41,21 @@ const intervalJitter = 10
 
 // Election is how a lease is renewed by default.
 type Election struct {
-	// Lease is how long others wait before they take a lease that is not renewed, Renew how long its holder tries to renew it, and Retry how long
-	// it waits between two tries.
+	// Lease is how long others wait before they take a lease that is not renewed, Renew how long its holder tries to renew
+	// it, and Retry how long it waits between two tries.
 	Lease, Renew, Retry time.Duration
 }
 
-// Replicas takes over soon, as controller-runtime does by default. Single is for a program of one replica, in a cluster that is to have little to
-// do with it: one that ends gives the lease back, so that only one that is killed is waited for.
+// Replicas takes over soon, as controller-runtime does by default. Single is for a program of one replica, in a cluster
+// that is to have little to do with it: one that ends gives the lease back, so that only one that is killed is waited
+// for.
 var (
 	Replicas = Election{Lease: 15 * time.Second, Renew: 10 * time.Second, Retry: 2 * time.Second}
 	Single   = Election{Lease: time.Minute, Renew: 40 * time.Second, Retry: 10 * time.Second}
 )
 
-// AddFlags adds the flags; cluster is what the API server is called in the help. Without a way to authenticate, which not every program can
-// afford to link, metrics are served on this machine only unless the operator says otherwise.
+// AddFlags adds the flags; cluster is what the API server is called in the help. Without a way to authenticate, which
+// not every program can afford to link, metrics are served on this machine only unless the operator says otherwise.
 func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election, authenticate Authenticate) {
 	f.authenticate = authenticate
 	f.cluster.AddFlags(flags, cluster)
@@ -113,7 +114,8 @@ func (f *Flags) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Identity returns the name of a lease for programs that each reconcile what another selector selects: they do not wait for each other.
+// Identity returns the name of a lease for programs that each reconcile what another selector selects: they do not wait
+// for each other.
 func Identity(base, selector string) string {
 	if selector == "" {
 		return base
@@ -121,7 +123,8 @@ func Identity(base, selector string) string {
 	return leaderelection.GenerateID(base, selector)
 }
 
-// New makes the manager; base has what no flag says, among it the name and namespace of the lease. It also sets how intervals vary.
+// New makes the manager; base has what no flag says, among it the name and namespace of the lease. It also sets how
+// intervals vary.
 func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
 	return f.make(config, base, true)
 }

@@ -104,7 +104,8 @@ func TestFlagsThatMeanNothingAreUsageErrors(t *testing.T) {
 	}
 }
 
-// TestIntervalsVaryAsTheFlagSays runs in a process of its own: the first manager of a process decides how intervals vary there.
+// TestIntervalsVaryAsTheFlagSays runs in a process of its own: the first manager of a process decides how intervals
+// vary there.
 func TestIntervalsVaryAsTheFlagSays(t *testing.T) {
 	const own = "KYMA_PULL_TEST_JITTER"
 	if os.Getenv(own) == "" {

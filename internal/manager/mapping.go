@@ -11,9 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper is a RESTMapper that remembers mappings. A cache of some namespaces asks at each read whether a kind is namespaced, and the mapper of
-// controller-runtime goes through all groups for the answer. A kind keeps its scope and resource for as long as it exists, so that an answer stays
-// right; what is not known is asked again each time. It is safe for concurrent use.
+// mapper is a RESTMapper that remembers mappings. A cache of some namespaces asks at each read whether a kind is
+// namespaced, and the mapper of controller-runtime goes through all groups for the answer. A kind keeps its scope and
+// resource for as long as it exists, so that an answer stays right; what is not known is asked again each time. It is
+// safe for concurrent use.
 type mapper struct {
 	meta.RESTMapper
 	known sync.Map // *meta.RESTMapping by mapped

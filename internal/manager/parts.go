@@ -9,7 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Parts is how a process runs several managers, each under a lease of its own, beside the one that serves for all of them.
+// Parts is how a process runs several managers, each under a lease of its own, beside the one that serves for all of
+// them.
 type Parts struct {
 	// Holder is how the process is named in every lease.
 	Holder string

@@ -21,9 +21,9 @@ import (
 // prepareBackoff is how long Prepare waits between two tries.
 var prepareBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 7, Cap: 10 * time.Second}
 
-// Prepare runs what a program has to do before its manager. While the API server cannot be asked, or does not let the program do it, it
-// waits and tries again, says why once, and answers probes: it is alive, and not ready. It gives up after most, 0 for never; any other
-// error ends it at once.
+// Prepare runs what a program has to do before its manager. While the API server cannot be asked, or does not let the
+// program do it, it waits and tries again, says why once, and answers probes: it is alive, and not ready. It gives up
+// after most, 0 for never; any other error ends it at once.
 func (f *Flags) Prepare(ctx context.Context, most time.Duration, prepare func(context.Context) error) error {
 	began, backoff, said := time.Now(), prepareBackoff, ""
 	stop := func() {}
@@ -87,8 +87,8 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 // passing are answers below 500 of an API server that may be others soon.
 var passing = []int32{http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests}
 
-// IsPassing reports whether an error says something of the moment: the API server cannot be reached, is overloaded, or does not know or
-// allow the program yet. A mistake in the command line, or an object that is not there, is none.
+// IsPassing reports whether an error says something of the moment: the API server cannot be reached, is overloaded, or
+// does not know or allow the program yet. A mistake in the command line, or an object that is not there, is none.
 func IsPassing(err error) bool {
 	if err == nil || cli.IsUsage(err) {
 		return false

@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Authenticate returns a filter that lets a request through whose sender the API server knows and allows to read its path, as
-// filters.WithAuthenticationAndAuthorization of controller-runtime does.
+// Authenticate returns a filter that lets a request through whose sender the API server knows and allows to read its
+// path, as filters.WithAuthenticationAndAuthorization of controller-runtime does.
 type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 
 // maxScrapes bounds how many scrapes are answered at once; each takes the memory of all metrics.
@@ -86,8 +86,9 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 	return serve.Add(mgr, "metrics", f.metricsAddress, secure, mux, serve.Small)
 }
 
-// selfSigned returns a certificate that nobody vouches for, as that of kube-controller-manager's metrics: tokens are not to be read on
-// their way, and who scrapes has no secret to give away but its token, whose audience is the API server.
+// selfSigned returns a certificate that nobody vouches for, as that of kube-controller-manager's metrics: tokens are
+// not to be read on their way, and who scrapes has no secret to give away but its token, whose audience is the API
+// server.
 func selfSigned() (*tls.Config, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{{127, 0, 0, 1}}, nil)
 	if err != nil {

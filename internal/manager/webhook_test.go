@@ -123,7 +123,8 @@ func TestOnlyEventsThatAreAskedForArePosted(t *testing.T) {
 	}
 }
 
-// What concerns no runtime is told of an object by its reference alone, such as the end of a root of trust of the publisher's Lease.
+// What concerns no runtime is told of an object by its reference alone, such as the end of a root of trust of the
+// publisher's Lease.
 func TestAnEventOfAReferenceIsPosted(t *testing.T) {
 	posted := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

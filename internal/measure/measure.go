@@ -1,6 +1,6 @@
-// Package measure makes the metrics of both programs. In go a metric's name, type, labels and help, out comes what is counted with; every
-// metric is in Definitions, from which docs/reference/metrics.md is generated. What nobody has set yet is not exported: a gauge that is 0
-// because nobody knew better would raise alarms on every replica that stands by.
+// Package measure makes the metrics of both programs. In go a metric's name, type, labels and help, out comes what is
+// counted with; every metric is in Definitions, from which docs/reference/metrics.md is generated. What nobody has set
+// yet is not exported: a gauge that is 0 because nobody knew better would raise alarms on every replica that stands by.
 package measure
 
 import (
@@ -61,8 +61,8 @@ func Counter(d Definition) prometheus.Counter {
 	return c
 }
 
-// Counters makes counters with labels. Those with the given values of the one label start at 0: a counter that appears with its first event
-// hides that event from increase().
+// Counters makes counters with labels. Those with the given values of the one label start at 0: a counter that appears
+// with its first event hides that event from increase().
 func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	d.Kind = KindCounter
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)

@@ -28,8 +28,8 @@ func Reference() string {
 	return text.String()
 }
 
-// CheckReference compares a program's part of a document with what the program registers, and writes it where that is wanted. The part is between
-// two comments that name the program. The error says what is to be done.
+// CheckReference compares a program's part of a document with what the program registers, and writes it where that is
+// wanted. The part is between two comments that name the program. The error says what is to be done.
 func CheckReference(path, program string, update bool) error {
 	if err := checkRegistered(); err != nil {
 		return err
@@ -56,7 +56,8 @@ func CheckReference(path, program string, update bool) error {
 // prefix is what the names of the project's own metrics begin with.
 const prefix = "kyma_pull_"
 
-// checkRegistered compares what is defined with what is registered: a metric that was made otherwise would be in no document.
+// checkRegistered compares what is defined with what is registered: a metric that was made otherwise would be in no
+// document.
 func checkRegistered() error {
 	described := make(chan *prometheus.Desc, 1000)
 	metrics.Registry.(prometheus.Collector).Describe(described)

@@ -14,8 +14,8 @@ var requestBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 // LabelsOfRequests are those of a metric for Requests.
 var LabelsOfRequests = []string{"method", "code"}
 
-// Requests makes a histogram of requests, and returns what measures a transport's: the time until the header of the answer, by method and by
-// class of the status: 2xx, 3xx, 4xx, 429, 5xx, or error without an answer.
+// Requests makes a histogram of requests, and returns what measures a transport's: the time until the header of the
+// answer, by method and by class of the status: 2xx, 3xx, 4xx, 429, 5xx, or error without an answer.
 func Requests(d Definition) func(http.RoundTripper) http.RoundTripper {
 	d.Labels = LabelsOfRequests
 	seconds := Histograms(d, requestBuckets...)

@@ -37,7 +37,8 @@ func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 	return &Cluster{clients, times, what}, nil
 }
 
-// Reachable returns whether the API server answers and what time it has. Nothing else is worth asking where it does not.
+// Reachable returns whether the API server answers and what time it has. Nothing else is worth asking where it does
+// not.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.what
 	review, err := c.clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -112,8 +113,8 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	return Account(check, namespace, found.Status)
 }
 
-// Definitions asks whether the API server serves all kinds as the program needs them. It reads what every account may read. Worst is how bad
-// it is where one is missing.
+// Definitions asks whether the API server serves all kinds as the program needs them. It reads what every account may
+// read. Worst is how bad it is where one is missing.
 func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
 	definitions, err := Definitions(files, dir)
 	if err != nil {

@@ -74,7 +74,8 @@ func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// note keeps the smallest difference that the answer allows: it was given between sent and received, in the second that the date names.
+// note keeps the smallest difference that the answer allows: it was given between sent and received, in the second that
+// the date names.
 func (t *Times) note(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {

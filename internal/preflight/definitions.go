@@ -56,8 +56,8 @@ func Definitions(files fs.FS, dir string) ([]Definition, error) {
 // maxSchemaDepth bounds how deep a schema of the API server is read.
 const maxSchemaDepth = 64
 
-// Lacks returns the fields that the definition has and the API server's document of its group and version has not. Served is false where the
-// document does not know the kind at all.
+// Lacks returns the fields that the definition has and the API server's document of its group and version has not.
+// Served is false where the document does not know the kind at all.
 func (d Definition) Lacks(document []byte) (fields []string, served bool, err error) {
 	var published struct {
 		Components struct {

@@ -1,7 +1,8 @@
-// Package preflight says whether a program finds what it needs before it runs: files, rights, definitions, a registry and the right time.
+// Package preflight says whether a program finds what it needs before it runs: files, rights, definitions, a registry
+// and the right time.
 //
-// What a finding means is decided by pure functions of this file and of rights.go, definitions.go and clock.go. They take what was seen and
-// return Findings. ask.go and the programs look; nothing here changes anything.
+// What a finding means is decided by pure functions of this file and of rights.go, definitions.go and clock.go. They
+// take what was seen and return Findings. ask.go and the programs look; nothing here changes anything.
 package preflight
 
 import (
@@ -93,7 +94,8 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	return passed(check, "version %d of %s is valid until %s", root.Version, from, until)
 }
 
-// KeyFile judges who may read and write the file of a private key. A group may read it, which is how Pods get it from a Secret.
+// KeyFile judges who may read and write the file of a private key. A group may read it, which is how Pods get it from a
+// Secret.
 func KeyFile(path string, mode fs.FileMode) Finding {
 	check := "file " + path
 	const other, groupWrites = 0o007, 0o020

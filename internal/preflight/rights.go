@@ -59,7 +59,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
-// Permissions returns what a file of a chart's RBAC gives to those whom it binds. Namespaces are replaced as the map says.
+// Permissions returns what a file of a chart's RBAC gives to those whom it binds. Namespaces are replaced as the map
+// says.
 func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Permission, error) {
 	data, err := fs.ReadFile(files, path)
 	if err != nil {
@@ -150,7 +151,8 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 // everybody are the API groups that every account may ask who it is and what it may.
 var everybody = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
-// Account judges what a ServiceAccount may do in its namespace and everywhere. What its modules take is known when they are installed.
+// Account judges what a ServiceAccount may do in its namespace and everywhere. What its modules take is known when they
+// are installed.
 func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
 	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
 		return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return !slices.Contains(everybody, group) })

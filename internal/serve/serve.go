@@ -1,6 +1,6 @@
-// Package serve makes the HTTP servers of both programs. Whoever reaches one may send slowly, without end, and over many connections
-// before anybody asks who that is. A handler and its limits go in; out comes a server that bounds what each client, and all of them
-// together, can take of memory and time.
+// Package serve makes the HTTP servers of both programs. Whoever reaches one may send slowly, without end, and over
+// many connections before anybody asks who that is. A handler and its limits go in; out comes a server that bounds what
+// each client, and all of them together, can take of memory and time.
 package serve
 
 import (
@@ -37,7 +37,8 @@ var Small = Limits{
 const (
 	// headerTimeout bounds the header of a request and the handshake of TLS.
 	headerTimeout = 3 * time.Second
-	// idleTimeout is longer than clients in Go keep connections: a server that closes one first may do so while a request is on its way.
+	// idleTimeout is longer than clients in Go keep connections: a server that closes one first may do so while a request
+	// is on its way.
 	idleTimeout = 2 * time.Minute
 	// shutdownTimeout bounds the wait for requests when the program ends.
 	shutdownTimeout = 5 * time.Second
@@ -78,8 +79,8 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 	return mgr.Add(&manager.Server{Name: name, Server: New(handler, limits), Listener: listener, ShutdownTimeout: &timeout})
 }
 
-// limitBodies refuses bodies that are too large, and lets requests wait whose bodies are too large together with those under way. A body
-// of unknown length counts as the largest.
+// limitBodies refuses bodies that are too large, and lets requests wait whose bodies are too large together with those
+// under way. A body of unknown length counts as the largest.
 func limitBodies(next http.Handler, limits Limits) http.Handler {
 	all := semaphore.NewWeighted(limits.AllBodiesBytes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

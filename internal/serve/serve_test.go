@@ -58,7 +58,8 @@ func start(t *testing.T, limits Limits) *started {
 	return s
 }
 
-// counted counts a connection until it is being closed. The server tells of that later, when the next one may have been accepted.
+// counted counts a connection until it is being closed. The server tells of that later, when the next one may have been
+// accepted.
 type counted struct {
 	net.Listener
 	of *started

@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rollout is one promotion of a module in a channel, on its way through the fleet. The publisher makes it; paused, approvedWaves,
-// abort and undo steer it. Deleting the newest one lets the promotion start over.
+// Rollout is one promotion of a module in a channel, on its way through the fleet. The publisher makes it; paused,
+// approvedWaves, abort and undo steer it. Deleting the newest one lets the promotion start over.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -59,7 +59,8 @@ type RolloutSpec struct {
 	// Paused lets no further runtime have the version; those that have it are still watched.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves are the waves that may start although they wait for an approval: by the policy, or because nothing shows that the version works.
+	// ApprovedWaves are the waves that may start although they wait for an approval: by the policy, or because nothing
+	// shows that the version works.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
@@ -78,8 +79,8 @@ type RolloutStatus struct {
 	// ObservedGeneration is the generation of the spec that the status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are for tools that wait for objects: Ready once the rollout has brought the version to everybody or another one came after it, Stalled
-	// where it has ended otherwise.
+	// Conditions are for tools that wait for objects: Ready once the rollout has brought the version to everybody or
+	// another one came after it, Stalled where it has ended otherwise.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -96,8 +97,9 @@ type RolloutStatus struct {
 	// Waves are those of the spec, in their order.
 	// +optional
 	Waves []WaveStatus `json:"waves,omitempty"`
-	// Total are the runtimes that the rollout is for, Updated those that are ready with the version, Failed and Deferred those that
-	// failed or are offline; once versions are taken back, Failed stays what it was. Reverted those that were given their last good version back.
+	// Total are the runtimes that the rollout is for, Updated those that are ready with the version, Failed and Deferred
+	// those that failed or are offline; once versions are taken back, Failed stays what it was. Reverted those that were
+	// given their last good version back.
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
@@ -128,7 +130,8 @@ type WaveStatus struct {
 	Name string `json:"name"`
 	// +optional
 	State WaveState `json:"state,omitempty"`
-	// Place is the highest hash that belongs to a wave by percent or count, as it was fixed when the rollout began. It is not there for a wave of All.
+	// Place is the highest hash that belongs to a wave by percent or count, as it was fixed when the rollout began. It is
+	// not there for a wave of All.
 	// +optional
 	Place *int64 `json:"place,omitempty"`
 	// All says that the wave is for all runtimes that belong to no wave before it.
@@ -153,7 +156,8 @@ type WaveStatus struct {
 	// ProvenAt is when the next wave was free to start.
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
-	// Granted are the runtimes that may have the version and whose Kyma does not say yet that they were given it, at most 500.
+	// Granted are the runtimes that may have the version and whose Kyma does not say yet that they were given it, at most
+	// 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
 }
@@ -177,7 +181,8 @@ const (
 	RolloutPaused RolloutState = "Paused"
 	// RolloutWaiting says that the rollout waits for an approval, or for something in the spec to be corrected.
 	RolloutWaiting RolloutState = "Waiting"
-	// RolloutStopped says that the rollout has ended by failures or by spec.abort: runtimes keep the version that they have.
+	// RolloutStopped says that the rollout has ended by failures or by spec.abort: runtimes keep the version that they
+	// have.
 	RolloutStopped RolloutState = "Stopped"
 	// RolloutRollingBack says that runtimes are given their last good version back.
 	RolloutRollingBack RolloutState = "RollingBack"

@@ -31,8 +31,8 @@ type RolloutPolicyList struct {
 	Items           []RolloutPolicy `json:"items"`
 }
 
-// RolloutPolicySpec says what a policy is for and what it asks. Of two policies for the same module and channel the one whose
-// name sorts first counts.
+// RolloutPolicySpec says what a policy is for and what it asks. Of two policies for the same module and channel the one
+// whose name sorts first counts.
 type RolloutPolicySpec struct {
 	// Modules are the modules that the policy is for, empty for all.
 	// +optional
@@ -47,8 +47,8 @@ type RolloutPolicySpec struct {
 
 // Course is how a rollout goes.
 type Course struct {
-	// Waves come one after the other. A runtime belongs to the first that selects it; what no wave selects is a last wave "rest",
-	// which is as the one before it.
+	// Waves come one after the other. A runtime belongs to the first that selects it; what no wave selects is a last wave
+	// "rest", which is as the one before it.
 	// +kubebuilder:validation:MinItems:=1
 	// +kubebuilder:validation:MaxItems:=20
 	// +listType=map
@@ -72,8 +72,8 @@ type Wave struct {
 	// Selector selects runtimes by the labels of their Kymas in the control plane.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Percent is a share of all runtimes that follow the channel, rounded up; 100 is all that are left. Which ones they are is a hash
-	// of policy and runtime: today's canary is tomorrow's.
+	// Percent is a share of all runtimes that follow the channel, rounded up; 100 is all that are left. Which ones they
+	// are is a hash of policy and runtime: today's canary is tomorrow's.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
@@ -82,26 +82,26 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	Count *int32 `json:"count,omitempty"`
-	// MaxConcurrent bounds the runtimes that have the version and did not say yet how it went, as a number or as a percentage of the
-	// wave; at least 1, at most 500. Without it all runtimes of the wave go at once.
+	// MaxConcurrent bounds the runtimes that have the version and did not say yet how it went, as a number or as a
+	// percentage of the wave; at least 1, at most 500. Without it all runtimes of the wave go at once.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 	// Soak is how long the wave is watched once it is ready, before the next one starts.
 	// +optional
 	Soak metav1.Duration `json:"soak,omitzero"`
-	// MinReady is how many runtimes have to be updated, as a number or as a percentage of those that are not deferred, rounded up.
-	// Without it all have to be but those that failed. In any case one has to be, unless the wave has none.
+	// MinReady is how many runtimes have to be updated, as a number or as a percentage of those that are not deferred,
+	// rounded up. Without it all have to be but those that failed. In any case one has to be, unless the wave has none.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-	// MaxFailures is how many runtimes may fail, as a number or as a percentage of the wave, rounded down. Unless given: none of a wave
-	// below 10 runtimes, else 1%, at least one.
+	// MaxFailures is how many runtimes may fail, as a number or as a percentage of the wave, rounded down. Unless given:
+	// none of a wave below 10 runtimes, else 1%, at least one.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
-	// MaxDeferred is how many runtimes may be offline for the next wave to start, as a number or as a percentage of the wave, rounded
-	// down; 25% unless given. While there are more the rollout waits.
+	// MaxDeferred is how many runtimes may be offline for the next wave to start, as a number or as a percentage of the
+	// wave, rounded down; 25% unless given. While there are more the rollout waits.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxDeferred *intstr.IntOrString `json:"maxDeferred,omitempty"`

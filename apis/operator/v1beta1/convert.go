@@ -21,8 +21,8 @@ import (
 //	ModuleTemplate spec.target | kept in v1beta2.AnnotationTarget, unless it is the default
 //	v1beta2 alone              | kept in AnnotationRest when an object is read as v1beta1
 //
-// Both are this package's alone. Whatever else lies there is dropped, and never keeps an object from being read: one that cannot be read as
-// v1beta1 would break every list of its kind.
+// Both are this package's alone. Whatever else lies there is dropped, and never keeps an object from being read: one
+// that cannot be read as v1beta1 would break every list of its kind.
 const (
 	AnnotationSync = v1beta2.Group + "/v1beta1-sync"
 	AnnotationRest = v1beta2.Group + "/v1beta2-fields"
@@ -52,7 +52,8 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	return note(&to.ObjectMeta, AnnotationSync, kept)
 }
 
-// known reports whether a strategy says what holds here as well: that a Secret has the kubeconfig, which nobody looks for any more.
+// known reports whether a strategy says what holds here as well: that a Secret has the kubeconfig, which nobody looks
+// for any more.
 func known(strategy string) bool {
 	return strategy == "" || strategy == "secret" || strategy == "local-secret"
 }
@@ -60,8 +61,8 @@ func known(strategy string) bool {
 // keptSync is what AnnotationSync holds.
 type keptSync struct {
 	Sync `json:",inline"`
-	// Annotations are those that the v1beta1 Kyma had itself for what spec.sync says. They are without effect, as spec.sync counts, and are
-	// shown again.
+	// Annotations are those that the v1beta1 Kyma had itself for what spec.sync says. They are without effect, as
+	// spec.sync counts, and are shown again.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -131,8 +132,8 @@ type templateRest struct {
 	Target string `json:"target,omitempty"`
 }
 
-// ModuleTemplateToHub converts to v1beta2. The error is of an AnnotationRest that was changed, by which the template would lose what v1beta1
-// has no fields for.
+// ModuleTemplateToHub converts to v1beta2. The error is of an AnnotationRest that was changed, by which the template
+// would lose what v1beta1 has no fields for.
 func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.ModuleTemplate) error {
 	from = from.DeepCopy()
 	to.ObjectMeta = from.ObjectMeta
@@ -223,7 +224,8 @@ func annotate(meta *metav1.ObjectMeta, name, value string) {
 	meta.Annotations[name] = value
 }
 
-// take reads a value back that note kept, and removes the annotation. It reports whether there was one that note may have written.
+// take reads a value back that note kept, and removes the annotation. It reports whether there was one that note may
+// have written.
 func take(meta *metav1.ObjectMeta, name string, into any) bool {
 	text, ok := meta.Annotations[name]
 	if !ok {

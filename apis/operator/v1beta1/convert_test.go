@@ -145,8 +145,8 @@ func TestATemplateGainsNoTargetByBeingWrittenAsV1beta1(t *testing.T) {
 	}
 }
 
-// FuzzStoredAnnotations holds that an object of v1beta2 is read as v1beta1 whatever annotations it has, and that a v1beta1 client which writes it
-// back unchanged changes nothing that counts.
+// FuzzStoredAnnotations holds that an object of v1beta2 is read as v1beta1 whatever annotations it has, and that a
+// v1beta1 client which writes it back unchanged changes nothing that counts.
 func FuzzStoredAnnotations(f *testing.F) {
 	f.Add(`{"enabled":true}`, "true", "false", "{}", "remote")
 	f.Add(`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`, "", "", `{"version":"1"}`, "control-plane")

@@ -10,7 +10,8 @@ import (
 
 // Kyma says which modules a runtime shall have.
 //
-// Its selectable fields are in another order than v1beta2's: API servers refuse equal ones in versions whose schemas differ.
+// Its selectable fields are in another order than v1beta2's: API servers refuse equal ones in versions whose schemas
+// differ.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -84,7 +85,8 @@ type Sync struct {
 	// Namespace is that of the runtime's Kyma.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
-	// Strategy said where the kubeconfig of the runtime is; there is none any more. Values other than secret and local-secret are refused.
+	// Strategy said where the kubeconfig of the runtime is; there is none any more. Values other than secret and
+	// local-secret are refused.
 	// +optional
 	// +kubebuilder:default:=secret
 	Strategy string `json:"strategy,omitempty"`

@@ -6,20 +6,21 @@ import (
 	"encoding/json"
 )
 
-// AppliedVersion is the version of a module that was applied whole last, as AnnotationApplied of its Manifest has it: while a newer one is
-// refused, it is what runs and is kept in line.
+// AppliedVersion is the version of a module that was applied whole last, as AnnotationApplied of its Manifest has it:
+// while a newer one is refused, it is what runs and is kept in line.
 // +kubebuilder:object:generate=false
 type AppliedVersion struct {
 	Version string      `json:"version"`
 	Install InstallInfo `json:"install"`
 	Config  *ImageSpec  `json:"config,omitempty"`
-	// Digest is of all that the Manifest asked for, with what is not noted: its default CR, and lists of images that are too long.
+	// Digest is of all that the Manifest asked for, with what is not noted: its default CR, and lists of images that are
+	// too long.
 	Digest          string   `json:"digest,omitempty"`
 	LocalizedImages []string `json:"localizedImages,omitempty"`
 	// Images is AnnotationImages of that time.
 	Images string `json:"images,omitempty"`
-	// ImagesLeftOut says that LocalizedImages and Images are too long to be noted. Nobody knows then how the version's objects are made: it is
-	// not kept in line while another one is refused.
+	// ImagesLeftOut says that LocalizedImages and Images are too long to be noted. Nobody knows then how the version's
+	// objects are made: it is not kept in line while another one is refused.
 	ImagesLeftOut bool `json:"imagesLeftOut,omitempty"`
 	// Begun is the Digest of another version that was begun to be applied since: this one is not kept in line any more.
 	Begun string `json:"begun,omitempty"`
@@ -61,7 +62,8 @@ func (m *Manifest) Applied() *AppliedVersion {
 	return &applied
 }
 
-// RunningVersion returns the version that was applied last, and the one that is asked for while none is known to be applied.
+// RunningVersion returns the version that was applied last, and the one that is asked for while none is known to be
+// applied.
 func (m *Manifest) RunningVersion() string {
 	if applied := m.Applied(); applied != nil {
 		return applied.Version

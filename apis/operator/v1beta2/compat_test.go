@@ -60,8 +60,8 @@ func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
 	}
 }
 
-// withoutDisplay returns ours without what we add for people who look: columns, short names, categories and fields to select by. What is Kyma's of them has to
-// be there.
+// withoutDisplay returns ours without what we add for people who look: columns, short names, categories and fields to
+// select by. What is Kyma's of them has to be there.
 func withoutDisplay(theirs, ours any) any {
 	is, whole := ours.(map[string]any)
 	has, _ := theirs.(map[string]any)
@@ -116,7 +116,8 @@ func TestTheShapesAreThoseOfKymasDefinitions(t *testing.T) {
 	}
 }
 
-// shape returns a schema, or a part of one, without texts for people. named says that its keys are names of properties, not keywords.
+// shape returns a schema, or a part of one, without texts for people. named says that its keys are names of properties,
+// not keywords.
 func shape(of any, named bool) any {
 	switch of := of.(type) {
 	case map[string]any:
@@ -198,8 +199,8 @@ func readCRD(t *testing.T, path, wanted string) crd {
 	return crd{}
 }
 
-// differences lists where ours is not theirs. Descriptions don't count, and ours may have properties of its own: requiring
-// one is still noticed, because lists are compared whole.
+// differences lists where ours is not theirs. Descriptions don't count, and ours may have properties of its own:
+// requiring one is still noticed, because lists are compared whole.
 func differences(path string, theirs, ours any) []string {
 	a, ok := theirs.(map[string]any)
 	b, same := ours.(map[string]any)

@@ -1,13 +1,13 @@
 package v1beta2
 
-// Reasons of the conditions and events that only skr-agent writes, into its runtime. Those of refused bundles and roots of trust, which
-// are reasons of the condition Accepted too, are in package bundle/refusal.
+// Reasons of the conditions and events that only skr-agent writes, into its runtime. Those of refused bundles and roots
+// of trust, which are reasons of the condition Accepted too, are in package bundle/refusal.
 const (
 	// ReasonNoBundle is of Accepted: no bundle was accepted yet.
 	ReasonNoBundle = "NoBundle"
 
-	// ReasonEnrolled and ReasonNotEnrolled are of Enrolled: the control plane knows the agent's key, or the agent has no means any more to make it known.
-	// The message says what to do.
+	// ReasonEnrolled and ReasonNotEnrolled are of Enrolled: the control plane knows the agent's key, or the agent has no
+	// means any more to make it known. The message says what to do.
 	ReasonEnrolled    = "Enrolled"
 	ReasonNotEnrolled = "NotEnrolled"
 
@@ -17,8 +17,8 @@ const (
 	ReasonApplied = "Applied"
 	// ReasonApplyFailed says that the API server refused an object of a module.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonImmutable says that a new version changes fields that the API server lets nobody change, of objects that may not be recreated. The
-	// message names them and what to do.
+	// ReasonImmutable says that a new version changes fields that the API server lets nobody change, of objects that may
+	// not be recreated. The message names them and what to do.
 	ReasonImmutable = "Immutable"
 	// ReasonInstalling says that a module is being applied, or is waited for.
 	ReasonInstalling = "Installing"
@@ -36,10 +36,11 @@ const (
 	ReasonUnknownKind = "UnknownKind"
 	// ReasonProtected says that a module has objects that no module may have.
 	ReasonProtected = "Protected"
-	// ReasonConflict says that an object of a module is another module's, or was there already and is nobody's that the agent knows.
+	// ReasonConflict says that an object of a module is another module's, or was there already and is nobody's that the
+	// agent knows.
 	ReasonConflict = "Conflict"
-	// ReasonRightsUnknown is of condition Rights: the API server could not review what the module's ServiceAccount may do, for example because
-	// it cannot call a webhook. A dry run of all objects decides instead.
+	// ReasonRightsUnknown is of condition Rights: the API server could not review what the module's ServiceAccount may do,
+	// for example because it cannot call a webhook. A dry run of all objects decides instead.
 	ReasonRightsUnknown = "RightsUnknown"
 	// ReasonRightsReviewed is of condition Rights: the review works again.
 	ReasonRightsReviewed = "RightsReviewed"
@@ -57,7 +58,8 @@ const (
 	ReasonNoImagesListed = "NothingListed"
 	// ReasonRemoving says that the deletion of a module's objects is waited for.
 	ReasonRemoving = "Removing"
-	// ReasonRestoring says that somebody deleted a Manifest whose module no bundle removes: the module stays, and the Manifest comes back.
+	// ReasonRestoring says that somebody deleted a Manifest whose module no bundle removes: the module stays, and the
+	// Manifest comes back.
 	ReasonRestoring = "Restoring"
 	// ReasonCustomResourcesExist says that a module is removed once its custom resources are deleted.
 	ReasonCustomResourcesExist = "CustomResourcesExist"

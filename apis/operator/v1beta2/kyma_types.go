@@ -74,14 +74,14 @@ type Module struct {
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel,omitempty"`
-	// Version is the pinned version in status.runtime.requested.spec. It has no effect in spec: pin a module with the annotation
-	// kyma-pull.dev/pinned-versions.
+	// Version is the pinned version in status.runtime.requested.spec. It has no effect in spec: pin a module with the
+	// annotation kyma-pull.dev/pinned-versions.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32
 	Version string `json:"version,omitempty"`
-	// ControllerName lets only ModuleTemplates count that have the label operator.kyma-project.io/controller-name with this value; empty for
-	// all.
+	// ControllerName lets only ModuleTemplates count that have the label operator.kyma-project.io/controller-name with
+	// this value; empty for all.
 	// +optional
 	ControllerName string `json:"controller,omitempty"`
 	// RemoteModuleTemplateRef names a ModuleTemplate in the runtime.
@@ -103,7 +103,8 @@ type KymaStatus struct {
 	// State summarizes modules and conditions.
 	// +optional
 	State State `json:"state,omitempty"`
-	// ObservedGeneration is the generation of the spec that the status is about: in a runtime, of the one that the bundle in force answers.
+	// ObservedGeneration is the generation of the spec that the status is about: in a runtime, of the one that the bundle
+	// in force answers.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// ReadyModules is how many modules are Ready of those that are looked after, for people, such as "3/4".
@@ -124,8 +125,8 @@ type KymaStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength:=64
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// Runtime is what the control plane and the runtime said to each other last. It has one owner as a whole, so that managedFields do not name
-	// each of its fields.
+	// Runtime is what the control plane and the runtime said to each other last. It has one owner as a whole, so that
+	// managedFields do not name each of its fields.
 	// +optional
 	// +structType=atomic
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
@@ -193,8 +194,8 @@ type RuntimeStatus struct {
 	// Published is the newest bundle.
 	// +optional
 	Published *PublishedBundle `json:"published,omitempty"`
-	// History are the newest bundles with what became of them, the newest first and at most five. It is written together with what changes besides, and
-	// begins with the first bundle that a publisher which knows of it has published.
+	// History are the newest bundles with what became of them, the newest first and at most five. It is written together
+	// with what changes besides, and begins with the first bundle that a publisher which knows of it has published.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=5
@@ -205,15 +206,18 @@ type RuntimeStatus struct {
 	// Observed is the bundle that the last report was about.
 	// +optional
 	Observed *ObservedBundle `json:"observed,omitempty"`
-	// Reasons are the reasons behind conditions and module states as values from fixed lists. Programs read these; the messages are for people.
+	// Reasons are the reasons behind conditions and module states as values from fixed lists. Programs read these; the
+	// messages are for people.
 	// +optional
 	Reasons *RuntimeReasons `json:"reasons,omitempty"`
-	// HealthyUntil is until when nothing is in the runtime's way, if this object does not change before; none where something is. Whoever lists many
-	// Kymas has to read only the others in full. It is written together with what changes besides.
+	// HealthyUntil is until when nothing is in the runtime's way, if this object does not change before; none where
+	// something is. Whoever lists many Kymas has to read only the others in full. It is written together with what changes
+	// besides.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
-	// Running are the modules that run with their versions, after the sequence of the newest bundle, such as 7:keda=1.7.0,mail=1.0.0=Unmanaged; a state is
-	// named where it is not Ready. It is written together with HealthyUntil, and left out without it and where it had more than 1 KiB.
+	// Running are the modules that run with their versions, after the sequence of the newest bundle, such as
+	// 7:keda=1.7.0,mail=1.0.0=Unmanaged; a state is named where it is not Ready. It is written together with HealthyUntil,
+	// and left out without it and where it had more than 1 KiB.
 	// +optional
 	Running string `json:"running,omitempty"`
 	// Key is the runtime's own.
@@ -230,8 +234,8 @@ type RuntimeStatus struct {
 	Takeover *TakeoverStatus `json:"takeover,omitempty"`
 }
 
-// RuntimeReasons are the reasons behind the conditions and module states of a Kyma. A field is unset while its condition is True. The value Other stands for
-// a problem without a reason of its own.
+// RuntimeReasons are the reasons behind the conditions and module states of a Kyma. A field is unset while its
+// condition is True. The value Other stands for a problem without a reason of its own.
 type RuntimeReasons struct {
 	// Publish is why no newer bundle could be published, behind the reason PublishFailed of condition Ready.
 	// +optional
@@ -239,13 +243,15 @@ type RuntimeReasons struct {
 	// Secrets is why not all Secrets for the runtime are sealed or written, behind condition Secrets.
 	// +optional
 	Secrets Reason `json:"secrets,omitempty"`
-	// Report is why the newest report was refused, could not be read, or leaves out the modules that the runtime asks for, behind condition Reporting.
+	// Report is why the newest report was refused, could not be read, or leaves out the modules that the runtime asks for,
+	// behind condition Reporting.
 	// +optional
 	Report Reason `json:"report,omitempty"`
 	// Bundle is why the runtime refused a bundle, behind the reason BundleRefused of condition Accepted.
 	// +optional
 	Bundle Reason `json:"bundle,omitempty"`
-	// Modules are the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window, sorted by name.
+	// Modules are the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window, sorted by
+	// name.
 	// +optional
 	// +listType=atomic
 	Modules []ModuleReasons `json:"modules,omitempty"`
@@ -288,22 +294,25 @@ type PublishedBundle struct {
 	// KymaGeneration is that of the runtime's Kyma that was resolved, 0 before it is known.
 	// +optional
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows none.
+	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows
+	// none.
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// Certificate is how long the certificate holds, or held, that was issued to the runtime's agent last; none where none was issued for its key.
+	// Certificate is how long the certificate holds, or held, that was issued to the runtime's agent last; none where none
+	// was issued for its key.
 	// +optional
 	Certificate *CertificateLife `json:"certificate,omitempty"`
 	// Given says of the modules whose version a rollout decided which one it was.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
-	// Earlier are the bundles before this one that the runtime may report still, the newest first and at most five. There are none once it has reported
-	// this one, and none of which everything was changed.
+	// Earlier are the bundles before this one that the runtime may report still, the newest first and at most five. There
+	// are none once it has reported this one, and none of which everything was changed.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
 }
 
-// BundleRecord is what is remembered of a bundle for people, whether it is in force or not. Who signed it, only the bundle itself proves.
+// BundleRecord is what is remembered of a bundle for people, whether it is in force or not. Who signed it, only the
+// bundle itself proves.
 type BundleRecord struct {
 	// +optional
 	Epoch    int64  `json:"epoch,omitempty"`
@@ -311,11 +320,12 @@ type BundleRecord struct {
 	Digest   string `json:"digest"`
 	// Published is when it was issued.
 	Published metav1.Time `json:"published"`
-	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows none.
+	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows
+	// none.
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// Changes are the first modules of which it asks for another version than the bundle before, sorted by name and at most three; More is how many
-	// others there are. It has none where it changes no version.
+	// Changes are the first modules of which it asks for another version than the bundle before, sorted by name and at
+	// most three; More is how many others there are. It has none where it changes no version.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=3
@@ -328,12 +338,14 @@ type BundleRecord struct {
 	// State is the worst of its modules' states that was known last while it was the newest bundle and applied.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Refused is the runtime's reason for refusing it, one of those of bundle/refusal, or Other for one that the publisher does not know.
+	// Refused is the runtime's reason for refusing it, one of those of bundle/refusal, or Other for one that the publisher
+	// does not know.
 	// +optional
 	Refused string `json:"refused,omitempty"`
 }
 
-// VersionChange is a module whose version a bundle changes. From is empty for one that is new, To for one that is removed.
+// VersionChange is a module whose version a bundle changes. From is empty for one that is new, To for one that is
+// removed.
 type VersionChange struct {
 	Module string `json:"module"`
 	// +optional
@@ -351,8 +363,8 @@ type CertificateLife struct {
 // EarlierBundle is a bundle that another one has replaced.
 type EarlierBundle struct {
 	Digest string `json:"digest"`
-	// Changed are the modules of which the newest bundle asks for something else than this one, or may do so. What a report about this bundle says of other
-	// modules is true of the newest one as well.
+	// Changed are the modules of which the newest bundle asks for something else than this one, or may do so. What a
+	// report about this bundle says of other modules is true of the newest one as well.
 	// +optional
 	Changed []string `json:"changed,omitempty"`
 }
@@ -363,8 +375,8 @@ type GivenVersion struct {
 	Rollout string `json:"rollout"`
 	// Time is when the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
-	// State is what the newest report that names the newest bundle and the Kyma's generation exactly says of the module in this
-	// version; empty without one.
+	// State is what the newest report that names the newest bundle and the Kyma's generation exactly says of the module in
+	// this version; empty without one.
 	// +optional
 	State State `json:"state,omitempty"`
 	// Ready says that such a report has once said the module to be ready.
@@ -386,8 +398,8 @@ type ObservedBundle struct {
 	Digest   string `json:"digest"`
 	// Time is when the runtime said so, by its own clock.
 	Time metav1.Time `json:"time"`
-	// Heard is when the control plane first saw this report, by its clock. Later reports that say the same are not noted here before a day has
-	// passed: whether the runtime is silent, condition Reporting says.
+	// Heard is when the control plane first saw this report, by its clock. Later reports that say the same are not noted
+	// here before a day has passed: whether the runtime is silent, condition Reporting says.
 	// +optional
 	Heard *metav1.Time `json:"heard,omitempty"`
 	// Report is the digest of what the report says, without its time and sequence.

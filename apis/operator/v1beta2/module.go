@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// Module returns the name of a Manifest's module as it was asked for: NAME, or NAMESPACE/NAME where a ModuleTemplate is asked for.
+// Module returns the name of a Manifest's module as it was asked for: NAME, or NAMESPACE/NAME where a ModuleTemplate is
+// asked for.
 //
-// The label holds it with a dash for the slash, which no label takes, and the annotation as it is. An annotation that is not the
-// label's module in other words counts for nothing: rights are given by this name.
+// The label holds it with a dash for the slash, which no label takes, and the annotation as it is. An annotation that
+// is not the label's module in other words counts for nothing: rights are given by this name.
 func (m *Manifest) Module() string {
 	name := m.ModuleLabel()
 	if module := m.Annotations[AnnotationModule]; strings.ReplaceAll(module, "/", "-") == name {
@@ -25,7 +26,8 @@ func (m *Manifest) ModuleLabel() string {
 	return m.Name
 }
 
-// IsRemoved reports whether the deletion of a Manifest is meant: a bundle removes its module, or leaves it in place without a Manifest.
+// IsRemoved reports whether the deletion of a Manifest is meant: a bundle removes its module, or leaves it in place
+// without a Manifest.
 func (m *Manifest) IsRemoved() bool {
 	return m.Annotations[AnnotationRemoval] == True || m.Annotations[AnnotationUnmanaged] == True
 }

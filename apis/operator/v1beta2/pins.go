@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	// AnnotationPinnedVersions is ours: on a Kyma, the modules that are to have one version whatever their channel has, such as
-	// "keda=1.7.0,istio=1.2.0". It counts where the Kyma's spec counts: in the runtime, and in KCP until the runtime's Kyma is known.
+	// AnnotationPinnedVersions is ours: on a Kyma, the modules that are to have one version whatever their channel has,
+	// such as "keda=1.7.0,istio=1.2.0". It counts where the Kyma's spec counts: in the runtime, and in KCP until the
+	// runtime's Kyma is known.
 	AnnotationPinnedVersions = "kyma-pull.dev/pinned-versions"
-	// maxPinnedVersionsBytes and maxPinnedVersions bound it. A bundle has no more modules, and the API has room for 256 KiB of annotations.
+	// maxPinnedVersionsBytes and maxPinnedVersions bound it. A bundle has no more modules, and the API has room for 256
+	// KiB of annotations.
 	maxPinnedVersionsBytes = 64 << 10
 	maxPinnedVersions      = 500
 	// maxVersionBytes is what the schema of Kymas has for a version.
@@ -32,7 +34,8 @@ func (m Module) Pin() string {
 	return m.Version
 }
 
-// PinnedVersions returns the versions that AnnotationPinnedVersions has, by module. The error names the entry and what to write instead.
+// PinnedVersions returns the versions that AnnotationPinnedVersions has, by module. The error names the entry and what
+// to write instead.
 func PinnedVersions(annotations map[string]string) (map[string]string, error) {
 	text := annotations[AnnotationPinnedVersions]
 	pins, err := readPins(text)
@@ -74,8 +77,8 @@ func shown(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// Asked returns the Kyma's spec with the versions of AnnotationPinnedVersions. It ignores spec.modules[].version, which the Kyma dashboard writes. If the
-// annotation is invalid, the spec has no versions.
+// Asked returns the Kyma's spec with the versions of AnnotationPinnedVersions. It ignores spec.modules[].version, which
+// the Kyma dashboard writes. If the annotation is invalid, the spec has no versions.
 func (k *Kyma) Asked() (KymaSpec, error) {
 	spec := *k.Spec.DeepCopy()
 	for i := range spec.Modules {
@@ -98,7 +101,8 @@ func (s *KymaSpec) pin(annotations map[string]string) error {
 	return nil
 }
 
-// Unpinned returns the spec without its pins, as a runtime's Kyma has it, and what AnnotationPinnedVersions says of them there; empty for none.
+// Unpinned returns the spec without its pins, as a runtime's Kyma has it, and what AnnotationPinnedVersions says of
+// them there; empty for none.
 func (s KymaSpec) Unpinned() (KymaSpec, string) {
 	spec := *s.DeepCopy()
 	pins := map[string]string{}

@@ -16,8 +16,8 @@ const (
 	ReasonSilent = "Silent"
 	// ReasonReportRefused is of Reporting: the newest report was refused. The message names the check.
 	ReasonReportRefused = "ReportRefused"
-	// ReasonClockBehind is of Reporting: by its own time the newest report was old when it arrived. The runtime's clock is wrong, or its
-	// reports are held back.
+	// ReasonClockBehind is of Reporting: by its own time the newest report was old when it arrived. The runtime's clock is
+	// wrong, or its reports are held back.
 	ReasonClockBehind = "ClockBehind"
 	// ReasonTruncated is of Reporting: the runtime reports, and not all that there is to say fits its report.
 	ReasonTruncated = "Truncated"
@@ -33,20 +33,22 @@ const (
 
 	// ReasonSynced is of Synced: everything is written as the bundle in force says.
 	ReasonSynced = "Synced"
-	// ReasonObjectRefused is of Synced and, in a runtime, of ModuleCatalog: objects could not be written. The message names them, with what
-	// the API server says; they are tried again.
+	// ReasonObjectRefused is of Synced and, in a runtime, of ModuleCatalog: objects could not be written. The message
+	// names them, with what the API server says; they are tried again.
 	ReasonObjectRefused = "ObjectRefused"
-	// ReasonStorageRefused is of Synced and Accepted: the agent cannot keep a newer bundle in Secrets of kyma-system. The message says why.
+	// ReasonStorageRefused is of Synced and Accepted: the agent cannot keep a newer bundle in Secrets of kyma-system. The
+	// message says why.
 	ReasonStorageRefused = "StorageRefused"
-	// ReasonPinsUnreadable is of Synced: the annotation that pins versions in the runtime's Kyma cannot be read. The message says which entry is
-	// wrong; what the Kyma asked for before is followed.
+	// ReasonPinsUnreadable is of Synced: the annotation that pins versions in the runtime's Kyma cannot be read. The
+	// message says which entry is wrong; what the Kyma asked for before is followed.
 	ReasonPinsUnreadable = "PinsUnreadable"
 
-	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to the one before.
+	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to
+	// the one before.
 	ReasonUpgraded   = "Upgraded"
 	ReasonRolledBack = "RolledBack"
-	// ReasonAgentOutdated is of Features: the agent is too old for something that its bundle would say, which is left out. The message says what; upgrade
-	// the agent.
+	// ReasonAgentOutdated is of Features: the agent is too old for something that its bundle would say, which is left out.
+	// The message says what; upgrade the agent.
 	ReasonAgentOutdated = "AgentOutdated"
 	// ReasonUnderstood is of Features: the agent understands all of its bundle again.
 	ReasonUnderstood = "Understood"
@@ -55,7 +57,8 @@ const (
 	ReasonConsistent = "Consistent"
 	// ReasonRegistryAvailable is of Registry in a runtime, and of an Event of its end: bundles can be read again.
 	ReasonRegistryAvailable = "RegistryAvailable"
-	// ReasonRegistryUnavailable is of Registry in a runtime, and of an Event: the agent can read no bundle from the registry. What is in force stays.
+	// ReasonRegistryUnavailable is of Registry in a runtime, and of an Event: the agent can read no bundle from the
+	// registry. What is in force stays.
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	// ReasonBundleMissing is of Registry: the registry had no bundle of the runtime any more.
 	ReasonBundleMissing = "BundleMissing"
@@ -79,6 +82,7 @@ const (
 
 	// ReasonWatching is of SKRWebhook: the runtime watches what all Watchers ask for.
 	ReasonWatching = "Watching"
-	// ReasonNotWatched is of SKRWebhook: the runtime does not watch what a Watcher asks for. The message names the Watcher and says why.
+	// ReasonNotWatched is of SKRWebhook: the runtime does not watch what a Watcher asks for. The message names the Watcher
+	// and says why.
 	ReasonNotWatched = "NotWatched"
 )

@@ -14,10 +14,10 @@ const (
 	ReasonCommitRefused = "CommitRefused"
 	// ReasonPruneNotAllowed says that the commit waits for the permission to delete what it leaves out. Nothing changed.
 	ReasonPruneNotAllowed = "PruneNotAllowed"
-	// ReasonCommitApplyFailed says that the API server could not be read, or refused a part of the commit after it had accepted all of it in a dry
-	// run. Until a commit is applied as a whole, nothing is published.
+	// ReasonCommitApplyFailed says that the API server could not be read, or refused a part of the commit after it had
+	// accepted all of it in a dry run. Until a commit is applied as a whole, nothing is published.
 	ReasonCommitApplyFailed = "CommitApplyFailed"
-	// ReasonCommitOverwritten says that the commit was applied, and that somebody else changes its objects again at once. It is published all the
-	// same if only Kymas differ, or if the commit was applied as a whole before.
+	// ReasonCommitOverwritten says that the commit was applied, and that somebody else changes its objects again at once.
+	// It is published all the same if only Kymas differ, or if the commit was applied as a whole before.
 	ReasonCommitOverwritten = "CommitOverwritten"
 )

@@ -1,27 +1,30 @@
 package v1beta2
 
-// What says on the Kyma in the control plane that its runtime is taken over from lifecycle-manager, and what lifecycle-manager has there.
+// What says on the Kyma in the control plane that its runtime is taken over from lifecycle-manager, and what
+// lifecycle-manager has there.
 const (
-	// LabelTakeover is ours: TakeoverActive on a Kyma that is being taken over, TakeoverFinished on one that was, for as long as
-	// lifecycle-manager runs. The publisher goes on with such a Kyma although LabelSkipReconciliation, which keeps lifecycle-manager from it, is
-	// on it too.
+	// LabelTakeover is ours: TakeoverActive on a Kyma that is being taken over, TakeoverFinished on one that was, for as
+	// long as lifecycle-manager runs. The publisher goes on with such a Kyma although LabelSkipReconciliation, which keeps
+	// lifecycle-manager from it, is on it too.
 	LabelTakeover = "kyma-pull.dev/takeover"
 	// TakeoverActive and TakeoverFinished are the values of LabelTakeover.
 	TakeoverActive   = "true"
 	TakeoverFinished = "finished"
-	// AnnotationTakeoverPhase is ours: on a Kyma that is being taken over, which has LabelTakeover, the phase: "adopt" while the agent adopts modules, "clean"
-	// while it removes what lifecycle-manager left, "release" while it gives the modules back. Without the annotation the phase is "adopt".
+	// AnnotationTakeoverPhase is ours: on a Kyma that is being taken over, which has LabelTakeover, the phase: "adopt"
+	// while the agent adopts modules, "clean" while it removes what lifecycle-manager left, "release" while it gives the
+	// modules back. Without the annotation the phase is "adopt".
 	AnnotationTakeoverPhase = "kyma-pull.dev/takeover-phase"
 	// ReasonTakeover is that of Events on a Kyma that tell how far its runtime is taken over.
 	ReasonTakeover = "Takeover"
 
 	// LifecycleManagerFinalizerPurge is what lifecycle-manager before 1.21 put on Kymas.
 	LifecycleManagerFinalizerPurge = Group + "/purge-finalizer"
-	// LifecycleManagerFinalizerResource and LifecycleManagerFinalizerLabels are on its Manifests in the control plane, beside FinalizerManifest.
+	// LifecycleManagerFinalizerResource and LifecycleManagerFinalizerLabels are on its Manifests in the control plane,
+	// beside FinalizerManifest.
 	LifecycleManagerFinalizerResource = "resource.kyma-project.io/finalizer"
 	LifecycleManagerFinalizerLabels   = "label-removal-finalizer"
-	// LifecycleManagerFinalizerWatcher is on its Watchers, LifecycleManagerFinalizerMandatory on ModuleReleaseMetas, formerly ModuleTemplates, of
-	// mandatory modules.
+	// LifecycleManagerFinalizerWatcher is on its Watchers, LifecycleManagerFinalizerMandatory on ModuleReleaseMetas,
+	// formerly ModuleTemplates, of mandatory modules.
 	LifecycleManagerFinalizerWatcher   = Group + "/watcher"
 	LifecycleManagerFinalizerMandatory = Group + "/mandatory-module"
 )

@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// Conform publishes to an empty store and reads back, and fails the test where the store does not do as every store does.
+// Conform publishes to an empty store and reads back, and fails the test where the store does not do as every store
+// does.
 func Conform(t *testing.T, s store.Store) {
 	t.Helper()
 	t.Run("what is not there is not found", func(t *testing.T) { missing(t, s) })

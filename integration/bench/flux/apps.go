@@ -10,7 +10,8 @@ import (
 // namespace is where the applications' objects go.
 const namespace = "apps"
 
-// app returns an application as Flux's own benchmark has them: a Deployment without replicas, a ServiceAccount, a Service and an Ingress.
+// app returns an application as Flux's own benchmark has them: a Deployment without replicas, a ServiceAccount, a
+// Service and an Ingress.
 func app(i int, version string) sample.Version {
 	name := appName(i)
 	return sample.Version{Module: name, Version: version, Manifest: fmt.Sprintf(objects, name, namespace, version)}

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// controllers are Flux's, as processes. Each has a root folder of its own with what a Pod has and they look for: the name of its namespace, for
-// the lease, and /tmp.
+// controllers are Flux's, as processes. Each has a root folder of its own with what a Pod has and they look for: the
+// name of its namespace, for the lease, and /tmp.
 type controllers struct {
 	root    string
 	storage string // address where source-controller serves what it has fetched

@@ -1,5 +1,6 @@
-// Command flux measures the agent beside Flux's source-controller and kustomize-controller: each installs the same applications into a
-// cluster of its own. It prints a table that it also leaves in bench/, with the figures as JSON, beside those of the run before.
+// Command flux measures the agent beside Flux's source-controller and kustomize-controller: each installs the same
+// applications into a cluster of its own. It prints a table that it also leaves in bench/, with the figures as JSON,
+// beside those of the run before.
 package main
 
 import (
@@ -24,7 +25,8 @@ import (
 // options are what one run is asked for.
 type options struct {
 	Apps int
-	// Poll is how often the agent looks for a newer bundle, and Idle how long nothing happens while idle programs are measured.
+	// Poll is how often the agent looks for a newer bundle, and Idle how long nothing happens while idle programs are
+	// measured.
 	Poll, Idle time.Duration
 	// Only measures one side, and writes no table.
 	Only string

@@ -28,7 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// ours is the agent in a runtime whose Kyma has a module for each application. A publisher with an API server of its own makes its bundles.
+// ours is the agent in a runtime whose Kyma has a module for each application. A publisher with an API server of its
+// own makes its bundles.
 type ours struct {
 	apps    int
 	options options
@@ -171,8 +172,9 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// revise promotes every application at once. The publisher does not run meanwhile, so that there is one bundle, and the clock starts when the
-// agent's poll has found it and is answered: how long polls are apart is a setting. Nothing is asked of the runtime's cluster.
+// revise promotes every application at once. The publisher does not run meanwhile, so that there is one bundle, and the
+// clock starts when the agent's poll has found it and is answered: how long polls are apart is a setting. Nothing is
+// asked of the runtime's cluster.
 func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
@@ -236,14 +238,16 @@ func (o *ours) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundles holds the answer to who reads a bundle that is written from now on, so that all can be read off before that one knows of it.
+// bundles holds the answer to who reads a bundle that is written from now on, so that all can be read off before that
+// one knows of it.
 type bundles struct {
 	mu            sync.Mutex // guards what follows
 	written       bool
 	asked, answer chan struct{} // nil where nothing is held
 }
 
-// hold begins. Asked is closed when somebody reads the bundle, who is answered once answer is called, which can be called again.
+// hold begins. Asked is closed when somebody reads the bundle, who is answered once answer is called, which can be
+// called again.
 func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

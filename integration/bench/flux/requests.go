@@ -14,8 +14,8 @@ import (
 
 // requests are those that an API server has answered.
 type requests struct {
-	// All are all of them but watches, which are counted when they end, and those of kwok, which plays the Deployments' controller. Writes are
-	// those that change something, DryRuns those that ask what a change would do.
+	// All are all of them but watches, which are counted when they end, and those of kwok, which plays the Deployments'
+	// controller. Writes are those that change something, DryRuns those that ask what a change would do.
 	All, Writes, DryRuns float64
 }
 

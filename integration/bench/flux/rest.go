@@ -20,7 +20,8 @@ const (
 	restCPU  = 60 * time.Millisecond
 )
 
-// untilRest waits until programs have nothing left to do, and returns since when, and the CPU time that they had used by then.
+// untilRest waits until programs have nothing left to do, and returns since when, and the CPU time that they had used
+// by then.
 func untilRest(ctx context.Context, limit time.Duration, pids ...int) (time.Time, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

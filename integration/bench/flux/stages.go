@@ -23,7 +23,8 @@ type side interface {
 	settings() string
 	// prepare brings up everything but the programs, with every application's first version to be installed.
 	prepare(ctx context.Context) error
-	// start runs the programs, and stop ends them. programs are those that run, and profiles where one of them serves profiles, empty for nowhere.
+	// start runs the programs, and stop ends them. programs are those that run, and profiles where one of them serves
+	// profiles, empty for nowhere.
 	start(ctx context.Context) error
 	stop() error
 	programs() []int
@@ -36,10 +37,11 @@ type side interface {
 	ready(version string) func(*unstructured.Unstructured) bool
 	// report returns what is known elsewhere of the applications, empty where there is no such place.
 	report(ctx context.Context) (string, error)
-	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests to the cluster.
+	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests to
+	// the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases every application's second version, and returns when the programs were told, and its own requests to the cluster. It
-	// calls before once all is released, and until that has returned no program can tell.
+	// revise releases every application's second version, and returns when the programs were told, and its own requests to
+	// the cluster. It calls before once all is released, and until that has returned no program can tell.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -104,7 +106,8 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs have nothing left to do, and notes what they used since a time. It returns when that was.
+// cost waits until the programs have nothing left to do, and notes what they used since a time. It returns when that
+// was.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package process says what the kernel knows of this machine's processes: what they have used, and which are this one's children.
-// Benchmarks read it before and after what they measure.
+// Package process says what the kernel knows of this machine's processes: what they have used, and which are this one's
+// children. Benchmarks read it before and after what they measure.
 package process
 
 import (
@@ -16,7 +16,8 @@ import (
 type Usage struct {
 	// CPU is their own time, and Children that of the children which they have waited for.
 	CPU, Children time.Duration
-	// Resident memory is Anonymous and File together, and Peak the most there was of it since the process started or since ResetPeak.
+	// Resident memory is Anonymous and File together, and Peak the most there was of it since the process started or since
+	// ResetPeak.
 	Resident, Anonymous, File, Peak int64
 }
 

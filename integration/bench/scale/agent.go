@@ -16,7 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agent is a runtime without a cluster: it pulls and verifies its bundles, has what they say at once, and reports it with its own key.
+// agent is a runtime without a cluster: it pulls and verifies its bundles, has what they say at once, and reports it
+// with its own key.
 type agent struct {
 	id         string
 	all        *agents
@@ -44,7 +45,8 @@ type agent struct {
 
 // conduct is how a runtime behaves.
 type conduct struct {
-	// Failing lets the promoted module fail from this version on; Silent says and asks nothing; Noisy reports every second.
+	// Failing lets the promoted module fail from this version on; Silent says and asks nothing; Noisy reports every
+	// second.
 	Failing       string
 	Silent, Noisy bool
 }

@@ -115,7 +115,8 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		}
 		next := all.untilPoll(a)
 		if woken && !a.noisy() {
-			// All were woken at once. From here on each has a clock of its own again, as agents have that came one after the other.
+			// All were woken at once. From here on each has a clock of its own again, as agents have that came one after the
+			// other.
 			next = time.Duration(rand.Float64() * float64(next))
 		}
 		timer.Reset(next)
@@ -129,7 +130,8 @@ func (all *agents) close() {
 	all.running.Wait()
 }
 
-// hold lets no agent ask or say anything; resume ends that, and wakes all of them if they are not to wait for their next poll.
+// hold lets no agent ask or say anything; resume ends that, and wakes all of them if they are not to wait for their
+// next poll.
 func (all *agents) hold() { all.held.Store(true) }
 
 func (all *agents) resume(now bool) {
@@ -192,8 +194,8 @@ func (all *agents) have(version string) (arrived []time.Time, other string) {
 	return arrived, other
 }
 
-// open fetches the documents of a verified bundle that the runtime lacks and checks their digests. What they say is decoded once for all
-// runtimes that have the same: in life each agent does that for itself.
+// open fetches the documents of a verified bundle that the runtime lacks and checks their digests. What they say is
+// decoded once for all runtimes that have the same: in life each agent does that for itself.
 func (all *agents) open(ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest) (*installed, error) {
 	config, err := store.FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {

@@ -29,8 +29,8 @@ type bareBundle struct {
 	manifest  bundle.Blob
 }
 
-// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: as many mounts as the
-// promotion needed, then a manifest that is as new to the registry as the bundle's was.
+// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: as many
+// mounts as the promotion needed, then a manifest that is as new to the registry as the bundle's was.
 func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {

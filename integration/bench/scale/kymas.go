@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// kymas is what the control plane says of its runtimes. It is told of changes instead of asking for all Kymas again and again, which
-// would be measured itself, and reads of each Kyma only what stages wait for.
+// kymas is what the control plane says of its runtimes. It is told of changes instead of asking for all Kymas again and
+// again, which would be measured itself, and reads of each Kyma only what stages wait for.
 type kymas struct {
 	api    rest.Interface
 	cancel context.CancelFunc

@@ -19,7 +19,8 @@ type memoryLimit struct {
 
 const cgroups = "/sys/fs/cgroup"
 
-// newMemoryLimit makes a cgroup where this machine allows it; elsewhere the program's own runtime is told the limit, which it may exceed.
+// newMemoryLimit makes a cgroup where this machine allows it; elsewhere the program's own runtime is told the limit,
+// which it may exceed.
 func newMemoryLimit(bytes int64) *memoryLimit {
 	l := &memoryLimit{how: "GOMEMLIMIT, for want of a writable cgroup v2 with the memory controller: the peak is what counts", bytes: bytes}
 	folder := filepath.Join(cgroups, fmt.Sprintf("kyma-pull-bench-%d", os.Getpid()))

@@ -1,9 +1,10 @@
-// Command scale measures a control plane with many runtimes on one machine: kube-apiserver and etcd that sync their writes, a registry on
-// disk and `kcp-publisher run` are real processes, and agents with keys of their own pull, verify and report without a cluster behind
-// them. Times on a shared machine are noise, so that what is compared is measured in one run: pushes against a bare loop of the same
-// requests, and statuses against raw patches of the same Kymas.
+// Command scale measures a control plane with many runtimes on one machine: kube-apiserver and etcd that sync their
+// writes, a registry on disk and `kcp-publisher run` are real processes, and agents with keys of their own pull, verify
+// and report without a cluster behind them. Times on a shared machine are noise, so that what is compared is measured
+// in one run: pushes against a bare loop of the same requests, and statuses against raw patches of the same Kymas.
 //
-// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, beside the figures that were there before.
+// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, beside the figures that were there
+// before.
 package main
 
 import (
@@ -108,7 +109,8 @@ func parse(args []string) (commandLine, error) {
 	return c, nil
 }
 
-// run measures, prints what it found and writes it. A stage that failed costs the others nothing but time where the fleet can be brought back.
+// run measures, prints what it found and writes it. A stage that failed costs the others nothing but time where the
+// fleet can be brought back.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	results := newResults(o)
 	w := &world{options: o, out: out, results: results}

@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// rarePoll is how often agents and publisher poll where notifications tell them what is new, as the guide on notifications advises.
+// rarePoll is how often agents and publisher poll where notifications tell them what is new, as the guide on
+// notifications advises.
 const rarePoll = 10 * time.Minute
 
 // notify has the registry notify the publisher, and the publisher the agents.

@@ -26,7 +26,8 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	return p, err
 }
 
-// untilNamed waits until every Kyma's status names the bundle that was pushed, and returns how long after the edit that was.
+// untilNamed waits until every Kyma's status names the bundle that was pushed, and returns how long after the edit that
+// was.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
 	err := w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
@@ -37,7 +38,8 @@ func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error)
 	return last.Sub(p.started), err
 }
 
-// promotion measures from the edit of the ModuleReleaseMeta to the last bundle in the registry, and to the last status that names it.
+// promotion measures from the edit of the ModuleReleaseMeta to the last bundle in the registry, and to the last status
+// that names it.
 func (w *world) promotion(ctx context.Context) error {
 	p, err := w.push(ctx)
 	if err != nil {

@@ -147,7 +147,8 @@ func (w *world) converge(ctx context.Context) error {
 	return err
 }
 
-// enrollment lets all agents start at once: each has a key that nobody knows, and needs another bundle once its key is known.
+// enrollment lets all agents start at once: each has a key that nobody knows, and needs another bundle once its key is
+// known.
 func (w *world) enrollment(ctx context.Context) error {
 	traffic, err := w.registry.counted(ctx)
 	if err != nil {

@@ -10,10 +10,12 @@ import (
 // quiet is how long nothing but polls may happen until a publisher counts as idle.
 const quiet = 5 * time.Second
 
-// pollsPerSecond is what a publisher with default intervals asks a registry for an idle fleet, with a half more for jitter.
+// pollsPerSecond is what a publisher with default intervals asks a registry for an idle fleet, with a half more for
+// jitter.
 func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
 
-// untilIdle waits until the publisher has looked at every Kyma and asks the registry no more than its polls do, and returns since when.
+// untilIdle waits until the publisher has looked at every Kyma and asks the registry no more than its polls do, and
+// returns since when.
 func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, error) {
 	window, heads, others := time.Now(), int64(-1), int64(-1)
 	err := w.until(ctx, "the publisher is idle", func() (bool, string) {
@@ -51,7 +53,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts the next one, as a container that starts again in its Pod: with the lease of the one before.
+// again kills the publisher and starts the next one, as a container that starts again in its Pod: with the lease of the
+// one before.
 func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err

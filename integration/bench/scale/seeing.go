@@ -29,8 +29,9 @@ import (
 // seenTimes is how often each command is run: the figure is the median.
 const seenTimes = 3
 
-// seeing measures what people wait for who look at a fleet: `status` and the page. Of the Kymas that a real publisher has written so many copies are put
-// into etcd that the fleet has as many runtimes as are to be seen. Nobody publishes to those, so that the publisher is ended, and the stage is the last.
+// seeing measures what people wait for who look at a fleet: `status` and the page. Of the Kymas that a real publisher
+// has written so many copies are put into etcd that the fleet has as many runtimes as are to be seen. Nobody publishes
+// to those, so that the publisher is ended, and the stage is the last.
 func (w *world) seeing(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
@@ -98,7 +99,8 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 
 var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
 
-// troubled makes of every twentieth Kyma one of a silent runtime, and of every fiftieth one with a broken module, in the words of the programs.
+// troubled makes of every twentieth Kyma one of a silent runtime, and of every fiftieth one with a broken module, in
+// the words of the programs.
 func troubled(i int, data []byte) ([]byte, error) {
 	if i%20 != 7 && i%50 != 3 {
 		return data, nil

@@ -50,7 +50,8 @@ type world struct {
 	control  client.Client
 	api      rest.Interface // for what the client cannot do
 	registry *registryProcess
-	// notifications are the addresses of the publisher's, nil where everybody only polls; notifyFlags are its flags for them.
+	// notifications are the addresses of the publisher's, nil where everybody only polls; notifyFlags are its flags for
+	// them.
 	notifications *fleet.Notifications
 	notifyFlags   []string
 	place         store.Store // as agents reach it
@@ -62,7 +63,8 @@ type world struct {
 	agents        *agents
 	version       int  // of the promoted module
 	pending       bool // a promotion was pushed that agents do not know yet
-	// promoted is how long the promotion of its stage took, 0 where that was not measured; statuses the same of its reports.
+	// promoted is how long the promotion of its stage took, 0 where that was not measured; statuses the same of its
+	// reports.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // of publisher and registry
 	mounts             int64         // blobs mounted per bundle of a promotion
@@ -222,7 +224,8 @@ func (w *world) close() error {
 	return errors.Join(problems...)
 }
 
-// processes are those whose work is told apart, in the order of the results. The bench itself is the agents and the bare loops.
+// processes are those whose work is told apart, in the order of the results. The bench itself is the agents and the
+// bare loops.
 var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}
 
 func (w *world) pid(name string) int {

@@ -1,5 +1,5 @@
-// Command cmd runs a fleet under random faults: `make chaos` runs it. It prints the story and, where a promise was broken, the seed, and
-// ends with exit code 1.
+// Command cmd runs a fleet under random faults: `make chaos` runs it. It prints the story and, where a promise was
+// broken, the seed, and ends with exit code 1.
 package main
 
 import (

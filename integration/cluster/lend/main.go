@@ -1,5 +1,5 @@
-// Command lend runs a command, such as go test, and lends clusters to the tests that it starts. At the end it prints how many API servers
-// were started.
+// Command lend runs a command, such as go test, and lends clusters to the tests that it starts. At the end it prints
+// how many API servers were started.
 package main
 
 import (
@@ -49,8 +49,8 @@ func run(command []string) (int, error) {
 	return code, err
 }
 
-// listen opens a socket that is named for the working folder: go test keeps the results of tests that see the same environment. A second
-// run in the same folder gets a socket of its own.
+// listen opens a socket that is named for the working folder: go test keeps the results of tests that see the same
+// environment. A second run in the same folder gets a socket of its own.
 func listen() (net.Listener, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command badagent stands in for an agent whose release is bad in the worst way: it says that it is ready, and ends soon after,
-// without counting its starts as an agent does.
+// Command badagent stands in for an agent whose release is bad in the worst way: it says that it is ready, and ends
+// soon after, without counting its starts as an agent does.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command dialer is what pods run that try out NetworkPolicies: it listens on TCP ports, or dials an address and prints whether it
-// answers.
+// Command dialer is what pods run that try out NetworkPolicies: it listens on TCP ports, or dials an address and prints
+// whether it answers.
 package main
 
 import (
@@ -22,7 +22,8 @@ func main() {
 	os.Exit(2)
 }
 
-// dial waits long enough for the kernel to send its first packet again, should that be lost. A network refuses by silence or by a reset.
+// dial waits long enough for the kernel to send its first packet again, should that be lost. A network refuses by
+// silence or by a reset.
 func dial(address string) string {
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command nodes prints the name of a node image that is at hand when it ends. It fails where no image can be pulled or made.
+// Command nodes prints the name of a node image that is at hand when it ends. It fails where no image can be pulled or
+// made.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command serve runs distribution with a configuration file, with the storage and the access control that test clusters need
-// and no cloud's. It is what a registry container runs.
+// Command serve runs distribution with a configuration file, with the storage and the access control that test clusters
+// need and no cloud's. It is what a registry container runs.
 package main
 
 import (

@@ -1,4 +1,5 @@
-// Command cmd tries a module: `make try-module` runs it. It prints a verdict for each step, and ends with exit code 1 where one failed.
+// Command cmd tries a module: `make try-module` runs it. It prints a verdict for each step, and ends with exit code 1
+// where one failed.
 package main
 
 import (

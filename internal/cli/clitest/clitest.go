@@ -1,4 +1,5 @@
-// Package clitest holds what the command lines of both programs have in common: the help of their flags, and their reference.
+// Package clitest holds what the command lines of both programs have in common: the help of their flags, and their
+// reference.
 package clitest
 
 import (
@@ -25,7 +26,8 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails for flags whose help has something in back quotes that is no name of a value, as which the help would take it.
+// CheckValues fails for flags whose help has something in back quotes that is no name of a value, as which the help
+// would take it.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)

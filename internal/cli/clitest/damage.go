@@ -21,8 +21,8 @@ var damages = map[string]func(content []byte) []byte{
 	},
 }
 
-// EachDamage damages each file below a folder in each way, and puts a folder in its place, one after the other, and calls try with its path. The
-// folder is put back as it was before each.
+// EachDamage damages each file below a folder in each way, and puts a folder in its place, one after the other, and
+// calls try with its path. The folder is put back as it was before each.
 func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
 	t.Helper()
 	saved := t.TempDir()

@@ -15,9 +15,9 @@ type Disk struct {
 	t   *testing.T
 }
 
-// EachShortage calls try with a disk that lacks room: with few free pages, more and more of them, and then with few files that may be made. It
-// goes on with the other kind once try reports that the room was enough. prepare fills the disk before; it may be nil. The test is skipped
-// where nothing may be mounted.
+// EachShortage calls try with a disk that lacks room: with few free pages, more and more of them, and then with few
+// files that may be made. It goes on with the other kind once try reports that the room was enough. prepare fills the
+// disk before; it may be nil. The test is skipped where nothing may be mounted.
 func EachShortage(t *testing.T, prepare func(dir string), try func(t *testing.T, disk Disk) (enough bool)) {
 	t.Helper()
 	for _, kind := range []string{"pages", "files"} {

@@ -30,8 +30,9 @@ var (
 	program = regexp.MustCompile(`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
-// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. A block that has no language and looks like one
-// fails the test: nobody would know whether it has to run. What a chart prints once it is installed is one block.
+// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. A block that has no
+// language and looks like one fails the test: nobody would know whether it has to run. What a chart prints once it is
+// installed is one block.
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
 	pages := []string{"CONTRIBUTING.md", "README.md"}
@@ -78,7 +79,8 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 
 var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// notes returns the commands of a chart's notes. What Helm would put in place of an action is "x", and three spaces begin an explanation.
+// notes returns the commands of a chart's notes. What Helm would put in place of an action is "x", and three spaces
+// begin an explanation.
 func notes(t *testing.T, checkout, page string) Block {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, page))
@@ -95,7 +97,8 @@ func notes(t *testing.T, checkout, page string) Block {
 	return b
 }
 
-// Calls returns the words of each command of the block. What the shell would put in place of a variable or a command is "x".
+// Calls returns the words of each command of the block. What the shell would put in place of a variable or a command is
+// "x".
 func (b Block) Calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	script := b.Script
@@ -134,8 +137,8 @@ func (b Block) Calls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-// CheckPages fails for calls of a program in the pages that the program would not take: of a command or with a flag that it does not have, with a
-// value that is none, or with too few or too many arguments.
+// CheckPages fails for calls of a program in the pages that the program would not take: of a command or with a flag
+// that it does not have, with a value that is none, or with too few or too many arguments.
 func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string) {
 	t.Helper()
 	name, checked := newProgram().Name(), 0

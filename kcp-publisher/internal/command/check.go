@@ -195,7 +195,8 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 	return append(findings, preflight.Registry("registry, to write", place.String(), "an empty blob was pushed", err)), nil
 }
 
-// checkPublishedRoot reads what follows the root in the registry: with an older one than agents follow, nothing that is signed is accepted.
+// checkPublishedRoot reads what follows the root in the registry: with an older one than agents follow, nothing that is
+// signed is accepted.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
 	const check = "registry, to read"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)

@@ -26,7 +26,8 @@ func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 	return r.list
 }
 
-// TestWhatCouldNotBeReadIsNotOver: a watch prints that a warning is over when it is not among the circumstances any more.
+// TestWhatCouldNotBeReadIsNotOver: a watch prints that a warning is over when it is not among the circumstances any
+// more.
 func TestWhatCouldNotBeReadIsNotOver(t *testing.T) {
 	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, api := range map[string]failingReader{

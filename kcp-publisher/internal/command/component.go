@@ -184,7 +184,8 @@ func newComponentCopy() *cobra.Command {
 
 const archiveScheme = "ctf:"
 
-// copyComponents copies each component version and says where it is now. What is written into an archive appears when all is.
+// copyComponents copies each component version and says where it is now. What is written into an archive appears when
+// all is.
 func copyComponents(ctx context.Context, out io.Writer, all []component.Component, to string, replace bool, registries *store.Registries) error {
 	if path, ok := strings.CutPrefix(to, archiveScheme); ok {
 		return archiveComponents(ctx, out, all, path, replace)

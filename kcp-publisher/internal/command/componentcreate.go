@@ -195,8 +195,8 @@ func (f *createFlags) push(ctx context.Context, c *assemble.Component, registrie
 	return d.String(), place.Name(c.Repository()), err
 }
 
-// moduleTemplate returns the ModuleTemplate of the version, nil where nobody asks for it. The module is called as the last part of the
-// component's name.
+// moduleTemplate returns the ModuleTemplate of the version, nil where nobody asks for it. The module is called as the
+// last part of the component's name.
 func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 	if f.template == "" {
 		return nil, nil

@@ -60,7 +60,8 @@ func (c *components) close() error {
 	return errors.Join(problems...)
 }
 
-// open opens the sources; more are paths of archives. A version is looked at again after revalidate, a failure after retryAfter.
+// open opens the sources; more are paths of archives. A version is looked at again after revalidate, a failure after
+// retryAfter.
 func (f *componentFlags) open(registries *store.Registries, more []string, revalidate, retryAfter time.Duration) (*components, error) {
 	opened := &components{}
 	options := component.Options{Registries: registries, HelmRepositories: f.helmRepositories, Revalidate: revalidate, RetryAfter: retryAfter}

@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// repeated runs a command on a disk that lacks room and, if it fails, once more after room was made. It reports whether it got through at once.
+// repeated runs a command on a disk that lacks room and, if it fails, once more after room was made. It reports whether
+// it got through at once.
 func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	t.Helper()
 	args = append([]string{}, args...)

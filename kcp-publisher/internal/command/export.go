@@ -69,7 +69,8 @@ type exported struct {
 	SizeBytes    int64          `json:"sizeBytes"`
 	LeftOutBytes int64          `json:"leftOutBytes"`
 	Contents     []export.Entry `json:"contents"`
-	// Unlisted are the modules whose components list no images, where images were asked for and nothing rendered the modules.
+	// Unlisted are the modules whose components list no images, where images were asked for and nothing rendered the
+	// modules.
 	Unlisted []string `json:"unlistedImages,omitempty"`
 	// Modules say how the images of each module were found, where images were asked for.
 	Modules []export.ModuleImages `json:"modules,omitempty"`
@@ -144,7 +145,8 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 // noRenderer leaves images out that no module lists.
 const noRenderer = "none"
 
-// rendering finds the program that renders modules. Where none was named, there may be none: the output says then whose images are not known.
+// rendering finds the program that renders modules. Where none was named, there may be none: the output says then whose
+// images are not known.
 func (f *exportFlags) rendering() (export.Rendering, error) {
 	if !f.images || f.renderer == noRenderer {
 		return nil, nil
@@ -259,7 +261,8 @@ func (e exported) draw(out io.Writer) {
 	e.drawModules(out)
 }
 
-// drawModules says of which modules not all images are known. Problems are what the charts say, which anybody may have written.
+// drawModules says of which modules not all images are known. Problems are what the charts say, which anybody may have
+// written.
 func (e exported) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {

@@ -111,7 +111,8 @@ func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 	}
 }
 
-// TestThePageOnGitShowsWhatIsPrinted holds the samples of docs/guides/git.md that need no control plane; hashes and addresses are made alike.
+// TestThePageOnGitShowsWhatIsPrinted holds the samples of docs/guides/git.md that need no control plane; hashes and
+// addresses are made alike.
 func TestThePageOnGitShowsWhatIsPrinted(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/guides/git.md")
 	if err != nil {

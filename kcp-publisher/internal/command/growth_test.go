@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// allocated returns how many bytes it takes to publish a folder with so many runtimes into a layout, for the first time and again.
+// allocated returns how many bytes it takes to publish a folder with so many runtimes into a layout, for the first time
+// and again.
 func allocated(t *testing.T, runtimes int) uint64 {
 	t.Helper()
 	dir := t.TempDir()

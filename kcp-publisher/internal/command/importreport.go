@@ -66,7 +66,8 @@ func (r takenReport) draw(out io.Writer) {
 	fmt.Fprintf(out, "report %d of runtime %s of %s %s; its bundle is %d\n", r.Sequence, r.Runtime, r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 
-// importReport pushes a report unless a newer one is there. Who signed it is judged by the publisher, which knows the runtime's key.
+// importReport pushes a report unless a newer one is there. Who signed it is judged by the publisher, which knows the
+// runtime's key.
 func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched) (takenReport, error) {
 	report, err := bundle.ClaimedReport(fetched)
 	if err != nil {

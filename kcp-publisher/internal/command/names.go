@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Names that shells complete, from the control plane that the flags name. They are listed in no more than is asked for: of Kymas, their metadata.
+// Names that shells complete, from the control plane that the flags name. They are listed in no more than is asked for:
+// of Kymas, their metadata.
 
 // runtimes lists the runtimes.
 func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {

@@ -40,8 +40,8 @@ func (f *originFlags) asked() (bool, error) {
 	return f.location != "", nil
 }
 
-// origins returns where the modules of the bundle come from that the Kyma says was published, of one module if it is named; nothing when
-// nobody asks. A bundle that this fleet's keys did not sign is a *bundle.Refusal.
+// origins returns where the modules of the bundle come from that the Kyma says was published, of one module if it is
+// named; nothing when nobody asks. A bundle that this fleet's keys did not sign is a *bundle.Refusal.
 func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
 	if asked, err := f.asked(); !asked {
 		return nil, err
@@ -62,8 +62,8 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 	return slices.DeleteFunc(published.Origins(), func(o bundle.Origin) bool { return module != "" && o.Module != module }), nil
 }
 
-// chain returns what the registry has of the runtime's last bundles, each verified; the zero value when nobody asks. That a bundle cannot be verified is
-// part of what it returns.
+// chain returns what the registry has of the runtime's last bundles, each verified; the zero value when nobody asks.
+// That a bundle cannot be verified is part of what it returns.
 func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 	if asked, err := f.asked(); !asked {
 		return fleet.Chain{}, err
@@ -111,7 +111,8 @@ func (f *originFlags) open(ctx context.Context, id string) (desired, error) {
 	return desired{repository, id, newest, pinned}, nil
 }
 
-// publishedReference is the digest of the bundle that the Kyma's status names, or before there is a status, the tag of the newest.
+// publishedReference is the digest of the bundle that the Kyma's status names, or before there is a status, the tag of
+// the newest.
 func publishedReference(kyma *v1beta2.Kyma) string {
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
 		return cmp.Or(status.Published.Digest, bundle.TagDesired)

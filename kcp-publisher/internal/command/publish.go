@@ -89,7 +89,8 @@ func attachFlag(flags *pflag.FlagSet, into *bool) {
 	flags.BoolVar(into, "attach-cosign", false, "also push a signature of every new bundle as an OCI referrer, for cosign verify")
 }
 
-// defaultValidity is how long a bundle is valid: long enough for a weekend's outage, short enough that a freeze is noticed.
+// defaultValidity is how long a bundle is valid: long enough for a weekend's outage, short enough that a freeze is
+// noticed.
 const defaultValidity = 7 * 24 * time.Hour
 
 // published is one row of what `publish` prints.
@@ -291,7 +292,8 @@ func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) erro
 	return loaded.CheckNewest(ctx, place)
 }
 
-// memory opens the state file, and says what follows when there is none. Nil remembers nothing, where a folder cannot be written.
+// memory opens the state file, and says what follows when there is none. Nil remembers nothing, where a folder cannot
+// be written.
 func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
 	location := place.String()
 	if dir, layout := strings.CutPrefix(location, store.LayoutScheme); layout {

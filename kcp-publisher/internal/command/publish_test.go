@@ -199,7 +199,8 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 	}
 }
 
-// `publish` reads a Kyma as `run` does: by package plan. What each annotation means is tested there, that it arrives here.
+// `publish` reads a Kyma as `run` does: by package plan. What each annotation means is tested there, that it arrives
+// here.
 func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
 	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {

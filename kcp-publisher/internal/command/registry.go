@@ -134,7 +134,8 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 	return addCredentials(config, dir, host, user, generation)
 }
 
-// notificationCredentials adds a runtime's password for the publisher's notifications, unless there are credentials for their host.
+// notificationCredentials adds a runtime's password for the publisher's notifications, unless there are credentials for
+// their host.
 func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
 	if err := store.CheckStreamURL(address); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err)) // without the URL, which may hold credentials

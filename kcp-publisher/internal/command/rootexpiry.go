@@ -23,8 +23,8 @@ const maxLeases = 500
 // publishersLease are the names of publishers' Leases: those with a selector go on with a digest of it.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
-// rootExpires returns when the root of trust expires as publishers of a namespace note it at their Leases, zero where none did. Whoever may not list
-// Leases does not learn it. One that cannot be read says nothing.
+// rootExpires returns when the root of trust expires as publishers of a namespace note it at their Leases, zero where
+// none did. Whoever may not list Leases does not learn it. One that cannot be read says nothing.
 func rootExpires(ctx context.Context, api client.Reader, namespace string) (time.Time, error) {
 	leases := &metav1.PartialObjectMetadataList{}
 	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})

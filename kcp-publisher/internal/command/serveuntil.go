@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// serveUntil answers until its context or a failure ends it: by HTTPS with a certificate, which may be renewed at any time, else by HTTP.
+// serveUntil answers until its context or a failure ends it: by HTTPS with a certificate, which may be renewed at any
+// time, else by HTTP.
 func serveUntil(ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener, certificate, key string) error {
 	group, running := errgroup.WithContext(ctx)
 	if certificate != "" {

@@ -99,7 +99,8 @@ func imagePath(text string) (bundle.ImagePath, error) {
 	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
 }
 
-// pullSecretIn returns where the Secret is that modules' images are pulled with, in a namespace by default; nothing without one.
+// pullSecretIn returns where the Secret is that modules' images are pulled with, in a namespace by default; nothing
+// without one.
 func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, error) {
 	if f.pullSecret == "" {
 		return types.NamespacedName{}, nil

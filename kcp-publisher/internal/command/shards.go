@@ -51,7 +51,8 @@ type sharded struct {
 	scheme *runtime.Scheme
 }
 
-// runShards runs one of the replicas that divide the fleet into shards. What makes no difference to which it is, such as webhooks, all of them do.
+// runShards runs one of the replicas that divide the fleet into shards. What makes no difference to which it is, such
+// as webhooks, all of them do.
 func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Config, scheme *runtime.Scheme) error {
 	parts, err := f.manager.NewParts(config, ctrl.Options{
 		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}}, LeaderElectionNamespace: f.namespace,
@@ -141,7 +142,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	return mgr.Start(ctx)
 }
 
-// change waits, where the fleet was divided otherwise, until no replica goes by that any more: a runtime would have two shards.
+// change waits, where the fleet was divided otherwise, until no replica goes by that any more: a runtime would have two
+// shards.
 func (s *sharded) change(ctx context.Context) error {
 	for {
 		before, known := s.board.Shards()

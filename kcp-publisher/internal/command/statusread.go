@@ -59,7 +59,8 @@ func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.
 	return readInput(ctx, api, of, f.divide(rows, fleet.NewRollouts(rollouts.Items), time.Now()))
 }
 
-// showsWhole reports whether what is printed has of healthy runtimes what no table says: labels, channels of modules, when a certificate ends.
+// showsWhole reports whether what is printed has of healthy runtimes what no table says: labels, channels of modules,
+// when a certificate ends.
 func (f *statusFlags) showsWhole() bool {
 	return f.runtime == "" && (f.format == "json" || f.format == "yaml")
 }
@@ -74,8 +75,8 @@ type divided struct {
 	unready, others []types.NamespacedName
 }
 
-// divide tells the healthy runtimes of a table apart from those whose Kymas have to be read. A fleet is read as a whole where that is less work, or
-// where all of it is listed.
+// divide tells the healthy runtimes of a table apart from those whose Kymas have to be read. A fleet is read as a whole
+// where that is less work, or where all of it is listed.
 func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) divided {
 	d := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
@@ -97,8 +98,8 @@ func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time
 	return d
 }
 
-// knownBy returns the healthy runtime of a row, and reports whether the row says all that is printed of it. That a rollout keeps a version from it is in
-// the list, and depends on labels that no row has.
+// knownBy returns the healthy runtime of a row, and reports whether the row says all that is printed of it. That a
+// rollout keeps a version from it is in the list, and depends on labels that no row has.
 func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
 	if !f.listsHealthy() {
 		return row.Healthy(now)
@@ -156,8 +157,9 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 	return kymas, nil
 }
 
-// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root of trust expires. What is not
-// read as a whole leaves the input as it is: a time-out does not mean that a warning is over.
+// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root
+// of trust expires. What is not read as a whole leaves the input as it is: a time-out does not mean that a warning is
+// over.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

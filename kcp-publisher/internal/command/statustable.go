@@ -42,8 +42,9 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// listRows returns the Kymas of a namespace as the API server's table has them, or those of all; nil where a column is missing: the definition of Kymas
-// is of an older release. A table of 10,000 Kymas is a fiftieth of their text, and the API server makes it in a tenth of the time.
+// listRows returns the Kymas of a namespace as the API server's table has them, or those of all; nil where a column is
+// missing: the definition of Kymas is of an older release. A table of 10,000 Kymas is a fiftieth of their text, and the
+// API server makes it in a tenth of the time.
 //
 // Source: Kubernetes API concepts, "Receiving resources as Tables".
 func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {
@@ -75,8 +76,9 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 	return rows, nil
 }
 
-// namespacesOfKymas returns the namespaces that have Kymas, by asking for one in yet another namespace until there is none. A row does not say its
-// namespace, and with its metadata, in which every field of the status is named, it would be many times as large. Nobody needs a right for Namespaces.
+// namespacesOfKymas returns the namespaces that have Kymas, by asking for one in yet another namespace until there is
+// none. A row does not say its namespace, and with its metadata, in which every field of the status is named, it would
+// be many times as large. Nobody needs a right for Namespaces.
 func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]string, error) {
 	var known []string
 	others := fields.Everything()
@@ -101,7 +103,8 @@ func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]str
 	}
 }
 
-// tableOptions are how much of a table is asked for, from where another page said that it goes on, and what each row has besides its cells.
+// tableOptions are how much of a table is asked for, from where another page said that it goes on, and what each row
+// has besides its cells.
 type tableOptions struct {
 	limit  int
 	from   string
@@ -130,7 +133,8 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 	return table, json.Unmarshal(data, &table)
 }
 
-// tableRows returns the rows of a table of Kymas, nil where a column is missing without which none is known to be healthy.
+// tableRows returns the rows of a table of Kymas, nil where a column is missing without which none is known to be
+// healthy.
 func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	column := map[string]int{}
 	for i, c := range table.ColumnDefinitions {
@@ -157,7 +161,8 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	return rows
 }
 
-// readDivided reads the Kymas that are not known to be healthy, or all of them. One that stopped to be Ready since the table was made is read, too.
+// readDivided reads the Kymas that are not known to be healthy, or all of them. One that stopped to be Ready since the
+// table was made is read, too.
 func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([]v1beta2.Kyma, []fleet.Runtime, error) {
 	var kymas []v1beta2.Kyma
 	var err error

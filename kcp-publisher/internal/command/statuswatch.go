@@ -85,7 +85,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 }
 
-// offered returns an input with what channels offer, by which modules are known that nobody runs. It is read once: nothing that is printed later has it.
+// offered returns an input with what channels offer, by which modules are known that nobody runs. It is read once:
+// nothing that is printed later has it.
 func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
 	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
@@ -164,7 +165,8 @@ func (f *statusFlags) lookAt(ctx context.Context, known client.Reader, around fl
 	return fleet.Look(around), nil
 }
 
-// printNews prints the warnings and rollouts that are not as they were, for who watches the whole fleet and not for a program.
+// printNews prints the warnings and rollouts that are not as they were, for who watches the whole fleet and not for a
+// program.
 func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	if f.format == "json" || f.any() {
 		return nil

@@ -24,7 +24,8 @@ func (t lineTable) AppendRow(row table.Row, config ...table.RowConfig) {
 	t.Writer.AppendRow(cells, config...)
 }
 
-// printableCell returns a cell of one line, or of several for a list of texts. Numbers stay numbers, which are drawn to the right.
+// printableCell returns a cell of one line, or of several for a list of texts. Numbers stay numbers, which are drawn to
+// the right.
 func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:

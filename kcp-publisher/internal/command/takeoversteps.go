@@ -73,8 +73,8 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 	return s
 }
 
-// advance asks the runtimes of all Kymas for a phase that ends their takeover, waits until they have reported it, and then does the rest in the
-// control plane. Whatever cuts it off, it goes on from there when it is run again.
+// advance asks the runtimes of all Kymas for a phase that ends their takeover, waits until they have reported it, and
+// then does the rest in the control plane. Whatever cuts it off, it goes on from there when it is run again.
 func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep) error {
 	api, err := f.connect()
 	if err != nil {

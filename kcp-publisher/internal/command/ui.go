@@ -36,7 +36,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
-// askedEvery is how often the page asks for what no watched object says: whether a commit holds everything, and when the root of trust expires.
+// askedEvery is how often the page asks for what no watched object says: whether a commit holds everything, and when
+// the root of trust expires.
 const askedEvery = 10 * time.Second
 
 // uiFlags are what `ui` takes.
@@ -167,7 +168,8 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 	return local, nil
 }
 
-// readFirst reads of a large fleet what is not well, and of the other runtimes their names, which takes a fraction of the time that all Kymas take.
+// readFirst reads of a large fleet what is not well, and of the other runtimes their names, which takes a fraction of
+// the time that all Kymas take.
 func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet)) error {
 	all := scope{namespace: f.namespace, selector: labels.Everything()}
 	rows, err := listRows(ctx, table, all)
@@ -187,7 +189,8 @@ func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own clien
 	return nil
 }
 
-// look returns fleet.Look with what no watched object says: when the root of trust expires, and why nothing is published. It is for one goroutine.
+// look returns fleet.Look with what no watched object says: when the root of trust expires, and why nothing is
+// published. It is for one goroutine.
 func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	if f.origins.trust != "" {

@@ -75,12 +75,14 @@ func (f *signInFlags) enabled() bool { return f.external != "" }
 // tokenValidity is how long the API server's word on a token counts, and after which streams of events begin anew.
 const tokenValidity = time.Minute
 
-// pageLimits keep what strangers can take of memory below what the chart allows. A stream of events ends before an answer has to.
+// pageLimits keep what strangers can take of memory below what the chart allows. A stream of events ends before an
+// answer has to.
 var pageLimits = serve.Limits{
 	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second, Write: 2 * tokenValidity,
 }
 
-// gate returns what lets people in to the pages of a namespace. config is the page's own access to the API server; options name scheme and mapper.
+// gate returns what lets people in to the pages of a namespace. config is the page's own access to the API server;
+// options name scheme and mapper.
 func (f *signInFlags) gate(config *rest.Config, options client.Options, namespace string, log logr.Logger) (*access.Gate, error) {
 	external, err := url.Parse(f.external)
 	if err != nil {

@@ -106,7 +106,8 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 	return nil, unknownRuntime(id, "namespace "+namespace, names)
 }
 
-// unknownRuntime is the error for a runtime that no Kyma has; known are the ids of runtimes and the names of their Kymas.
+// unknownRuntime is the error for a runtime that no Kyma has; known are the ids of runtimes and the names of their
+// Kymas.
 func unknownRuntime(id, where string, known []string) error {
 	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name%s", id, where, cli.Meant(id, known))
 }
@@ -116,17 +117,18 @@ type answer struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`
 	Health  fleet.Health  `json:"health"`
-	// Cause is the first thing in the way, empty when nothing is. Situation names it for programs, Advice says what to do about it, and Since when
-	// it began where that is known.
+	// Cause is the first thing in the way, empty when nothing is. Situation names it for programs, Advice says what to do
+	// about it, and Since when it began where that is known.
 	Cause     string          `json:"cause,omitempty"`
 	Situation fleet.Situation `json:"situation,omitempty"`
 	Advice    string          `json:"advice,omitempty"`
 	Since     *time.Time      `json:"since,omitempty"`
-	// SetBy is the program that suspended the runtime, as the API server noted it; empty where it is not suspended or nobody knows.
+	// SetBy is the program that suspended the runtime, as the API server noted it; empty where it is not suspended or
+	// nobody knows.
 	SetBy string `json:"setBy,omitempty"`
-	// Age is how old the runtime's last report is that was noted, empty when it has never reported. Reports that say the same are noted
-	// once a day. Unchanged says that the status calls the runtime reporting, so that later ones may have come. They have not where no
-	// publisher runs: then nobody listens.
+	// Age is how old the runtime's last report is that was noted, empty when it has never reported. Reports that say the
+	// same are noted once a day. Unchanged says that the status calls the runtime reporting, so that later ones may have
+	// come. They have not where no publisher runs: then nobody listens.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
 
@@ -140,7 +142,8 @@ type answer struct {
 	Origins []bundle.Origin `json:"origins,omitempty"`
 }
 
-// rolloutsOf returns the rollouts that may keep versions from a Kyma. That is in no status: a rollout would else write those of the whole fleet.
+// rolloutsOf returns the rollouts that may keep versions from a Kyma. That is in no status: a rollout would else write
+// those of the whole fleet.
 func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
 	var rollouts v1alpha1.RolloutList
 	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
@@ -209,7 +212,8 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
-// standing says how the runtime is in one word: its state, but for one that is suspended, whose state is as old as that.
+// standing says how the runtime is in one word: its state, but for one that is suspended, whose state is as old as
+// that.
 func (a answer) standing(palette cli.Palette) string {
 	state := cmp.Or(string(a.State), "unknown")
 	if a.Health != fleet.Suspended {

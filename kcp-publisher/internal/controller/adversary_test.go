@@ -23,8 +23,8 @@ const adversaryHistories = 250
 // histories are random ones of a seed.
 type histories struct{ seed, count uint64 }
 
-// historiesToRun returns the random histories of a test by name. By default all have a fixed seed, so each run tries the same ones. The long
-// suite sets $KYMA_PULL_HISTORIES to a number of them, and gives half of these a fresh seed.
+// historiesToRun returns the random histories of a test by name. By default all have a fixed seed, so each run tries
+// the same ones. The long suite sets $KYMA_PULL_HISTORIES to a number of them, and gives half of these a fresh seed.
 func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories {
 	t.Helper()
 	asked := os.Getenv("KYMA_PULL_HISTORIES")
@@ -38,10 +38,11 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
-// TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo lets an adversary who owns the registry, one runtime with its key, a publisher key that
-// was rotated out, and the right to edit one Kyma take turns with an operator who promotes and rolls back, a publisher that crashes, and an
-// honest runtime. After every look of that runtime a model, which knows what the operator did and asks none of the code under test, says
-// what may be in force. Where the adversary leaves, the runtime gets what it should have.
+// TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo lets an adversary who owns the registry, one runtime with its
+// key, a publisher key that was rotated out, and the right to edit one Kyma take turns with an operator who promotes
+// and rolls back, a publisher that crashes, and an honest runtime. After every look of that runtime a model, which
+// knows what the operator did and asks none of the code under test, says what may be in force. Where the adversary
+// leaves, the runtime gets what it should have.
 func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {

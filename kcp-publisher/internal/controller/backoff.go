@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// registryBackoff holds back runtimes that the registry does not answer for: all of them, with one backoff and one line of log, while the
-// registry itself does not answer, and otherwise each by itself. One bad repository is no outage.
+// registryBackoff holds back runtimes that the registry does not answer for: all of them, with one backoff and one line
+// of log, while the registry itself does not answer, and otherwise each by itself. One bad repository is no outage.
 type registryBackoff struct {
 	// ping asks the registry for nothing, nil for a store that is always there. The error says that the registry is down.
 	ping func(context.Context) error
@@ -24,7 +24,8 @@ type registryBackoff struct {
 	all *fleetstate.Backoff // nil while the registry answers
 }
 
-// maxLogged is the number of runtimes with a backoff of their own that are logged one by one. More are a problem of the registry, and one line.
+// maxLogged is the number of runtimes with a backoff of their own that are logged one by one. More are a problem of the
+// registry, and one line.
 const maxLogged = 10
 
 // wait returns how long not to ask the registry for a runtime, 0 when it may be asked.
@@ -37,8 +38,8 @@ func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Du
 	return 0
 }
 
-// failed notes that the registry did not answer for a runtime, and returns how long to wait. All is true when the registry itself does not
-// answer: then all runtimes wait, and failures during one wait count once.
+// failed notes that the registry did not answer for a runtime, and returns how long to wait. All is true when the
+// registry itself does not answer: then all runtimes wait, and failures during one wait count once.
 func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName, now time.Time, err error) (wait time.Duration, all bool) {
 	var down error
 	if b.ping != nil {
@@ -74,8 +75,9 @@ func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName,
 	return wait, false
 }
 
-// answered notes that a pass for a runtime, which began at a time, had no trouble. asked is whether it needed the registry, whole whether it asked for
-// all of what is the runtime's there: its bundle alone does not prove that its reports can be read.
+// answered notes that a pass for a runtime, which began at a time, had no trouble. asked is whether it needed the
+// registry, whole whether it asked for all of what is the runtime's there: its bundle alone does not prove that its
+// reports can be read.
 func (b *registryBackoff) answered(ctx context.Context, kyma types.NamespacedName, began time.Time, asked, whole bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +100,8 @@ func (b *registryBackoff) retire() {
 	b.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
-// end notes that the registry answered what was asked at a time. What was asked before the registry was down says nothing.
+// end notes that the registry answered what was asked at a time. What was asked before the registry was down says
+// nothing.
 func (b *registryBackoff) end(ctx context.Context, asked time.Time) {
 	if b.all != nil && asked.Before(b.all.Since) {
 		return

@@ -21,7 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogSettles is how long changes are gathered: applying a folder of templates is one change of the catalog, not fifty.
+// catalogSettles is how long changes are gathered: applying a folder of templates is one change of the catalog, not
+// fifty.
 const catalogSettles = 200 * time.Millisecond
 
 // Catalog keeps the newest snapshot of the catalog. No Kyma is resolved by it before the rollouts have seen it.
@@ -38,11 +39,12 @@ type Catalog struct {
 	// moved receives an event when the catalog is another.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// held counts the changes that are being made and are not to be seen by halves, ended those that are complete, and seen those of them
-	// that the snapshot has; again asks for reading the catalog.
+	// held counts the changes that are being made and are not to be seen by halves, ended those that are complete, and
+	// seen those of them that the snapshot has; again asks for reading the catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
-	// began is when the newest of those changes began, in Unix nanoseconds; waited says that Kymas have been put off for long since then.
+	// began is when the newest of those changes began, in Unix nanoseconds; waited says that Kymas have been put off for
+	// long since then.
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
@@ -106,7 +108,8 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if same && c.seen.Load() == ended {
 		return ctrl.Result{}, nil
 	}
-	// The same catalog after a change is another snapshot all the same: no Kyma is resolved by the gates from before that change.
+	// The same catalog after a change is another snapshot all the same: no Kyma is resolved by the gates from before that
+	// change.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
 	mandatoryModules.Set(float64(len(next.Mandatory())))

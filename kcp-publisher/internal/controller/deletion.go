@@ -26,9 +26,9 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// lastView returns what a deleted Kyma is resolved by while the control plane is changed by halves and that lasts, nil for others. Its last
-// bundle has no modules and no catalog, so it cannot be of half a change; and what is in the way of the change may be the Kyma itself, such as in
-// a quota.
+// lastView returns what a deleted Kyma is resolved by while the control plane is changed by halves and that lasts, nil
+// for others. Its last bundle has no modules and no catalog, so it cannot be of half a change; and what is in the way
+// of the change may be the Kyma itself, such as in a quota.
 func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < reconcile.HoldSettles {
 		return nil

@@ -32,8 +32,9 @@ func announceRestored(ctx context.Context, what string) {
 // restored is the reason of what is no runtime's own.
 const restored = "SharedMissing"
 
-// announceNewer says that a runtime has accepted a newer bundle than the newest that its status knows: another publisher is at work, or the
-// control plane lost its memory. The registry is looked at again, and what is published next is newer than both.
+// announceNewer says that a runtime has accepted a newer bundle than the newest that its status knows: another
+// publisher is at work, or the control plane lost its memory. The registry is looked at again, and what is published
+// next is newer than both.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()

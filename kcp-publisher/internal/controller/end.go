@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// end is the only exit of a pass: it removes the finalizer of a deleted Kyma that needs nothing more, writes the status of the state, updates the record, and
-// returns when the Kyma is reconciled next.
+// end is the only exit of a pass: it removes the finalizer of a deleted Kyma that needs nothing more, writes the status
+// of the state, updates the record, and returns when the Kyma is reconciled next.
 func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
 	if state == reconcile.Due && p.outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
@@ -52,8 +52,8 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	return k.next(p, state, until), nil
 }
 
-// finalizable returns why a deleted Kyma needs its finalizer no longer, empty if it does. Its last bundle was published and its runtime is empty, or it
-// need not wait for that.
+// finalizable returns why a deleted Kyma needs its finalizer no longer, empty if it does. Its last bundle was published
+// and its runtime is empty, or it need not wait for that.
 func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message string) {
 	if !p.facts.Deleted {
 		return "", ""
@@ -108,7 +108,8 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent records a report, and makes the status that of a silent runtime if its allowed silence is over. Before that it says nothing else.
+// setSilent records a report, and makes the status that of a silent runtime if its allowed silence is over. Before that
+// it says nothing else.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	allowed, carried, _ := k.Rules.Allowed(p.kyma) // an invalid annotation is reported once the Kyma can be published to
 	k.noteReport(p.kyma, newest)

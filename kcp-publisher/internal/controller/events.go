@@ -38,7 +38,8 @@ func (k *Kymas) tell(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	}
 }
 
-// event makes an Event of what happens to a runtime, unless those of its kind are not wanted. What a Watcher asks to be told of is none of these.
+// event makes an Event of what happens to a runtime, unless those of its kind are not wanted. What a Watcher asks to be
+// told of is none of these.
 func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
 		return

@@ -14,8 +14,8 @@ import (
 // expiryNotices are how long before its end an Event says that the root of trust expires, and that it has.
 var expiryNotices = []time.Duration{30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0}
 
-// noticeDue reports whether one of the times for a notice came between two looks. The first look of a process, before which there is none, makes no
-// notice: a restart would repeat it.
+// noticeDue reports whether one of the times for a notice came between two looks. The first look of a process, before
+// which there is none, makes no notice: a restart would repeat it.
 func noticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false

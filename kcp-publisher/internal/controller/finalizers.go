@@ -26,7 +26,8 @@ const manifestsPoll = 10 * time.Second
 // rightsPoll is how often a removal is tried again that the publisher has no right to.
 const rightsPoll = 10 * time.Minute
 
-// foreignFinalizers removes from deleted objects of one kind the finalizers of a lifecycle-manager that may not be there any more.
+// foreignFinalizers removes from deleted objects of one kind the finalizers of a lifecycle-manager that may not be
+// there any more.
 type foreignFinalizers struct {
 	client client.Client
 	direct client.Reader // of Manifests, which are read too seldom to be watched
@@ -50,8 +51,8 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 	return nil
 }
 
-// Reconcile removes the finalizer from one object. A lifecycle-manager that is still there deletes its Manifests of a mandatory module before it does
-// so itself: while there are any, the finalizer stays.
+// Reconcile removes the finalizer from one object. A lifecycle-manager that is still there deletes its Manifests of a
+// mandatory module before it does so itself: while there are any, the finalizer stays.
 func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := f.kind.DeepCopyObject().(client.Object)
 	if err := f.client.Get(ctx, req.NamespacedName, object); err != nil {

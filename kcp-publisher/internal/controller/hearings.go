@@ -17,7 +17,8 @@ import (
 const (
 	// hearingsInterval is how often a shard tells when its runtimes were heard, while a rollout is under way.
 	hearingsInterval = 5 * time.Second
-	// hearingsOutdated is after how long without a word from a shard its runtimes may have been heard without the planner's knowing.
+	// hearingsOutdated is after how long without a word from a shard its runtimes may have been heard without the
+	// planner's knowing.
 	hearingsOutdated = 30 * time.Second
 	// shardsTick is how often it is looked whether there is something to tell or to read.
 	shardsTick = time.Second
@@ -78,8 +79,9 @@ func (r *reports) hearings() shard.Hearings {
 	return all
 }
 
-// lastReportOf returns the time of the last report of a Kyma's runtime, by its status and by what its shard received, nil for nothing yet. If the shard has
-// not written for long, or has not asked for the report yet, a report may have arrived that is not recorded.
+// lastReportOf returns the time of the last report of a Kyma's runtime, by its status and by what its shard received,
+// nil for nothing yet. If the shard has not written for long, or has not asked for the report yet, a report may have
+// arrived that is not recorded.
 func lastReportOf(kyma *v1beta2.Kyma, received *shard.Hearings, now time.Time) silence.LastReport {
 	outdated := received == nil || now.Sub(received.At) > hearingsOutdated
 	var since time.Time

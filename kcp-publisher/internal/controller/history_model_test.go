@@ -119,8 +119,8 @@ type made struct {
 
 // model records the history and applies the rules of docs/concepts/verification.md to it.
 type model struct {
-	// roots are the versions, the first at 0. offered are those that lie in the registry; forged is the one that lies there and is not
-	// the fleet's, 0 for none.
+	// roots are the versions, the first at 0. offered are those that lie in the registry; forged is the one that lies
+	// there and is not the fleet's, 0 for none.
 	roots   []root
 	offered map[int64]bool
 	forged  int64

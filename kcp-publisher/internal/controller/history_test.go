@@ -41,9 +41,10 @@ const (
 	berlin, paris = "berlin", "paris"
 )
 
-// TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories lets a publisher with its key folder, an attacker who owns the registry and has
-// every publisher key there ever was, and an agent take turns in random order. After every look of the agent it compares what the agent
-// has applied with a model, which knows what happened and asks none of the code under test. Where the attacker leaves, all is well again.
+// TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories lets a publisher with its key folder, an attacker who owns the
+// registry and has every publisher key there ever was, and an agent take turns in random order. After every look of the
+// agent it compares what the agent has applied with a model, which knows what happened and asks none of the code under
+// test. Where the attacker leaves, all is well again.
 func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +182,8 @@ func (h *history) run() {
 	}
 }
 
-// heal removes the attacker and applies the operators' steps of docs/security/keys.md; the agent must then accept the published bundle.
+// heal removes the attacker and applies the operators' steps of docs/security/keys.md; the agent must then accept the
+// published bundle.
 func (h *history) heal() {
 	h.told = append(h.told, "the attacker leaves")
 	h.skew = 0
@@ -279,7 +281,8 @@ func (h *history) publish(runtime string) {
 	h.model.offer(made.predicate.RootVersion)
 }
 
-// refusedExpired reports whether the publisher refused because its root of trust is over, which it must do exactly then.
+// refusedExpired reports whether the publisher refused because its root of trust is over, which it must do exactly
+// then.
 func (h *history) refusedExpired(err error) bool {
 	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
 	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {

@@ -13,18 +13,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// agentsReport is how often agents report although nothing changed, and agentsPoll how often they look for a bundle, unless they are told otherwise.
+// agentsReport is how often agents report although nothing changed, and agentsPoll how often they look for a bundle,
+// unless they are told otherwise.
 const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
 
-// quietAtMost returns how long a runtime that works may go without being heard, with a tenth for jitter: agents report at one of their polls, and a
-// publisher that expects nothing asks at one of its own. agent and report are the settings of agents, 0 for their own.
+// quietAtMost returns how long a runtime that works may go without being heard, with a tenth for jitter: agents report
+// at one of their polls, and a publisher that expects nothing asks at one of its own. agent and report are the settings
+// of agents, 0 for their own.
 func quietAtMost(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, agentsReport) + cmp.Or(agent, agentsPoll) + restingPollOf(poll)
 	return quiet + quiet/10
 }
 
-// warnOf complains once of each generation of a policy that takes healthy runtimes for offline. What the first look finds may have been told by the
-// process before, and is only logged.
+// warnOf complains once of each generation of a policy that takes healthy runtimes for offline. What the first look
+// finds may have been told by the process before, and is only logged.
 func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.shard != nil {
 		return // the planner does

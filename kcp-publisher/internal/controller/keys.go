@@ -16,7 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Keys loads what is changed in the key folder, without a restart, and puts every version of the root of trust where agents find it.
+// Keys loads what is changed in the key folder, without a restart, and puts every version of the root of trust where
+// agents find it.
 type Keys struct {
 	Folder    keys.Folder
 	Publisher *publish.Publisher

@@ -1,5 +1,6 @@
-// Package controller runs the control plane's side in a cluster: it watches Kymas, ModuleTemplates and ModuleReleaseMetas and
-// keeps each runtime's bundle and each Kyma's status in line. Its controllers read, call the pure packages and write.
+// Package controller runs the control plane's side in a cluster: it watches Kymas, ModuleTemplates and
+// ModuleReleaseMetas and keeps each runtime's bundle and each Kyma's status in line. Its controllers read, call the
+// pure packages and write.
 package controller
 
 import (
@@ -38,7 +39,8 @@ type Kymas struct {
 	// Rules are those that do not change while the publisher runs: settings, maintenance and the allowed silence.
 	Rules      plan.Rules
 	Signatures SignatureKeys
-	// Source returns the commit that the control plane has, nil for none; it is nil itself where no repository is followed.
+	// Source returns the commit that the control plane has, nil for none; it is nil itself where no repository is
+	// followed.
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
@@ -82,12 +84,13 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 const (
 	// recordedSoon is how long a Kyma waits that needs a bundle and whose status had to be written first.
 	recordedSoon = 50 * time.Millisecond
-	// statusSettles is how long at least the status of a Kyma is postponed after its bundle was pushed: other runtimes' bundles go first.
+	// statusSettles is how long at least the status of a Kyma is postponed after its bundle was pushed: other runtimes'
+	// bundles go first.
 	statusSettles = 300 * time.Millisecond
 )
 
-// Reconcile brings the registry in line with what one Kyma requests, and the Kyma with what its runtime reports. A conflict is not a failure: the cache may
-// be behind this publisher's own write, and the Kyma is reconciled again soon.
+// Reconcile brings the registry in line with what one Kyma requests, and the Kyma with what its runtime reports. A
+// conflict is not a failure: the cache may be behind this publisher's own write, and the Kyma is reconciled again soon.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {

@@ -17,8 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack has two publishers at work on one runtime, as for a moment after somebody took the lease
-// from one. The first reads the Kyma as the second left it, and then as it was long ago.
+// TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack has two publishers at work on one runtime, as for a
+// moment after somebody took the lease from one. The first reads the Kyma as the second left it, and then as it was
+// long ago.
 func TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))

@@ -57,7 +57,8 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 	Help: "Time until a registry answered a request, by method and class of the status: 2xx, 3xx, 4xx, 429, 5xx, or error without an answer.",
 })
 
-// otherReason stands for reasons that this version does not know: they are a runtime's own word, of which there may be any number.
+// otherReason stands for reasons that this version does not know: they are a runtime's own word, of which there may be
+// any number.
 const otherReason refusal.Reason = "(other)"
 
 // publishToAppliedBuckets reach from a notified runtime to one that was switched off over night.

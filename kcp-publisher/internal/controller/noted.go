@@ -37,8 +37,8 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
 }
 
-// noteWritten says by metrics and Events what a status says that the one before it did not. It is called once for each status that was written, so that
-// neither a heartbeat nor a restart says it again.
+// noteWritten says by metrics and Events what a status says that the one before it did not. It is called once for each
+// status that was written, so that neither a heartbeat nor a restart says it again.
 func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	if took, is := appliedAfter(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())

@@ -17,8 +17,9 @@ func (k *Kymas) Has(ctx context.Context, runtime string) bool {
 	return err == nil && len(kymas) > 0
 }
 
-// Look has the Kymas of a runtime looked at now, because a registry says that it has a report. The registry is asked for the report again,
-// however short a while ago it was asked; nothing else is different from the look at the next poll.
+// Look has the Kymas of a runtime looked at now, because a registry says that it has a report. The registry is asked
+// for the report again, however short a while ago it was asked; nothing else is different from the look at the next
+// poll.
 func (k *Kymas) Look(ctx context.Context, runtime string) error {
 	kymas, err := k.of(ctx, runtime)
 	if err != nil {

@@ -19,8 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody asked for. What a
-// notification asks for is among the last: whoever sends notifications all the time would keep polls from being made otherwise.
+// The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody
+// asked for. What a notification asks for is among the last: whoever sends notifications all the time would keep polls
+// from being made otherwise.
 const (
 	awaited = 1
 	changed = 0
@@ -32,8 +33,8 @@ const (
 	awaitedPolls = 6
 	// awaitedAtOnce is how many runtimes may be asked so often; of more, each is asked less often.
 	awaitedAtOnce = 100
-	// restingPolls is how many times less often than others a runtime is asked from which nothing is awaited, and restingPoll how often at least,
-	// unless all are asked less often than that.
+	// restingPolls is how many times less often than others a runtime is asked from which nothing is awaited, and
+	// restingPoll how often at least, unless all are asked less often than that.
 	restingPolls = 2
 	restingPoll  = time.Minute
 )
@@ -99,7 +100,8 @@ func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	return new(routine)
 }
 
-// pollOf returns how often a Kyma's runtime is asked for its report: more often while a rollout waits for it, and less often while nobody does.
+// pollOf returns how often a Kyma's runtime is asked for its report: more often while a rollout waits for it, and less
+// often while nobody does.
 func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
 	if !view.Awaits(plan.RuntimeID(kyma)) {
@@ -112,13 +114,15 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
 }
 
-// restingPollOf returns how often a runtime is asked from which nothing is awaited, where others are asked at an interval.
+// restingPollOf returns how often a runtime is asked from which nothing is awaited, where others are asked at an
+// interval.
 func restingPollOf(poll time.Duration) time.Duration {
 	return max(poll, min(restingPolls*poll, restingPoll))
 }
 
-// freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look has something to publish: the
-// report can wait for the next one, so that the whole fleet's bundles go first. A look that somebody asked for takes nothing as known.
+// freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look
+// has something to publish: the report can wait for the next one, so that the whole fleet's bundles go first. A look
+// that somebody asked for takes nothing as known.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
@@ -130,8 +134,8 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll is the result of a look after which nothing is to be done but to ask for the report again that was asked for at a time, or once the
-// look does not stand any more, whichever is first; zero for one that stands for no other.
+// nextPoll is the result of a look after which nothing is to be done but to ask for the report again that was asked for
+// at a time, or once the look does not stand any more, whichever is first; zero for one that stands for no other.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

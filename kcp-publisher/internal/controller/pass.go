@@ -187,15 +187,15 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	}
 }
 
-// failed records that the registry did not answer for a runtime. The error is the reason for this runtime alone; down is whether the registry answers no
-// request.
+// failed records that the registry did not answer for a runtime. The error is the reason for this runtime alone; down
+// is whether the registry answers no request.
 func (k *Kymas) failed(ctx context.Context, p *pass, err error) (why error, down bool) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
 	return unanswered(err), down
 }
 
-// unanswered returns why the registry did not answer for one runtime, in the same words each time: a condition with a port or a time in it would be
-// written in every pass.
+// unanswered returns why the registry did not answer for one runtime, in the same words each time: a condition with a
+// port or a time in it would be written in every pass.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
 		return reason.With(reason.RegistryNotAnswering, answer)

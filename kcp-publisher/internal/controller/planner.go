@@ -18,15 +18,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Planner does what is done once for a fleet that is divided into shards: it makes and moves rollouts, labels Kymas with their shards, and keeps the
-// status of Watchers and the finalizers of deleted objects. It publishes nothing.
+// Planner does what is done once for a fleet that is divided into shards: it makes and moves rollouts, labels Kymas
+// with their shards, and keeps the status of Watchers and the finalizers of deleted objects. It publishes nothing.
 type Planner struct {
 	Catalog *Catalog
 	// Shards is into how many shards the fleet is divided.
 	Shards int
 	// PollInterval is how often shards ask for the report of a runtime.
 	PollInterval time.Duration
-	// AgentPollInterval is how often agents look for a bundle, and ReportInterval how often they report although nothing changed; 0 for their own setting.
+	// AgentPollInterval is how often agents look for a bundle, and ReportInterval how often they report although nothing
+	// changed; 0 for their own setting.
 	AgentPollInterval, ReportInterval time.Duration
 	// Announce tells the shards which state of the control plane is planned, and whether a rollout is under way.
 	Announce func(ctx context.Context, state string, active bool) error
@@ -95,7 +96,8 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// listen reads what the shards tell, and lets the rollouts move by what is new. A shard that cannot be read has told what it told before.
+// listen reads what the shards tell, and lets the rollouts move by what is new. A shard that cannot be read has told
+// what it told before.
 func (p *Planner) listen(ctx context.Context) {
 	before, isNew := *p.heard.Load(), false
 	next := make([]*shard.Hearings, p.Shards)
@@ -154,8 +156,8 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownerFirst reports whether the runtime of a Kyma is another one's that has no label yet: a shard that saw this one alone would give it the runtime. A watch
-// shows labels in the order in which they were written.
+// ownerFirst reports whether the runtime of a Kyma is another one's that has no label yet: a shard that saw this one
+// alone would give it the runtime. A watch shows labels in the order in which they were written.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// mayPostpone reports whether a Kyma can be reconciled without its report after a start: its status shows that nothing is awaited from the runtime and nothing
-// is wrong, and nothing changed since this process began. Its bundle is adopted at once; its report is read when a poll would be due. A process that starts
-// therefore asks the registry for one thing of each runtime, not for two of all runtimes at once.
+// mayPostpone reports whether a Kyma can be reconciled without its report after a start: its status shows that nothing
+// is awaited from the runtime and nothing is wrong, and nothing changed since this process began. Its bundle is adopted
+// at once; its report is read when a poll would be due. A process that starts therefore asks the registry for one thing
+// of each runtime, not for two of all runtimes at once.
 func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this fleetstate.Basis) bool {
 	switch {
 	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
@@ -39,8 +40,8 @@ func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
 }
 
-// postpone returns until when the first report of a Kyma's runtime is not asked for: until the given time, or what was noted before. It is the past where
-// it was asked for, or somebody said that there is one.
+// postpone returns until when the first report of a Kyma's runtime is not asked for: until the given time, or what was
+// noted before. It is the past where it was asked for, or somebody said that there is one.
 func (r *reports) postpone(kyma *v1beta2.Kyma, until time.Time) time.Time {
 	known := r.remembered(kyma)
 	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {

@@ -36,8 +36,8 @@ func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	return requests
 }
 
-// readPullSecret returns the Secret that all runtimes get, none without one. The problem is why there is none to give: what the runtimes have
-// already stays there.
+// readPullSecret returns the Secret that all runtimes get, none without one. The problem is why there is none to give:
+// what the runtimes have already stays there.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil
@@ -56,7 +56,8 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }
 
-// forAllRuntimes returns the Secret as one that no module needs in particular, and under its own name, by which workloads know it.
+// forAllRuntimes returns the Secret as one that no module needs in particular, and under its own name, by which
+// workloads know it.
 func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil

@@ -173,15 +173,17 @@ func (l *looker) follow(ctx context.Context, place store.Store) error {
 	return err
 }
 
-// withRaceDetector reports whether this is the step of the race detector, which is there for what runs beside each other.
+// withRaceDetector reports whether this is the step of the race detector, which is there for what runs beside each
+// other.
 func withRaceDetector() bool {
 	info, _ := debug.ReadBuildInfo()
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// TestKeysRotateWhileBundlesArePublished rotates the publisher's key repeatedly while workers publish and agents poll. If the old key stays
-// listed until all bundles are signed again, as docs/security/keys.md recommends, no agent refuses a bundle. If it is dropped immediately,
-// as after a theft, agents can refuse bundles in flight. In the end all agents have applied a bundle of the newest root and key.
+// TestKeysRotateWhileBundlesArePublished rotates the publisher's key repeatedly while workers publish and agents poll.
+// If the old key stays listed until all bundles are signed again, as docs/security/keys.md recommends, no agent refuses
+// a bundle. If it is dropped immediately, as after a theft, agents can refuse bundles in flight. In the end all agents
+// have applied a bundle of the newest root and key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 	for name, dropOld := range map[string]bool{"the old key stays for one rotation": false, "the old key goes at once": true} {
 		t.Run(name, func(t *testing.T) {

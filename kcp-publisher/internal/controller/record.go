@@ -20,9 +20,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistFirst writes what cannot be found again after a bundle was made of it. A runtime whose new key is in its bundle does not introduce the key again: a
-// control plane that forgot it would accept no report anymore. A Secret that a runtime got and that is forgotten would never be removed. What
-// lifecycle-manager installed is unknown once its Manifests are gone, and that it is adopted is unknown once the runtime reports the resulting bundle.
+// persistFirst writes what cannot be found again after a bundle was made of it. A runtime whose new key is in its
+// bundle does not introduce the key again: a control plane that forgot it would accept no report anymore. A Secret that
+// a runtime got and that is forgotten would never be removed. What lifecycle-manager installed is unknown once its
+// Manifests are gone, and that it is adopted is unknown once the runtime reports the resulting bundle.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
@@ -54,8 +55,9 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// postponesStatus reports whether the status of a Kyma waits for its next pass. Bundles go first: during a promotion to a whole fleet, writing statuses would
-// take most of the time until the last runtime can pull. A status that is lost in a crash is adopted from the registry.
+// postponesStatus reports whether the status of a Kyma waits for its next pass. Bundles go first: during a promotion to
+// a whole fleet, writing statuses would take most of the time until the last runtime can pull. A status that is lost in
+// a crash is adopted from the registry.
 func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
@@ -72,7 +74,8 @@ func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	return nil
 }
 
-// patch is the only writer of a Kyma's status. If the API server refuses the status, the error is refused, and a status that says so is written.
+// patch is the only writer of a Kyma's status. If the API server refuses the status, the error is refused, and a status
+// that says so is written.
 func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
 	was, is := before.Status, after.Status // the patch reads the written status back into after
 	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
@@ -113,8 +116,8 @@ func unwritable(err error) bool {
 	return err != nil && (apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), etcdTooLarge))
 }
 
-// writeRefusal writes a status that the API server takes in the place of one that it refuses: the last good one would stay forever, and
-// look like health.
+// writeRefusal writes a status that the API server takes in the place of one that it refuses: the last good one would
+// stay forever, and look like health.
 func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
 	after.Status = ingest.Unwritable(before.Status, after.Status, after.Generation, cause, k.Now())
 	k.vouch(after)

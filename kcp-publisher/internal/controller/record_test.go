@@ -52,8 +52,8 @@ func TestOnlyWhatIsLostOtherwiseIsWrittenBeforeItsBundle(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldOfAStatusThatWasNotWritten refuses a status that says that a runtime is heard again: the next look would find it silent still, and
-// tell it again.
+// TestNothingIsToldOfAStatusThatWasNotWritten refuses a status that says that a runtime is heard again: the next look
+// would find it silent still, and tell it again.
 func TestNothingIsToldOfAStatusThatWasNotWritten(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// reports fetches and verifies the newest report of each runtime, and records it in the fleet. It is safe for concurrent use.
+// reports fetches and verifies the newest report of each runtime, and records it in the fleet. It is safe for
+// concurrent use.
 type reports struct {
 	place store.Store
 	now   func() time.Time
@@ -48,7 +49,8 @@ type answer struct {
 	err      error
 }
 
-// ask returns which report of a Kyma's runtime is the newest. The registry is not asked if it was asked so recently that the answer is still fresh.
+// ask returns which report of a Kyma's runtime is the newest. The registry is not asked if it was asked so recently
+// that the answer is still fresh.
 func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, fresh time.Duration) answer {
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
 	if known.Fresh(notified, fresh, r.now()) {
@@ -67,9 +69,10 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 	return newest
 }
 
-// fetch returns the newest report of a Kyma's runtime and the one that was known before; the registry is not asked where it was so short a time
-// ago that what is known is fresh, nor which report is the newest where it has answered that already. The error says that the registry did not answer; a
-// report that is refused, or that the registry does not return, is this runtime's problem alone and no error.
+// fetch returns the newest report of a Kyma's runtime and the one that was known before; the registry is not asked
+// where it was so short a time ago that what is known is fresh, nor which report is the newest where it has answered
+// that already. The error says that the registry did not answer; a report that is refused, or that the registry does
+// not return, is this runtime's problem alone and no error.
 func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, said *answer) (newest, before fleetstate.Report, err error) {
 	before = r.remembered(kyma)
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
@@ -119,7 +122,8 @@ func (r *reports) begin() {
 	}
 }
 
-// lastReport returns the time of the last report of a Kyma's runtime: of this publisher, or of its status, whichever is newer.
+// lastReport returns the time of the last report of a Kyma's runtime: of this publisher, or of its status, whichever is
+// newer.
 func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	r.begin()
 	known := r.remembered(kyma)
@@ -157,8 +161,8 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull asks for the digest of the newest report unless that was answered already, and for the report if it is not the known one. Where none is known,
-// it is asked for at once.
+// pull asks for the digest of the newest report unless that was answered already, and for the report if it is not the
+// known one. Where none is known, it is asked for at once.
 func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest, said *answer) (digest.Digest, bundle.Fetched, error) {
 	if said != nil && (said.err != nil || said.digest == known) {
 		return said.digest, bundle.Fetched{}, said.err
@@ -184,8 +188,8 @@ func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest,
 	return newest, fetched, err
 }
 
-// remembered returns the newest known report of a Kyma's runtime. It is zero if the status follows from a newer report: another publisher was active, and
-// the known report would be written over that.
+// remembered returns the newest known report of a Kyma's runtime. It is zero if the status follows from a newer report:
+// another publisher was active, and the known report would be written over that.
 func (r *reports) remembered(kyma *v1beta2.Kyma) fleetstate.Report {
 	known := r.fleet.Of(kyma).Report
 	if known.Overtaken(kyma.Status.Runtime, r.now()) {
@@ -198,7 +202,8 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	r.fleet.EditOf(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
-// fetchReport returns the newest report of a Kyma's runtime and makes Events of what is new in it; said is as in reports.fetch.
+// fetchReport returns the newest report of a Kyma's runtime and makes Events of what is new in it; said is as in
+// reports.fetch.
 func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, said *answer) (fleetstate.Report, error) {
 	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
 	from.Content = k.checkReport
@@ -219,8 +224,8 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 	return newest, nil
 }
 
-// noteReport notes in a Kyma's status what the newest report says, if it counts. That is noted also when nothing is new: writing it may have been put
-// off or have failed.
+// noteReport notes in a Kyma's status what the newest report says, if it counts. That is noted also when nothing is
+// new: writing it may have been put off or have failed.
 func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	if newest.Accepted == nil || newest.Refused != nil {
 		return

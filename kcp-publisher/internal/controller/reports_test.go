@@ -54,8 +54,8 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
-// TestAHeartbeatIsHeardAndNotWritten follows one runtime through heartbeats, lies of the registry and a restart of the publisher. What its status
-// says stays as the first report left it.
+// TestAHeartbeatIsHeardAndNotWritten follows one runtime through heartbeats, lies of the registry and a restart of the
+// publisher. What its status says stays as the first report left it.
 func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
@@ -135,8 +135,8 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 	}
 }
 
-// TestARegistryThatHidesAReportFirstProvesNothing: after a restart a report that is missing, or refused, does not make the heartbeats that follow it
-// newer than they are.
+// TestARegistryThatHidesAReportFirstProvesNothing: after a restart a report that is missing, or refused, does not make
+// the heartbeats that follow it newer than they are.
 func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
 	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
@@ -190,7 +190,8 @@ type judged struct {
 	heard   time.Time
 }
 
-// TestAReportCountsAsHeardOnceItsContentIsTold: a rollout that knows that a runtime was heard, and not yet what it said, would take it for failed.
+// TestAReportCountsAsHeardOnceItsContentIsTold: a rollout that knows that a runtime was heard, and not yet what it
+// said, would take it for failed.
 func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 	const later = 2 * time.Hour
 	kyma := kymaOf("one")
@@ -322,7 +323,8 @@ func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
 	}
 }
 
-// TestWhatAReportSaysIsCheckedUntilItWasTaken follows the check of what one runtime says, which costs as much as all else about its report.
+// TestWhatAReportSaysIsCheckedUntilItWasTaken follows the check of what one runtime says, which costs as much as all
+// else about its report.
 func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestALookThatIsAskedForTakesNothingAsKnown puts an older bundle back in the registry, which a publisher that looks there once a year does not
-// notice, and asks for a look.
+// TestALookThatIsAskedForTakesNothingAsKnown puts an older bundle back in the registry, which a publisher that looks
+// there once a year does not notice, and asks for a look.
 func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
@@ -65,7 +65,8 @@ func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
 	}
 }
 
-// TestALookThatIsAskedForDoesNotWaitForTheRegistry asks for a look while the publisher waits before it tries the registry again.
+// TestALookThatIsAskedForDoesNotWaitForTheRegistry asks for a look while the publisher waits before it tries the
+// registry again.
 func TestALookThatIsAskedForDoesNotWaitForTheRegistry(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.settle()

@@ -33,7 +33,8 @@ func TestMetricsOfRolloutsNameNoRuntimeAndForgetWhatIsOver(t *testing.T) {
 	}
 }
 
-// series returns the values of a metric by its labels' values, in the order of the labels' names: channel, module, state, wave.
+// series returns the values of a metric by its labels' values, in the order of the labels' names: channel, module,
+// state, wave.
 func series(t *testing.T, name string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts makes and moves rollouts, and says by which catalog and gates Kymas are resolved. It remembers nothing: what it decides is
-// written to the rollouts before anybody acts upon it, so that whoever comes after it decides the same.
+// Rollouts makes and moves rollouts, and says by which catalog and gates Kymas are resolved. It remembers nothing: what
+// it decides is written to the rollouts before anybody acts upon it, so that whoever comes after it decides the same.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
@@ -32,14 +32,17 @@ type Rollouts struct {
 	Now      func() time.Time
 
 	lastReport func(*v1beta2.Kyma) silence.LastReport
-	// shard is the part of the fleet whose gates are worked out from what the planner wrote, nil where this is the one that writes.
+	// shard is the part of the fleet whose gates are worked out from what the planner wrote, nil where this is the one
+	// that writes.
 	shard *Shard
-	// announce tells the shards which state of the control plane is planned, and whether a rollout is under way; nil where there are no shards.
+	// announce tells the shards which state of the control plane is planned, and whether a rollout is under way; nil where
+	// there are no shards.
 	announce func(ctx context.Context, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// quiet is how long a runtime that works may go without being heard.
 	quiet time.Duration
-	// members and looked, the generations of policies that were looked at, nil before the first look, belong to Reconcile, which runs once at a time.
+	// members and looked, the generations of policies that were looked at, nil before the first look, belong to Reconcile,
+	// which runs once at a time.
 	members plan.MemberCache
 	looked  map[types.UID]int64
 }
@@ -51,7 +54,8 @@ const (
 	reportsSettle = 500 * time.Millisecond
 )
 
-// View is what Kymas are resolved by, nil before the first look, and while a shard does not know that its state is planned.
+// View is what Kymas are resolved by, nil before the first look, and while a shard does not know that its state is
+// planned.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
 	if view == nil || !r.shard.planned(view.State) {
@@ -161,7 +165,8 @@ func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	return all
 }
 
-// longestOffline returns after how long without being heard every rollout takes a runtime for silent. From then on nobody waits for it to be looked for.
+// longestOffline returns after how long without being heard every rollout takes a runtime for silent. From then on
+// nobody waits for it to be looked for.
 func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (longest time.Duration) {
 	for i := range policies {
 		longest = max(longest, policies[i].Spec.OfflineAfter.Duration)

@@ -28,8 +28,8 @@ type rootNotes struct {
 // noteAgain is how long a note is taken to be there that was there: somebody may delete it, or the Lease.
 const noteAgain = 30 * time.Minute
 
-// note writes the end of the root of trust to the publisher's Lease, which whoever has no keys can read. Nothing waits for it: one that failed is
-// written at the next look. Without leader election there is no Lease.
+// note writes the end of the root of trust to the publisher's Lease, which whoever has no keys can read. Nothing waits
+// for it: one that failed is written at the next look. Without leader election there is no Lease.
 func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(), Fleet: root.Fleet}.String()
 	if n.writer == nil || root.Version == 0 || text == n.noted && now.Sub(n.read) < noteAgain {

@@ -20,7 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// TestTheRootsEndIsNotedAtTheLease renews the lease between the note's read and its write, as its holder does every few seconds.
+// TestTheRootsEndIsNotedAtTheLease renews the lease between the note's read and its write, as its holder does every few
+// seconds.
 func TestTheRootsEndIsNotedAtTheLease(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()

@@ -86,8 +86,9 @@ func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known 
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
-// addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime that has not proven
-// who it is, or does not say now what it has. The problem is why some Secrets cannot be given to it.
+// addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime
+// that has not proven who it is, or does not say now what it has. The problem is why some Secrets cannot be given to
+// it.
 func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report) (problem, err error) {
 	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil || newest.Accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
 		return nil, nil
@@ -113,8 +114,8 @@ func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runt
 	return problem, nil
 }
 
-// runtimeSecrets returns Secrets of the control plane as they are to be in their runtime. Of two of the same name the older one counts.
-// The error says which cannot be there and why; the others can.
+// runtimeSecrets returns Secrets of the control plane as they are to be in their runtime. Of two of the same name the
+// older one counts. The error says which cannot be there and why; the others can.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

@@ -127,8 +127,8 @@ func indexRuntimes(mgr ctrl.Manager) error {
 	})
 }
 
-// setUpCatalog adds the controller that reads the catalog. An empty catalog is a catalog too: one event at the start makes the first snapshot,
-// templates or not. The same is true of watchers.
+// setUpCatalog adds the controller that reads the catalog. An empty catalog is a catalog too: one event at the start
+// makes the first snapshot, templates or not. The same is true of watchers.
 func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
 	c.Reader = mgr.GetClient()
 	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
@@ -148,7 +148,8 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 		Complete(w)
 }
 
-// setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one. A shard follows each step that is written.
+// setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one. A shard follows each
+// step that is written.
 func setUpRollouts(mgr ctrl.Manager, r *Rollouts, pollInterval time.Duration) error {
 	r.Client, r.Interval = mgr.GetClient(), min(pollInterval, rolloutInterval)
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}

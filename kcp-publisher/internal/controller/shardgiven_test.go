@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// What the planner writes of a runtime that was given a version may be seen before the cache has the status that says so.
+// What the planner writes of a runtime that was given a version may be seen before the cache has the status that says
+// so.
 func TestAShardKnowsWhatItGaveBeforeItsCacheDoes(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one", UID: "uid", ResourceVersion: resourceVersion}}

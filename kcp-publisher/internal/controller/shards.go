@@ -29,7 +29,8 @@ type Shard struct {
 	unplanned time.Time
 }
 
-// owns reports whether a Kyma belongs to the shard. Its label only says which shard's cache has it: somebody may have edited that.
+// owns reports whether a Kyma belongs to the shard. Its label only says which shard's cache has it: somebody may have
+// edited that.
 func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
 	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
 }
@@ -51,8 +52,8 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	return own
 }
 
-// wrote records a written status that has other versions of rollouts than the previous one, until the cache has it. What the planner writes because of it
-// may be seen here before, and would look as if no runtime had got a version.
+// wrote records a written status that has other versions of rollouts than the previous one, until the cache has it.
+// What the planner writes because of it may be seen here before, and would look as if no runtime had got a version.
 func (s *Shard) wrote(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return

@@ -80,7 +80,8 @@ func TestALabelGivesNoShardARuntime(t *testing.T) {
 	}
 }
 
-// TestThePlannerHearsWhatShardsHear: what a shard tells is judged as if it was heard here, and what is missing or old is not taken for silence.
+// TestThePlannerHearsWhatShardsHear: what a shard tells is judged as if it was heard here, and what is missing or old
+// is not taken for silence.
 func TestThePlannerHearsWhatShardsHear(t *testing.T) {
 	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
 	now := noon.Add(2 * time.Hour)
@@ -157,7 +158,8 @@ func TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotPublishedToIsNotAwaited: neither a suspended Kyma nor one of another shard waits for a bundle, and of the latter nothing is kept.
+// TestWhatIsNotPublishedToIsNotAwaited: neither a suspended Kyma nor one of another shard waits for a bundle, and of
+// the latter nothing is kept.
 func TestWhatIsNotPublishedToIsNotAwaited(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// SignatureKeys keeps the verifier's keys those of the Secrets in the control plane. Without a verifier there is nothing to keep.
+// SignatureKeys keeps the verifier's keys those of the Secrets in the control plane. Without a verifier there is
+// nothing to keep.
 type SignatureKeys struct {
 	Verifier   *signature.Verifier
 	Components *component.Reader
@@ -35,7 +36,8 @@ type SignatureKeys struct {
 // NeedLeaderElection says that one publisher at a time looks at the policy: no other uses it.
 func (s *SignatureKeys) NeedLeaderElection() bool { return true }
 
-// Start loads the policy anew when its files change, until the context ends. One that means nothing leaves the one before in force.
+// Start loads the policy anew when its files change, until the context ends. One that means nothing leaves the one
+// before in force.
 func (s *SignatureKeys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("signatures")
 	tick := time.NewTicker(max(s.Interval, time.Second))

@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// Slimmer makes what is kept of Kymas and reports small. A fleet's Kymas and reports contain nearly the same, many thousand times: equal parts are held
-// once, and never changed in place. One Slimmer serves all caches of a process. It is safe for concurrent use.
+// Slimmer makes what is kept of Kymas and reports small. A fleet's Kymas and reports contain nearly the same, many
+// thousand times: equal parts are held once, and never changed in place. One Slimmer serves all caches of a process. It
+// is safe for concurrent use.
 type Slimmer struct{ parts *memo.Memo[partKey, heldPart] }
 
 // partKey is the digest of a part and of its kind.
@@ -34,8 +35,8 @@ const (
 	texts
 )
 
-// maxPartsBytes limits the parts that are compared with later ones, and maxPartBytes each of them: a runtime can report another large one each time. Parts
-// that are dropped stay where they are used.
+// maxPartsBytes limits the parts that are compared with later ones, and maxPartBytes each of them: a runtime can report
+// another large one each time. Parts that are dropped stay where they are used.
 const (
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
@@ -81,8 +82,8 @@ func encodedOf(data any) []byte {
 	return text
 }
 
-// Transform makes a Kyma that was read what a cache keeps of it: without the parts that nothing here reads, and with the parts that it shares with others. It
-// is a cache's transform.
+// Transform makes a Kyma that was read what a cache keeps of it: without the parts that nothing here reads, and with
+// the parts that it shares with others. It is a cache's transform.
 func (s *Slimmer) Transform(object any) (any, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
@@ -176,5 +177,6 @@ func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject
 	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// common returns the first text of all that are equal, for such as many objects have. It keeps nothing else of what the text was read from.
+// common returns the first text of all that are equal, for such as many objects have. It keeps nothing else of what the
+// text was read from.
 func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }

@@ -127,7 +127,8 @@ func TestSharedPartsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAFleetFitsIntoMemory measures what the caches of Kymas and of reports hold for each of many runtimes, against the same without being made slim.
+// TestAFleetFitsIntoMemory measures what the caches of Kymas and of reports hold for each of many runtimes, against the
+// same without being made slim.
 func TestAFleetFitsIntoMemory(t *testing.T) {
 	const runtimes = 2000
 	live := func() uint64 {

@@ -57,8 +57,8 @@ var (
 
 func init() { measure.Collect(runtimeStates, ofFleet...) }
 
-// states counts runtimes and their modules, so that no metric is labeled with a runtime. It exports nothing before the first one is counted. It is
-// safe for concurrent use.
+// states counts runtimes and their modules, so that no metric is labeled with a runtime. It exports nothing before the
+// first one is counted. It is safe for concurrent use.
 type states struct {
 	mu    sync.Mutex // guards what follows, and the parts'
 	parts map[*part]struct{}
@@ -66,8 +66,8 @@ type states struct {
 	counts map[fleetstate.Series]int
 }
 
-// part is what one publisher counts: of the whole fleet, or of one of the shards that this process has. A Kyma that goes from one shard to another
-// is counted twice until the first one is told, and never lost.
+// part is what one publisher counts: of the whole fleet, or of one of the shards that this process has. A Kyma that
+// goes from one shard to another is counted twice until the first one is told, and never lost.
 type part struct {
 	fleet *fleetstate.Fleet
 	// ready reports whether it is known which Kymas have something to publish; nil if it is not.
@@ -75,8 +75,8 @@ type part struct {
 }
 
 const (
-	// otherModules stands for modules and versions that the catalog does not have: their names are a runtime's own word, of which there may be any
-	// number. unknownVersion stands for a version that no report names.
+	// otherModules stands for modules and versions that the catalog does not have: their names are a runtime's own word,
+	// of which there may be any number. unknownVersion stands for a version that no report names.
 	otherModules   = "(other)"
 	unknownVersion = "(unknown)"
 )
@@ -235,8 +235,9 @@ func (s *states) sum() (all sums) {
 	return all
 }
 
-// newestReport returns the time of a runtime's last report, zero for none. A report without news changes no status, so the known report may be newer than
-// the counted status. A runtime whose first report is postponed counts as reporting until then: its status may be a day old.
+// newestReport returns the time of a runtime's last report, zero for none. A report without news changes no status, so
+// the known report may be newer than the counted status. A runtime whose first report is postponed counts as reporting
+// until then: its status may be a day old.
 func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived
@@ -257,8 +258,8 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// appliedAfter returns how long it took from issuing a bundle to the report that first names it as in force; is false where a status does not say
-// that of a bundle of which the one before did not say it.
+// appliedAfter returns how long it took from issuing a bundle to the report that first names it as in force; is false
+// where a status does not say that of a bundle of which the one before did not say it.
 func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, is bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest || r.Published.Digest == "" || r.Observed.Heard == nil {

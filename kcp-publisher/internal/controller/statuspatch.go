@@ -12,11 +12,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// statusPatch is the merge patch from the status of this Kyma, as client.MergeFrom makes it. That one encodes and decodes both whole Kymas to find what
-// differs, of which most never does: the spec, and the modules while a bundle is only noted.
+// statusPatch is the merge patch from the status of this Kyma, as client.MergeFrom makes it. That one encodes and
+// decodes both whole Kymas to find what differs, of which most never does: the spec, and the modules while a bundle is
+// only noted.
 //
-// It holds for the version of the Kyma before only. A publisher that does not know yet that another one leads would write what it last knew over what
-// is newer.
+// It holds for the version of the Kyma before only. A publisher that does not know yet that another one leads would
+// write what it last knew over what is newer.
 type statusPatch struct{ before *v1beta2.Kyma }
 
 // Type returns the kind of patch.
@@ -43,7 +44,8 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	return withModules(patch, modules)
 }
 
-// withModules returns a merge patch of a status that replaces its modules as well: a merge patch has the whole of a list that differs.
+// withModules returns a merge patch of a status that replaces its modules as well: a merge patch has the whole of a
+// list that differs.
 func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
 	var changed struct {
 		Metadata json.RawMessage            `json:"metadata,omitempty"`

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// inherit notes, once, what lifecycle-manager installed in the runtime of a Kyma that is taken over. What was read first is remembered:
-// Manifests that are deleted later uninstall nothing.
+// inherit notes, once, what lifecycle-manager installed in the runtime of a Kyma that is taken over. What was read
+// first is remembered: Manifests that are deleted later uninstall nothing.
 func (k *Kymas) inherit(ctx context.Context, kyma *v1beta2.Kyma) error {
 	phase, err := plan.TakeoverPhase(kyma)
 	if phase != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
@@ -68,8 +68,8 @@ func takeoverDone(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-// removeManifests removes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. Their finalizers go first: lifecycle-manager
-// would uninstall what it finds deleted, and without it nobody else removes them.
+// removeManifests removes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. Their finalizers
+// go first: lifecycle-manager would uninstall what it finds deleted, and without it nobody else removes them.
 func (k *Kymas) removeManifests(ctx context.Context, kyma *v1beta2.Kyma) error {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
 		return nil // those of one that is finished are gone
@@ -85,7 +85,8 @@ func (k *Kymas) removeManifests(ctx context.Context, kyma *v1beta2.Kyma) error {
 	return errors.Join(failed...)
 }
 
-// dropFinalizers removes the finalizers of a Kyma that is gone in its runtime: ours, and that of a lifecycle-manager which is not there any more.
+// dropFinalizers removes the finalizers of a Kyma that is gone in its runtime: ours, and that of a lifecycle-manager
+// which is not there any more.
 func dropFinalizers(kyma *v1beta2.Kyma) {
 	controllerutil.RemoveFinalizer(kyma, v1beta2.FinalizerKyma)
 	controllerutil.RemoveFinalizer(kyma, v1beta2.LifecycleManagerFinalizerPurge)

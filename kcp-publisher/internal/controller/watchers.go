@@ -108,8 +108,8 @@ type watchNews struct {
 	trouble string
 }
 
-// newsOf returns what a report says that no report up to sequence last said, of the watchers there are. A report is the runtime's
-// word: what is not asked for, not plausible or too much is left out.
+// newsOf returns what a report says that no report up to sequence last said, of the watchers there are. A report is the
+// runtime's word: what is not asked for, not plausible or too much is left out.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
 	left := bundle.MaxWatchedReported
@@ -130,8 +130,8 @@ func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watch
 	return all
 }
 
-// announceWatched makes Events of what the runtime's watches saw. It is part of the look at the Kyma that follows what was reported,
-// as it follows a change of the Kyma itself.
+// announceWatched makes Events of what the runtime's watches saw. It is part of the look at the Kyma that follows what
+// was reported, as it follows a change of the Kyma itself.
 func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
 	watchers, _ := k.Watchers.Snapshot()
@@ -152,7 +152,8 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
 				note += fmt.Sprintf(", and %d more did", more)
 			}
-			// Events about the same thing are counted, not repeated; which object it was about has to be in what tells them apart.
+			// Events about the same thing are counted, not repeated; which object it was about has to be in what tells them
+			// apart.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace, Name: news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,

@@ -52,7 +52,8 @@ type waves struct {
 
 const pinnedName, promotedModule, promotedChannel = "pinned", "keda", "regular"
 
-// newWaves returns a fleet of runtimes that follow keda, one that pins it, and a policy of waves of 1, 10 and 100 percent.
+// newWaves returns a fleet of runtimes that follow keda, one that pins it, and a policy of waves of 1, 10 and 100
+// percent.
 func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 	t.Helper()
 	w := &waves{T: t, surroundings: s, now: trusttest.Now, place: store.NewMemory(), digests: map[string]digest.Digest{}, pushes: map[string]int{}}
@@ -165,7 +166,8 @@ func (w *waves) look() {
 	}
 }
 
-// agents lets all runtimes look for a bundle, and report one that is new. It checks that every bundle shows what it installs.
+// agents lets all runtimes look for a bundle, and report one that is new. It checks that every bundle shows what it
+// installs.
 func (w *waves) agents() {
 	w.now = w.now.Add(10 * time.Second)
 	for _, name := range w.names {
@@ -201,8 +203,8 @@ func (w *waves) agents() {
 	}
 }
 
-// wantShown checks that the catalog of a bundle has the channel with exactly the version that the bundle installs, and that one's template. Where
-// the channel has an older one, which no runtime goes back to, the bundle says so.
+// wantShown checks that the catalog of a bundle has the channel with exactly the version that the bundle installs, and
+// that one's template. Where the channel has an older one, which no runtime goes back to, the bundle says so.
 func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	w.Helper()
 	version := opened.State.Manifests[0].Version

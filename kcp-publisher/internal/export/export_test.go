@@ -184,7 +184,8 @@ func TestADeltaIsLittleMoreThanWhatChanged(t *testing.T) {
 	options.Since = map[string]digest.Digest{"berlin": first}
 	parcel := f.gather(options)
 
-	// What differs between the two bundles: two contents, the desired state and the bundle itself. The catalog is the same.
+	// What differs between the two bundles: two contents, the desired state and the bundle itself. The catalog is the
+	// same.
 	repository, err := f.place.Reading(t.Context(), bundle.DesiredRepository("berlin"))
 	f.must(err)
 	newest, err := store.Fetch(t.Context(), repository, bundle.TagDesired)

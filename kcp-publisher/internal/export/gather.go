@@ -165,8 +165,9 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 	return published{opened, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}, err
 }
 
-// needsOf lists what a runtime needs to live by a bundle, the bundle's own manifest first. Of images that no module lists it finds those of the
-// newest bundle only, which are then carried again: the contents of former bundles may be gone.
+// needsOf lists what a runtime needs to live by a bundle, the bundle's own manifest first. Of images that no module
+// lists it finds those of the newest bundle only, which are then carried again: the contents of former bundles may be
+// gone.
 func (g *gathering) needsOf(ctx context.Context, runtime string, b published, newest bool) ([]need, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {

@@ -142,7 +142,8 @@ func platformName(p ocispec.Platform) string {
 	return name
 }
 
-// list adds the signed list of the images. One that was signed before is taken again: a signature has other bytes every time.
+// list adds the signed list of the images. One that was signed before is taken again: a signature has other bytes every
+// time.
 func (g *gathering) list(ctx context.Context) error {
 	if len(g.images.found) == 0 {
 		return nil

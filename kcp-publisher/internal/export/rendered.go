@@ -62,8 +62,8 @@ type notRenderedError struct{ error }
 // Unwrap returns the reason.
 func (e notRenderedError) Unwrap() error { return e.error }
 
-// kubernetes returns what the runtime last reported to have, empty where it did not. Nothing is decided by it but how charts are rendered for
-// this runtime, so that the report need not be proven.
+// kubernetes returns what the runtime last reported to have, empty where it did not. Nothing is decided by it but how
+// charts are rendered for this runtime, so that the report need not be proven.
 func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, error) {
 	repository, err := g.Place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
@@ -126,7 +126,8 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, paths []bundl
 	return used, nil
 }
 
-// unlisted returns the used images that the list lacks. What cannot be read as a reference is left out: no registry has it.
+// unlisted returns the used images that the list lacks. What cannot be read as a reference is left out: no registry has
+// it.
 func unlisted(used, listed []string) []string {
 	known := map[string]bool{}
 	for _, text := range listed {

@@ -141,7 +141,8 @@ func TestAnOfferThatCannotBeRenderedIsToldAndEndsNothing(t *testing.T) {
 	}
 }
 
-// Whoever writes a chart or a component names images. They lead the publisher neither to this machine nor to what only it reaches.
+// Whoever writes a chart or a component names images. They lead the publisher neither to this machine nor to what only
+// it reaches.
 func TestImagesLeadNobodyToThisMachine(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/helper:1", "linux/amd64")

@@ -22,7 +22,8 @@ const (
 	maxComplaintBytes = 4 << 10
 )
 
-// Renderer is an skr-agent program. It renders as the agent of a runtime does, in a process of its own with nothing of this one's environment.
+// Renderer is an skr-agent program. It renders as the agent of a runtime does, in a process of its own with nothing of
+// this one's environment.
 type Renderer struct{ Program string }
 
 // Images asks the program which images a module uses.

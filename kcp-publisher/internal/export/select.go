@@ -1,6 +1,7 @@
-// Package export puts together what a file holds that is carried to runtimes: runtime ids go in, a layout of named blobs and a table
-// of contents come out. What the runtimes have already is left out. It reads registries and changes nothing there, but that it keeps
-// the signed list of images beside the bundles, so that the same export gives the same file again.
+// Package export puts together what a file holds that is carried to runtimes: runtime ids go in, a layout of named
+// blobs and a table of contents come out. What the runtimes have already is left out. It reads registries and changes
+// nothing there, but that it keeps the signed list of images beside the bundles, so that the same export gives the same
+// file again.
 package export
 
 import (
@@ -49,8 +50,8 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted are modules with their versions whose components list no images, and that were not rendered, so that none of theirs are carried. It is
-	// empty where no images were asked for.
+	// Unlisted are modules with their versions whose components list no images, and that were not rendered, so that none
+	// of theirs are carried. It is empty where no images were asked for.
 	Unlisted []string
 	// Modules say how the images of each were found, sorted. It is empty where no images were asked for.
 	Modules []ModuleImages
@@ -79,8 +80,8 @@ type place struct {
 
 func (n need) place() place { return place{n.repository, n.item.Descriptor.Digest} }
 
-// selected decides what is carried: whatever one of the runtimes needs and does not know. known are blobs by runtime. Blobs that
-// runtimes share are carried once, and counted once, in the line where they come first.
+// selected decides what is carried: whatever one of the runtimes needs and does not know. known are blobs by runtime.
+// Blobs that runtimes share are carried once, and counted once, in the line where they come first.
 func selected(needs []need, known map[string]map[place]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {

@@ -141,8 +141,8 @@ type Change struct {
 	unrevoked bool
 }
 
-// LeaveUnrevoked says that keys which leave their role by a rotation are not revoked: a planned overlap, in which the publisher goes on
-// knowing their bundles as the fleet's own.
+// LeaveUnrevoked says that keys which leave their role by a rotation are not revoked: a planned overlap, in which the
+// publisher goes on knowing their bundles as the fleet's own.
 func (c *Change) LeaveUnrevoked() { c.unrevoked = true }
 
 // Change begins the next version of the root.

@@ -133,8 +133,9 @@ func revokedOther(f Folder) error {
 	})
 }
 
-// TestAChangeThatIsKilledAtAnyStepIsAllOrNothing kills each command before each of its steps. Whoever reads the folder then, as a
-// publisher that starts does, finds what was before or what was to be, and the same command or the next one finishes it.
+// TestAChangeThatIsKilledAtAnyStepIsAllOrNothing kills each command before each of its steps. Whoever reads the folder
+// then, as a publisher that starts does, finds what was before or what was to be, and the same command or the next one
+// finishes it.
 func TestAChangeThatIsKilledAtAnyStepIsAllOrNothing(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
@@ -402,7 +403,8 @@ func TestAChangeThatCannotBeMovedToItsPlaceIsInForce(t *testing.T) {
 	}
 }
 
-// wantInForce wants an error that says not to repeat the change. With the system's error in it, a command would say how to repeat it.
+// wantInForce wants an error that says not to repeat the change. With the system's error in it, a command would say how
+// to repeat it.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "is in force, do not repeat it") || !strings.Contains(err.Error(), cause) {

@@ -19,7 +19,8 @@ func (f Folder) RootKeyFiles() []string {
 	return found
 }
 
-// Finish signs the new version with root keys and, if they are enough, puts it in force. Else a draft is written for the others to sign.
+// Finish signs the new version with root keys and, if they are enough, puts it in force. Else a draft is written for
+// the others to sign.
 func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 	err = c.folder.Exclusively(context.Background(), func(f Folder) error {
 		now, err := f.read(FileRoot)
@@ -94,7 +95,8 @@ func (f Folder) putInForce(files *written, current, root trust.Root) ([]Made, er
 	return f.Write(files.files)
 }
 
-// takeUp puts the keys that waited for the root in their places: those that were made with it, and those that a draft left.
+// takeUp puts the keys that waited for the root in their places: those that were made with it, and those that a draft
+// left.
 func (w *written) takeUp(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })

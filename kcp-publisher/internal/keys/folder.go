@@ -1,5 +1,5 @@
-// Package keys keeps a fleet's keys in a folder: the root of trust with its history, and the keys that it lists. What an operator
-// wants to change goes in, new files come out; nothing is ever overwritten that somebody trusts.
+// Package keys keeps a fleet's keys in a folder: the root of trust with its history, and the keys that it lists. What
+// an operator wants to change goes in, new files come out; nothing is ever overwritten that somebody trusts.
 package keys
 
 import (
@@ -142,7 +142,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role. One that waited for this root is in use, also where a rotation was cut off before it had its place.
+// roleKey reads the key of a role. One that waited for this root is in use, also where a rotation was cut off before it
+// had its place.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+next, data)

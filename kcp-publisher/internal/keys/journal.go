@@ -19,8 +19,8 @@ import (
 //  2. that folder is renamed to staged, which is the moment of the change,
 //  3. the files are moved from there to their places.
 //
-// What is cut off before the second step is void, and the next change removes it. After it, whoever reads takes what is staged for what
-// is in its place (locate), and the next change completes the third step.
+// What is cut off before the second step is void, and the next change removes it. After it, whoever reads takes what is
+// staged for what is in its place (locate), and the next change completes the third step.
 const staged = ".staged"
 
 // File is a file of the folder that was made.
@@ -34,7 +34,8 @@ type File struct {
 func (f Folder) Write(files []File) ([]Made, error) {
 	made, err := f.stage(files)
 	if err != nil {
-		// What is half written holds keys and takes the room that others need. Where it cannot be removed, the next change does it.
+		// What is half written holds keys and takes the room that others need. Where it cannot be removed, the next change
+		// does it.
 		return nil, errors.Join(err, os.RemoveAll(f.path(staged+".tmp")))
 	}
 	f.at("synchronize")
@@ -134,7 +135,8 @@ func (f Folder) sweep() error {
 	return nil
 }
 
-// finishInterrupted finishes what was cut off, by this program or by one of before that wrote its files one after the other.
+// finishInterrupted finishes what was cut off, by this program or by one of before that wrote its files one after the
+// other.
 func (f Folder) finishInterrupted() error {
 	if err := f.settle(); err != nil {
 		return err

@@ -41,8 +41,8 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 	return change(f)
 }
 
-// consistently runs read while nobody changes the folder. A folder that cannot be locked is read without: on some file systems there
-// are no locks, and where nothing may be written nobody changes it either.
+// consistently runs read while nobody changes the folder. A folder that cannot be locked is read without: on some file
+// systems there are no locks, and where nothing may be written nobody changes it either.
 func (f Folder) consistently(ctx context.Context, read func() error) error {
 	if f.exclusive {
 		return read()

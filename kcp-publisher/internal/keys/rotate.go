@@ -15,9 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rotate lists a new key of a role and makes it the one to sign with. The one in use stays listed, so that what it signed is accepted
-// until everything is signed anew, unless dropOld says otherwise; those that were replaced before leave the role and are revoked. An empty
-// public makes a key; else it is a file or a reference to a KMS with the key to list.
+// Rotate lists a new key of a role and makes it the one to sign with. The one in use stays listed, so that what it
+// signed is accepted until everything is signed anew, unless dropOld says otherwise; those that were replaced before
+// leave the role and are revoked. An empty public makes a key; else it is a file or a reference to a KMS with the key
+// to list.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"

@@ -151,8 +151,8 @@ func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("key %q: the root of trust lists no such key, and nothing was changed; these are listed:%s", e.Name, lines.String())
 }
 
-// Find returns the thumbprint of the key that a person means: its thumbprint or its id in root.json, whole, of this version of the root
-// or of one before. A beginning is not enough: what is revoked is revoked for good.
+// Find returns the thumbprint of the key that a person means: its thumbprint or its id in root.json, whole, of this
+// version of the root or of one before. A beginning is not enough: what is revoked is revoked for good.
 func (f Folder) Find(name string) (string, error) {
 	root, err := f.Root()
 	if err != nil {
@@ -181,7 +181,8 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// Signs returns the role in which the key signs now, empty for none. Where a role's key is not at hand, all that the root lists may be it.
+// Signs returns the role in which the key signs now, empty for none. Where a role's key is not at hand, all that the
+// root lists may be it.
 func (f Folder) Signs(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()
 	if err != nil {

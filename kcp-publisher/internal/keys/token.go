@@ -60,8 +60,8 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 	return data
 }
 
-// RotateToken makes a new secret for tokens and passwords. What was derived from the one in use goes on working until the next rotation,
-// unless dropOld says otherwise; what is older ends now.
+// RotateToken makes a new secret for tokens and passwords. What was derived from the one in use goes on working until
+// the next rotation, unless dropOld says otherwise; what is older ends now.
 func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err error) {
 	err = f.Exclusively(ctx, func(f Folder) error {
 		current, err := f.TokenSecret()
@@ -100,7 +100,8 @@ func OpenTokenFile(f Folder) (*TokenFile, error) {
 	return t, err
 }
 
-// Secrets returns the secrets as they are now, the newest first. The error says that they cannot be read, and so none counts.
+// Secrets returns the secrets as they are now, the newest first. The error says that they cannot be read, and so none
+// counts.
 func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// adopt returns what the next bundle of a runtime follows. The registry is looked at when that was not done for a while, and when the
-// status remembers something else; checked says that it was, and that it holds what was published.
+// adopt returns what the next bundle of a runtime follows. The registry is looked at when that was not done for a
+// while, and when the status remembers something else; checked says that it was, and that it holds what was published.
 func (p *Publisher) adopt(ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys) (adopted plan.Adopted, checked bool, err error) {
 	known, now := record.last, p.Now()
 	if r := runtime.Remembered; known != nil && p.recently(record.checked) && (r == nil || r.Sequence <= known.Predicate.Sequence && r.Epoch <= known.Predicate.Epoch) {
@@ -41,8 +41,9 @@ func (p *Publisher) adopt(ctx context.Context, record *Record, runtime plan.Runt
 	return adopted, adopted.Deviation == nil && adopted.Keep && looked, nil
 }
 
-// stored returns what lies in the registry. Of the bundle that is known already it only asks whether all of it is there. A process that starts
-// fetches documents that many bundles have once; looked says whether it was asked for those of this bundle.
+// stored returns what lies in the registry. Of the bundle that is known already it only asks whether all of it is
+// there. A process that starts fetches documents that many bundles have once; looked says whether it was asked for
+// those of this bundle.
 func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, known *plan.Published) (stored plan.Stored, looked bool, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -75,8 +76,8 @@ func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, know
 	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, true, err
 }
 
-// Read returns what lies in the registry for a runtime, judged by the newest root of trust and earlier versions of it. The error is only of
-// the registry.
+// Read returns what lies in the registry for a runtime, judged by the newest root of trust and earlier versions of it.
+// The error is only of the registry.
 func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (plan.Stored, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// maxDocumentBytes limits the new documents that one runtime causes to be written within documentPeriod: runtimes choose what they request, and
-	// documents are not deleted.
+	// maxDocumentBytes limits the new documents that one runtime causes to be written within documentPeriod: runtimes
+	// choose what they request, and documents are not deleted.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )
 
-// allowance limits the bytes of new documents that one runtime causes to be written. The zero value is a full allowance.
+// allowance limits the bytes of new documents that one runtime causes to be written. The zero value is a full
+// allowance.
 type allowance struct {
 	limiter *rate.Limiter
 	// state is the state for which bytes were last spent: a repeated attempt spends nothing.

@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// checkedCertificate is the agent's certificate that was last found valid, and the keys that it was checked with. Each pass needs the certificate of the
-// last bundle, and a check costs a tenth of a promotion.
+// checkedCertificate is the agent's certificate that was last found valid, and the keys that it was checked with. Each
+// pass needs the certificate of the last bundle, and a check costs a tenth of a promotion.
 type checkedCertificate struct {
 	by            *Keys
 	text, runtime string

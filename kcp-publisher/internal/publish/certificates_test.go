@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestACertificateThatWasCheckedIsJudgedAsAnew compares each answer with that of a check that nothing is remembered for.
+// TestACertificateThatWasCheckedIsJudgedAsAnew compares each answer with that of a check that nothing is remembered
+// for.
 func TestACertificateThatWasCheckedIsJudgedAsAnew(t *testing.T) {
 	m, enroll, agent, other := trusttest.NewMaker(t), trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
 	begun := trusttest.Now

@@ -7,7 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// maxChangesBytes limits the remembered differences, and maxChanges the pairs of states: a promotion has one pair for each distinct state.
+// maxChangesBytes limits the remembered differences, and maxChanges the pairs of states: a promotion has one pair for
+// each distinct state.
 const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
 // statePair are the digests of a state and the state that follows it.
@@ -19,8 +20,8 @@ func newChanges() *memo.Memo[statePair, *plan.Changes] {
 	})
 }
 
-// changesBetween returns plan.ChangesBetween for the states of two bundles. Most runtimes of a fleet move between the same few states, and a comparison
-// costs as much as the rest of a bundle.
+// changesBetween returns plan.ChangesBetween for the states of two bundles. Most runtimes of a fleet move between the
+// same few states, and a comparison costs as much as the rest of a bundle.
 func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
 	if known, found := p.changes.Find(pair); found {

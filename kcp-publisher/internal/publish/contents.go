@@ -18,8 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is how long a content that was found is not looked for again. Thousands of runtimes ask for the same few at once; the reader of
-// components knows most of it, but asks for each of them whether the registry still has what was stored there.
+// contentLife is how long a content that was found is not looked for again. Thousands of runtimes ask for the same few
+// at once; the reader of components knows most of it, but asks for each of them whether the registry still has what was
+// stored there.
 const contentLife = 2 * time.Second
 
 // foundContent is the content of a component as it was found. Its id tells different ones.
@@ -32,7 +33,8 @@ type foundContent struct {
 	bytes int
 }
 
-// contentKey names what is asked for. A descriptor that a ModuleTemplate holds is another one after each change of the catalog.
+// contentKey names what is asked for. A descriptor that a ModuleTemplate holds is another one after each change of the
+// catalog.
 type contentKey struct {
 	resolve.Ref
 	descriptor  *ocm.Descriptor
@@ -70,7 +72,8 @@ func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
 	})
 }
 
-// needed returns the contents of the components that a request needs. Equal requests, of which a fleet has thousands at once, look for them once.
+// needed returns the contents of the components that a request needs. Equal requests, of which a fleet has thousands at
+// once, look for them once.
 func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot) (neededContents, error) {
 	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
 	known, _ := p.contentsNeeded.Find(asked)
@@ -98,7 +101,8 @@ func inLife(at, now time.Time) bool {
 	return !at.IsZero() && age >= 0 && age < contentLife
 }
 
-// pruneContents drops outdated contents from time to time, so that contents that no runtime requests anymore do not stay.
+// pruneContents drops outdated contents from time to time, so that contents that no runtime requests anymore do not
+// stay.
 func (p *Publisher) pruneContents(now time.Time) {
 	p.mu.Lock()
 	recently := inLife(p.contentsPruned, now)
@@ -112,8 +116,8 @@ func (p *Publisher) pruneContents(now time.Time) {
 	}
 }
 
-// contents reads the components that a request needs, each once, and returns what tells them from others. A component that cannot be read is
-// that module's trouble alone.
+// contents reads the components that a request needs, each once, and returns what tells them from others. A component
+// that cannot be read is that module's trouble alone.
 func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
 	contents = make(map[resolve.Ref]resolve.Content, len(needs))
 	ids = make([]digest.Digest, 0, len(needs))

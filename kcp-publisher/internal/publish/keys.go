@@ -43,7 +43,8 @@ func (k *Keys) identify() error {
 	return nil
 }
 
-// Fit decides whether agents accept what these keys sign now, as far as the keys themselves tell. The error is a *refusal.Error.
+// Fit decides whether agents accept what these keys sign now, as far as the keys themselves tell. The error is a
+// *refusal.Error.
 func (k Keys) Fit(now time.Time) error {
 	if err := k.identify(); err != nil {
 		return err
@@ -67,9 +68,9 @@ func (k *Keys) fit(now time.Time) error {
 	return nil
 }
 
-// CheckNewest decides whether the root of these keys is the newest that agents find in a store: they follow a newer one, which may not
-// list these keys. The error is a *refusal.Error, or says that the store could not be read. What lies there and does not follow this root
-// is somebody else's, and no agent follows it either.
+// CheckNewest decides whether the root of these keys is the newest that agents find in a store: they follow a newer
+// one, which may not list these keys. The error is a *refusal.Error, or says that the store could not be read. What
+// lies there and does not follow this root is somebody else's, and no agent follows it either.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is no layout yet has no roots
@@ -90,10 +91,11 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// TakeUp replaces the keys of a Publisher at work, and reports whether they are others than before: every runtime needs a new bundle then.
-// Their roots are published first, also when the publisher's own key is not listed any more: a revocation has to arrive. Only a publisher that
-// has published none yet uses the keys at once, and they may be replaced although there is an error: it was a standby, and what was changed
-// since its start may have revoked its keys. The publisher publishes nothing with keys that no agent would accept; CheckKeys says so.
+// TakeUp replaces the keys of a Publisher at work, and reports whether they are others than before: every runtime needs
+// a new bundle then. Their roots are published first, also when the publisher's own key is not listed any more: a
+// revocation has to arrive. Only a publisher that has published none yet uses the keys at once, and they may be
+// replaced although there is an error: it was a standby, and what was changed since its start may have revoked its
+// keys. The publisher publishes nothing with keys that no agent would accept; CheckKeys says so.
 func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.identify(); err != nil {
 		return false, err
@@ -121,7 +123,8 @@ func (p *Publisher) use(keys *Keys) bool {
 	return replaced
 }
 
-// checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is this publisher's own.
+// checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is
+// this publisher's own.
 func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	if p.keys.Load() != keys {
 		return nil
@@ -134,8 +137,9 @@ func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	return keys.CheckNewest(ctx, p.Place)
 }
 
-// CheckKeys decides anew whether agents would accept what this publisher signs, and whether that is otherwise than before. While the error
-// is a *refusal.Error, Publish refuses; any other says that the registry could not be asked, and changes nothing.
+// CheckKeys decides anew whether agents would accept what this publisher signs, and whether that is otherwise than
+// before. While the error is a *refusal.Error, Publish refuses; any other says that the registry could not be asked,
+// and changes nothing.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
 	if err = keys.fit(p.Now()); err == nil {
@@ -157,7 +161,8 @@ func (p *Publisher) fit(keys *Keys) error {
 	return keys.fit(p.Now())
 }
 
-// publishRoots makes the roots lie there that are not known to. An agent must know a key before it sees what the key signed.
+// publishRoots makes the roots lie there that are not known to. An agent must know a key before it sees what the key
+// signed.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.rooted.Load()
 	if known != nil && keys.Root.Version <= known.version && p.recently(known.at) {
@@ -203,8 +208,9 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 // Root returns the root of trust in use.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// certificate returns the certificate that the runtime's next bundle brings: the one of the last bundle as long as it is for the
-// runtime's key and good, another when the runtime asked for one and it is time. checked is the one that was last found valid.
+// certificate returns the certificate that the runtime's next bundle brings: the one of the last bundle as long as it
+// is for the runtime's key and good, another when the runtime asked for one and it is time. checked is the one that was
+// last found valid.
 func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time) (string, error) {
 	if r.Key == nil || k.Enroll == nil {
 		return "", nil

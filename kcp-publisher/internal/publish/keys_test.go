@@ -54,8 +54,8 @@ func refusedFor(t *testing.T, what string, err error, reason refusal.Reason, say
 	}
 }
 
-// TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys restores an older key folder, lets the root expire, and revokes the publisher's key,
-// while the publisher runs and before it starts.
+// TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys restores an older key folder, lets the root expire, and revokes the
+// publisher's key, while the publisher runs and before it starts.
 func TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys(t *testing.T) {
 	f := newFleet(t)
 	rootKey := trusttest.NewSigner(t)
@@ -130,7 +130,8 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 	return d.Signer.SignMessage(message, options...)
 }
 
-// TestKeysThatAreReplacedSignNothingMore: what a revoked key signed would lie in the place of a bundle that agents follow.
+// TestKeysThatAreReplacedSignNothingMore: what a revoked key signed would lie in the place of a bundle that agents
+// follow.
 func TestKeysThatAreReplacedSignNothingMore(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -160,7 +161,8 @@ func TestKeysThatAreReplacedSignNothingMore(t *testing.T) {
 	}
 }
 
-// TestAStandbyUsesNewKeysBeforeItPublishes: those of its start may be revoked by the time that it takes over, and the registry may not answer.
+// TestAStandbyUsesNewKeysBeforeItPublishes: those of its start may be revoked by the time that it takes over, and the
+// registry may not answer.
 func TestAStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -185,7 +187,8 @@ func TestAStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
 }
 
-// What lies where the next root would be and does not follow stops nobody: whoever writes to the registry could put it there.
+// What lies where the next root would be and does not follow stops nobody: whoever writes to the registry could put it
+// there.
 func TestARootThatDoesNotFollowStopsNoPublisher(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()

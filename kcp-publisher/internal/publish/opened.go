@@ -10,8 +10,8 @@ import (
 // maxOpenedBytes limits the encoded states that are remembered. Decoded, they take a few times as much.
 const maxOpenedBytes = 16 << 20
 
-// openedState is the desired state of a bundle that was read from the registry, with the versions of its modules. Most runtimes of a fleet have one of a
-// few states: a process that starts fetches, decodes and holds each once.
+// openedState is the desired state of a bundle that was read from the registry, with the versions of its modules. Most
+// runtimes of a fleet have one of a few states: a process that starts fetches, decodes and holds each once.
 type openedState struct {
 	bundle.DesiredState
 	versions map[string]string

@@ -1,6 +1,7 @@
-// Package publish brings one runtime's repository in line with what its Kyma asks for: a request goes in, at most one bundle
-// goes out. After a restart it adopts what lies in the registry where that is what the runtime's status remembers, so that no bundle is
-// pushed twice and none is skipped. The registry is never a source of content: see plan.Adopt.
+// Package publish brings one runtime's repository in line with what its Kyma asks for: a request goes in, at most one
+// bundle goes out. After a restart it adopts what lies in the registry where that is what the runtime's status
+// remembers, so that no bundle is pushed twice and none is skipped. The registry is never a source of content: see
+// plan.Adopt.
 package publish
 
 import (
@@ -40,13 +41,15 @@ type Options struct {
 	// CertificateValidity is the life of an agent's certificate; it is renewed after a third.
 	CertificateValidity time.Duration
 	Now                 func() time.Time
-	// Recheck is how often the registry is asked whether it still holds what was published; 0: whenever anything is published.
+	// Recheck is how often the registry is asked whether it still holds what was published; 0: whenever anything is
+	// published.
 	Recheck time.Duration
 	// MayPush returns why this process may not push now: another one has the lease. Nil lets it push.
 	MayPush func() error
 	// Restored is told what of the fleet's own was missing in the registry and is there again; nil for nobody.
 	Restored func(ctx context.Context, what string)
-	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per bundle.
+	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per
+	// bundle.
 	AttachCosign bool
 }
 
@@ -111,18 +114,19 @@ type Outcome struct {
 	Asked    []string
 	// LeftOut are the features that the bundle does without because the runtime's agent does not understand them.
 	LeftOut []bundle.Feature
-	// Deviation is what was wrong in the registry, nil when nothing was. Checked says that it was looked at and holds what was published.
+	// Deviation is what was wrong in the registry, nil when nothing was. Checked says that it was looked at and holds what
+	// was published.
 	Deviation *plan.Deviation
 	Checked   bool
-	// Unrecorded says that nothing was pushed, although that is needed, because Published has to be remembered first: write it down and
-	// publish again.
+	// Unrecorded says that nothing was pushed, although that is needed, because Published has to be remembered first:
+	// write it down and publish again.
 	Unrecorded bool
 	// SecretsError is why the bundle says about Secrets what the one before said.
 	SecretsError error
 }
 
-// Publish resolves the request and pushes a bundle if one is needed. What does not resolve keeps what was published last, as far as that is
-// known apart from the registry.
+// Publish resolves the request and pushes a bundle if one is needed. What does not resolve keeps what was published
+// last, as far as that is known apart from the registry.
 func (p *Publisher) Publish(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
 	if err := p.check(runtime, request); err != nil {
 		return Outcome{}, err
@@ -150,7 +154,8 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	return nil
 }
 
-// maxAttempts is how often somebody else may push between a look at the registry and a push, or the keys may be replaced.
+// maxAttempts is how often somebody else may push between a look at the registry and a push, or the keys may be
+// replaced.
 const maxAttempts = 3
 
 // ErrMayNotPush says that another process publishes now.
@@ -173,8 +178,9 @@ type decision struct {
 	outcome   Outcome
 }
 
-// Rests reports whether a runtime needs no bundle, and there is nothing to say about the one that it has, by what is known of it without its report.
-// Nothing is pushed, and false says no more than that the report is needed. The error is of the registry.
+// Rests reports whether a runtime needs no bundle, and there is nothing to say about the one that it has, by what is
+// known of it without its report. Nothing is pushed, and false says no more than that the report is needed. The error
+// is of the registry.
 func (p *Publisher) Rests(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (bool, error) {
 	if p.check(runtime, request) != nil {
 		return false, nil
@@ -243,7 +249,8 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
-	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there proves itself.
+	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there
+	// proves itself.
 	if runtime.Certificate, err = d.keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return d, err
 	}
@@ -252,8 +259,8 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 	return d, nil
 }
 
-// newest returns the newer version of each module. Of a bundle of which nothing is kept the versions count all the same: they can only hold a
-// module back.
+// newest returns the newer version of each module. Of a bundle of which nothing is kept the versions count all the
+// same: they can only hold a module back.
 func newest(a, b map[string]string) map[string]string {
 	all := maps.Clone(b)
 	for module, version := range a {

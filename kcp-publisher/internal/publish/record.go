@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Record is what a Publisher knows about one runtime. The zero Record is that of a runtime to which this process has not published yet. A Record belongs
-// to one goroutine at a time, and to one runtime: release it and start with a zero Record if the runtime id changes.
+// Record is what a Publisher knows about one runtime. The zero Record is that of a runtime to which this process has
+// not published yet. A Record belongs to one goroutine at a time, and to one runtime: release it and start with a zero
+// Record if the runtime id changes.
 type Record struct {
 	// last is the last bundle that this process published or adopted, nil for none.
 	last *plan.Published

@@ -9,11 +9,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// maxResolvedBytes limits the documents of all remembered results: some hundred distinct requests with catalogs of some hundred KiB.
+// maxResolvedBytes limits the documents of all remembered results: some hundred distinct requests with catalogs of some
+// hundred KiB.
 const maxResolvedBytes = 256 << 20
 
-// newResolutions returns a memo of resolved requests. It keeps a result only while it is the current one of a runtime, so that no runtime holds more than
-// one.
+// newResolutions returns a memo of resolved requests. It keeps a result only while it is the current one of a runtime,
+// so that no runtime holds more than one.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)

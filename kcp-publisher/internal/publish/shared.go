@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxShared bounds the digests of documents that are known to be shared; who has to ask the registry again only loses time.
+// maxShared bounds the digests of documents that are known to be shared; who has to ask the registry again only loses
+// time.
 const maxShared = 20_000
 
 // share makes the documents exist once for all runtimes that get them.
@@ -21,7 +22,8 @@ func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.
 	return err
 }
 
-// keepShared looks whether the documents of a bundle that lies in the registry are still shared, when the registry was looked at.
+// keepShared looks whether the documents of a bundle that lies in the registry are still shared, when the registry was
+// looked at.
 func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil

@@ -27,8 +27,8 @@ func (p *Publisher) holds(records int) map[string]int {
 	}
 }
 
-// TestADayOfPublishingHoldsNoMoreThanItsFirstHours lives a day in which a version is promoted and a runtime created and deleted every
-// twenty minutes.
+// TestADayOfPublishingHoldsNoMoreThanItsFirstHours lives a day in which a version is promoted and a runtime created and
+// deleted every twenty minutes.
 func TestADayOfPublishingHoldsNoMoreThanItsFirstHours(t *testing.T) {
 	const (
 		runtimes = 4

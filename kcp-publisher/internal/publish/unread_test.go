@@ -31,8 +31,9 @@ func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
 	return b.components.Open(name)
 }
 
-// TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack: the registry lost the bundle, the publisher started again, and the disk of its component
-// cache is full. The bundle, by which keys and revocations reach the runtime, goes out, removes nothing, and has the module once it can be read.
+// TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack: the registry lost the bundle, the publisher started again,
+// and the disk of its component cache is full. The bundle, by which keys and revocations reach the runtime, goes out,
+// removes nothing, and has the module once it can be read.
 func TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack(t *testing.T) {
 	const name = "example.com/scaler"
 	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")

@@ -1,5 +1,6 @@
-// Package rolloutactions changes what people may change of a rollout: it is paused, resumed, approved, aborted and undone. A change goes over the Rollout
-// as it is and says what follows; Apply writes it. The command line and the web page use the same.
+// Package rolloutactions changes what people may change of a rollout: it is paused, resumed, approved, aborted and
+// undone. A change goes over the Rollout as it is and says what follows; Apply writes it. The command line and the web
+// page use the same.
 package rolloutactions
 
 import (

@@ -1,6 +1,6 @@
-// Package takeover decides how a landscape is taken over from lifecycle-manager: a Kyma, lifecycle-manager's Manifests of it and what its
-// runtime reported go in; what is remembered, what is in the way and what comes next come out. All of that is pure; steps.go alone
-// writes to the control plane.
+// Package takeover decides how a landscape is taken over from lifecycle-manager: a Kyma, lifecycle-manager's Manifests
+// of it and what its runtime reported go in; what is remembered, what is in the way and what comes next come out. All
+// of that is pure; steps.go alone writes to the control plane.
 package takeover
 
 import (
@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Remember returns what is remembered of what lifecycle-manager installed: by its Manifests of the Kyma, and where one is missing, by the
-// status that it wrote. A Manifest that is being deleted counts: it is the module that is adopted, not the Manifest.
+// Remember returns what is remembered of what lifecycle-manager installed: by its Manifests of the Kyma, and where one
+// is missing, by the status that it wrote. A Manifest that is being deleted counts: it is the module that is adopted,
+// not the Manifest.
 func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}

@@ -93,7 +93,8 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 	return p
 }
 
-// remembered returns what is known of what lifecycle-manager installed, from the status once the publisher has noted it there.
+// remembered returns what is known of what lifecycle-manager installed, from the status once the publisher has noted it
+// there.
 func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && v1beta2.TakenOver(kyma) {
 		return s.Takeover
@@ -101,8 +102,8 @@ func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeo
 	return Remember(kyma, manifests)
 }
 
-// asOrdinary returns a Kyma as it is resolved once its runtime has adopted everything and reported what its own Kyma asks for: what is
-// installed now.
+// asOrdinary returns a Kyma as it is resolved once its runtime has adopted everything and reported what its own Kyma
+// asks for: what is installed now.
 func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)
@@ -246,8 +247,8 @@ func Completed(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
 }
 
-// Untouched reports whether nothing in the runtime can be the agent's, so that there is nothing to give back: no bundle with a module was ever
-// published, or nobody ever reported one and the newest says that all is given back.
+// Untouched reports whether nothing in the runtime can be the agent's, so that there is nothing to give back: no bundle
+// with a module was ever published, or nobody ever reported one and the newest says that all is given back.
 func Untouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {

@@ -17,7 +17,8 @@ import (
 
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// offering is a catalog with keda 1.7.0 and 1.8.0, whose upgrade requires downtime; the channel regular has 1.8.0, slow 1.6.0.
+// offering is a catalog with keda 1.7.0 and 1.8.0, whose upgrade requires downtime; the channel regular has 1.8.0, slow
+// 1.6.0.
 func offering(t *testing.T) *catalog.Snapshot {
 	t.Helper()
 	var templates []v1beta2.ModuleTemplate

@@ -1,5 +1,5 @@
-// Package agent ties the steps of the runtime's side together: pull, stage, sync, tell. It is one controller with one request,
-// so that the steps never run twice at once; every event and the clock ask for another round.
+// Package agent ties the steps of the runtime's side together: pull, stage, sync, tell. It is one controller with one
+// request, so that the steps never run twice at once; every event and the clock ask for another round.
 package agent
 
 import (
@@ -86,8 +86,8 @@ type Agent struct {
 	// notified asks for a poll before that; notify has a round begin for it.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// said is what was logged of the registry, the agent's certificate, enrollment, state and decisions, waiting of upgrades that wait for a maintenance
-	// window, by module, and notImported of files that could not be imported.
+	// said is what was logged of the registry, the agent's certificate, enrollment, state and decisions, waiting of
+	// upgrades that wait for a maintenance window, by module, and notImported of files that could not be imported.
 	said, waiting, notImported logonce.Memo
 	delivery                   delivery
 	// sequence is that of the last report; resumed says that those of the agent before this one are known.
@@ -95,15 +95,15 @@ type Agent struct {
 	resumed  bool
 	// request asks for a certificate; it is made once for each time that one is due.
 	request string
-	// unread says that the last look at the registry brought nothing to follow: it could not be read, what it has was refused, or it could not
-	// be kept, which notKept says why.
+	// unread says that the last look at the registry brought nothing to follow: it could not be read, what it has was
+	// refused, or it could not be kept, which notKept says why.
 	unread  bool
 	notKept error
 	outage  outage
 	// rounds is the backoff of rounds that could not be finished.
 	rounds wait.Backoff
-	// well is since when all rounds were whole, proven that the agent's image has done its work, agentProblem why the agent is not
-	// what the bundle wants.
+	// well is since when all rounds were whole, proven that the agent's image has done its work, agentProblem why the
+	// agent is not what the bundle wants.
 	well         time.Time
 	proven       bool
 	agentProblem string
@@ -144,8 +144,8 @@ func (a *Agent) Notify() {
 	}
 }
 
-// Reconcile does one round. It never fails: the queue's own backoff would take the place of the poll interval. What went wrong is told, and
-// tried again while polls go on.
+// Reconcile does one round. It never fails: the queue's own backoff would take the place of the poll interval. What
+// went wrong is told, and tried again while polls go on.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	if !a.begun.Swap(true) {
@@ -162,15 +162,16 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
 }
 
-// catchUp takes up what the agent before accepted: this one may have stood by since long before that, and would take an older bundle for the newest.
+// catchUp takes up what the agent before accepted: this one may have stood by since long before that, and would take an
+// older bundle for the newest.
 func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
 	if err := a.Puller.Restore(ctx); err != nil {
 		log.Error(err, "what the agent before this one accepted could not be read")
 	}
 }
 
-// round brings the runtime in line with the bundle in force and reports the result: it reads, decides with decideRound, acts and records. It
-// returns when the next round is due, 0 for the next poll.
+// round brings the runtime in line with the bundle in force and reports the result: it reads, decides with decideRound,
+// acts and records. It returns when the next round is due, 0 for the next poll.
 func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
 	kyma, err := a.kyma(ctx)
 	if err != nil {
@@ -309,7 +310,8 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's own, nil while there is none. Its spec is what it asks for: with the versions that it pins, where they can be read.
+// kyma returns the runtime's own, nil while there is none. Its spec is what it asks for: with the versions that it
+// pins, where they can be read.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)

@@ -18,7 +18,8 @@ import (
 // minRound is the shortest time between two rounds that nothing asked for.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns how long to wait for the next round: until the next poll, or as long as the shortest of others that is above 0.
+// nextRound returns how long to wait for the next round: until the next poll, or as long as the shortest of others that
+// is above 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
@@ -55,8 +56,8 @@ type delivery struct {
 	down bool
 }
 
-// due reports whether the control plane is to be told now: when something changed, or when it was not told for the report interval. A
-// report that could not be delivered is tried again with the next poll.
+// due reports whether the control plane is to be told now: when something changed, or when it was not told for the
+// report interval. A report that could not be delivered is tried again with the next poll.
 func (d delivery) due(said string, now time.Time, reportInterval, pollInterval time.Duration) bool {
 	if d.down && now.Before(d.at.Add(pollInterval)) {
 		return false
@@ -72,15 +73,17 @@ func (d delivery) after(said string, now time.Time, err error) delivery {
 	return delivery{sent: said, at: now}
 }
 
-// known reports whether the control plane knows an agent by its key: the bundle in force names it, and no newer one was refused as another agent's. A
-// control plane that was restored from a backup knows the key of before, and the agent introduces its own once more.
+// known reports whether the control plane knows an agent by its key: the bundle in force names it, and no newer one was
+// refused as another agent's. A control plane that was restored from a backup knows the key of before, and the agent
+// introduces its own once more.
 func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
 	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
 		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// unenrolled returns why the control plane cannot know the agent's reports as the runtime's, empty when it can, or when nobody says. The statement
-// of the bundle in force names the key that the control plane knows. An agent with another one is certified, or introduces itself by a token.
+// unenrolled returns why the control plane cannot know the agent's reports as the runtime's, empty when it can, or when
+// nobody says. The statement of the bundle in force names the key that the control plane knows. An agent with another
+// one is certified, or introduces itself by a token.
 func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
 	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified || token != nil && now.Before(token.Expires) {
 		return ""
@@ -93,15 +96,16 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 		trust.ShortThumbprint(thumbprint), why, p.Audience.Runtime)
 }
 
-// Unenrolled returns why the control plane cannot know the reports of an agent with this key as the runtime's, as the agent finds it by the bundle in
-// force and its root of trust.
+// Unenrolled returns why the control plane cannot know the reports of an agent with this key as the runtime's, as the
+// agent finds it by the bundle in force and its root of trust.
 func Unenrolled(inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time) string {
 	p := inForce.Statement.Predicate
 	certificate, err := certificateOf(p, root, runtime, thumbprint, now)
 	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
 }
 
-// certificateOf returns the certificate that a statement brings, nil for none. An error says why it is not good for this key.
+// certificateOf returns the certificate that a statement brings, nil for none. An error says why it is not good for
+// this key.
 func certificateOf(p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time) (*trust.Certificate, error) {
 	if p.Certificate == "" {
 		return nil, nil
@@ -127,7 +131,8 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf are the digests that a Manifest names, whichever bundle it comes from: of what is to be installed, and of what is while that is refused.
+// contentOf are the digests that a Manifest names, whichever bundle it comes from: of what is to be installed, and of
+// what is while that is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []v1beta2.AppliedVersion{m.Wanted()}
 	if applied := m.Applied(); applied != nil {

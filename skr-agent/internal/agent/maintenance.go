@@ -14,8 +14,8 @@ func (a *Agent) gate(kyma *v1beta2.Kyma) maintenance.Gate {
 	return maintenance.New(a.Puller.Current(), a.Puller.Expired(), kyma, a.unmanaged, a.Puller.Clock())
 }
 
-// noteWaiting says once of every upgrade that it waits, and gives how long it is until the next window; 0 when nothing waits for
-// one.
+// noteWaiting says once of every upgrade that it waits, and gives how long it is until the next window; 0 when nothing
+// waits for one.
 func (a *Agent) noteWaiting(log logr.Logger, gate maintenance.Gate, waiting map[string]string) time.Duration {
 	for _, module := range a.waiting.Replace(waiting) {
 		log.Info("upgrade waits", "module", module, "reason", waiting[module])

@@ -10,11 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outageEvents is the least time between two Events that say that no bundle can be read: a registry that comes and goes makes no more.
+// outageEvents is the least time between two Events that say that no bundle can be read: a registry that comes and goes
+// makes no more.
 const outageEvents = 5 * time.Minute
 
-// outage is whether bundles can be read from the registry. The Pod stays ready meanwhile: what runs keeps running, and an upgrade of the agent
-// that waited for its Pods would be rolled back for the registry's sake.
+// outage is whether bundles can be read from the registry. The Pod stays ready meanwhile: what runs keeps running, and
+// an upgrade of the agent that waited for its Pods would be rolled back for the registry's sake.
 type outage struct {
 	// why is why no bundle can be read, as it was when that began; empty when bundles can be read.
 	why string
@@ -23,7 +24,8 @@ type outage struct {
 	open bool
 }
 
-// next returns the outage after another poll, and whether an Event is to tell of the change. The error says why no bundle can be read, nil when one can.
+// next returns the outage after another poll, and whether an Event is to tell of the change. The error says why no
+// bundle can be read, nil when one can.
 func (o outage) next(err error, now time.Time) (after outage, tell bool) {
 	switch {
 	case err != nil && o.why == "":
@@ -39,8 +41,8 @@ func (o outage) next(err error, now time.Time) (after outage, tell bool) {
 	return o, false
 }
 
-// noteRegistry tells who looks at the runtime whether bundles can be read. Before the first bundle there is no Kyma that could say it, but
-// Events in its name can be found.
+// noteRegistry tells who looks at the runtime whether bundles can be read. Before the first bundle there is no Kyma
+// that could say it, but Events in its name can be found.
 func (a *Agent) noteRegistry(err error) {
 	after, tell := a.outage.next(err, a.Now())
 	a.outage = after

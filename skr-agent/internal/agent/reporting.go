@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 )
 
-// report tells the control plane when something changed or it has not been told for long. A report that cannot be delivered is
-// tried again with the next poll.
+// report tells the control plane when something changed or it has not been told for long. A report that cannot be
+// delivered is tried again with the next poll.
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
@@ -69,8 +69,9 @@ func (a *Agent) nextSequence() int64 {
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume goes on from the sequence of the last report that was delivered: the saved one, or that in the registry where it is higher. By the clock
-// alone a restarted agent would fall behind it where the clock was set back meanwhile, and be refused until the clock is there again.
+// resume goes on from the sequence of the last report that was delivered: the saved one, or that in the registry where
+// it is higher. By the clock alone a restarted agent would fall behind it where the clock was set back meanwhile, and
+// be refused until the clock is there again.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return

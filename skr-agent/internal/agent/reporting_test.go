@@ -36,8 +36,9 @@ func (nothing) Update(context.Context, client.Object, ...client.UpdateOption) er
 
 func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// TestReportsAreTakenFromAClockThatWasSet: a control plane refuses a report whose sequence is less than that of the last one that it took. An agent
-// whose clock was set back by days knows from its bundle that it is later than that, and one whose clock is days ahead that it may be.
+// TestReportsAreTakenFromAClockThatWasSet: a control plane refuses a report whose sequence is less than that of the
+// last one that it took. An agent whose clock was set back by days knows from its bundle that it is later than that,
+// and one whose clock is days ahead that it may be.
 func TestReportsAreTakenFromAClockThatWasSet(t *testing.T) {
 	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
 	root := trusttest.RootFor(t, signer)
@@ -89,8 +90,9 @@ func TestReportsAreTakenFromAClockThatWasSet(t *testing.T) {
 	}
 }
 
-// TestReportsAreTakenAfterTheRegistryLostOne: an agent whose clock was ahead for hours is told to restart with the right clock. Where the registry
-// has its last report no more, or was restored from an older copy, only the cluster knows how far the sequences went.
+// TestReportsAreTakenAfterTheRegistryLostOne: an agent whose clock was ahead for hours is told to restart with the
+// right clock. Where the registry has its last report no more, or was restored from an older copy, only the cluster
+// knows how far the sequences went.
 func TestReportsAreTakenAfterTheRegistryLostOne(t *testing.T) {
 	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
 		identity, err := age.GenerateX25519Identity()

@@ -27,7 +27,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// restoreInterval is how soon something is tried again that could not be put back, and restoreMost how often that doubles.
+// restoreInterval is how soon something is tried again that could not be put back, and restoreMost how often that
+// doubles.
 const (
 	restoreInterval = time.Second
 	restoreMost     = 5
@@ -41,8 +42,8 @@ type restoration struct {
 	changes                changes
 	notRestored, suspected logonce.Memo
 	lost                   losses
-	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in force are not
-	// stored.
+	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in
+	// force are not stored.
 	undefined    bool
 	undocumented error
 	// definitions are those of the agent's kinds, which are looked at again at nextDefinitions.
@@ -108,8 +109,8 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses are stored contents that were deleted or damaged. Whoever goes on damaging one has it logged once: it is news again after a time
-// between two polls in which it was left alone.
+// losses are stored contents that were deleted or damaged. Whoever goes on damaging one has it logged once: it is news
+// again after a time between two polls in which it was left alone.
 type losses struct {
 	said logonce.Memo
 	// sincePoll are those since the last poll.
@@ -158,7 +159,8 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 	})
 }
 
-// restore puts back what the agent works by, and returns how soon to try again what could not be put back yet, 0 for nothing.
+// restore puts back what the agent works by, and returns how soon to try again what could not be put back yet, 0 for
+// nothing.
 func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.Duration {
 	definitions, contents, secrets := a.changes.take()
 	problems := map[string]string{}
@@ -233,8 +235,9 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	return err
 }
 
-// defineUntilBegun puts back definitions that are deleted while the agent starts, until its first round: the controllers wait for their kinds to be
-// served, and rounds for the controllers. One that was being deleted when the agent began was there until then.
+// defineUntilBegun puts back definitions that are deleted while the agent starts, until its first round: the
+// controllers wait for their kinds to be served, and rounds for the controllers. One that was being deleted when the
+// agent began was there until then.
 func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
@@ -252,7 +255,8 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	}
 }
 
-// restoreSecrets writes again what the agent remembers. Its keys it does not: deleting one is how an operator has it make another.
+// restoreSecrets writes again what the agent remembers. Its keys it does not: deleting one is how an operator has it
+// make another.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save, objects.MemorySecret: a.Keeper.Save} {
 		if !deleted[name] {
@@ -267,9 +271,10 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck looks whether contents that somebody touched are still what they should be. What is not is fetched again by stage, and
-// documents of the bundle in force here: at once, and then with every poll. It reports whether it is to look again when all contents were looked for:
-// until then it is not known which are kept. What was only written meanwhile is what the agent stored.
+// recheck looks whether contents that somebody touched are still what they should be. What is not is fetched again by
+// stage, and documents of the bundle in force here: at once, and then with every poll. It reports whether it is to look
+// again when all contents were looked for: until then it is not known which are kept. What was only written meanwhile
+// is what the agent stored.
 func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched map[digest.Digest]bool) (postponed bool, err error) {
 	var kept, later []digest.Digest
 	for _, d := range slices.Sorted(maps.Keys(touched)) {
@@ -297,8 +302,8 @@ func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched map[digest
 	return postponed, nil
 }
 
-// suspect has contents looked at again that modules could not use, once for each time that a module says so, and lets those modules try
-// again whose content was fetched in this round.
+// suspect has contents looked at again that modules could not use, once for each time that a module says so, and lets
+// those modules try again whose content was fetched in this round.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]

@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestDefinitionsThatGoWhileTheAgentStartsComeBack: its controllers would wait for them for good, and the rounds that put them back for its controllers.
+// TestDefinitionsThatGoWhileTheAgentStartsComeBack: its controllers would wait for them for good, and the rounds that
+// put them back for its controllers.
 func TestDefinitionsThatGoWhileTheAgentStartsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// keepSecrets writes what the bundle in force has sealed for this agent: when it is new, when not all of it could be written, and with
-// every poll. A runtime whose Kyma was deleted keeps what it has until its modules are gone.
+// keepSecrets writes what the bundle in force has sealed for this agent: when it is new, when not all of it could be
+// written, and with every poll. A runtime whose Kyma was deleted keeps what it has until its modules are gone.
 func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	if p.Deleting {
 		return

@@ -35,8 +35,9 @@ type contents struct {
 // stageStretch is how long contents are fetched until Manifests are written of what is there.
 const stageStretch = 300 * time.Millisecond
 
-// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports whether it did, and leaves in
-// staging whether there is more to fetch. What was known of modules stays known when it cannot be read what is stored.
+// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports
+// whether it did, and leaves in staging whether there is more to fetch. What was known of modules stays known when it
+// cannot be read what is stored.
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {
@@ -63,7 +64,8 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	return true, nil
 }
 
-// notePoll has looked again for what could not be had, which may be there now: at once, or when all other contents were looked for.
+// notePoll has looked again for what could not be had, which may be there now: at once, or when all other contents were
+// looked for.
 func (a *Agent) notePoll() {
 	switch {
 	case a.staging != nil:
@@ -73,7 +75,8 @@ func (a *Agent) notePoll() {
 	}
 }
 
-// stageAgain returns how soon to look again because a poll came while contents were fetched, 0 for not before the next poll.
+// stageAgain returns how soon to look again because a poll came while contents were fetched, 0 for not before the next
+// poll.
 func (a *Agent) stageAgain() time.Duration {
 	polled := a.polled
 	a.polled = false

@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// released reports whether the runtime is given back: another product writes the Kyma's status, the catalog and their definitions then.
+// released reports whether the runtime is given back: another product writes the Kyma's status, the catalog and their
+// definitions then.
 func released(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
 
 // tellRemoved names once, in the log and an Event, what was removed of lifecycle-manager.

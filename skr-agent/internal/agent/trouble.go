@@ -36,7 +36,8 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	}
 }
 
-// withRefused returns why modules are not in the version that they should have: for lack of content, or because their Manifest was refused.
+// withRefused returns why modules are not in the version that they should have: for lack of content, or because their
+// Manifest was refused.
 func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(unstaged)
 	for _, f := range failures {
@@ -51,14 +52,14 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
-// isOurs reports whether a failure may be the agent's own doing. What a policy, webhook or quota of the runtime denies, or would do to the agent, is
-// not, and says nothing against an image of the agent.
+// isOurs reports whether a failure may be the agent's own doing. What a policy, webhook or quota of the runtime denies,
+// or would do to the agent, is not, and says nothing against an image of the agent.
 func isOurs(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf returns what could not be read or written, nil for nothing. A bundle that cannot be kept comes first: while that lasts, nothing newer
-// is followed; what the Kyma asks for comes next.
+// troubleOf returns what could not be read or written, nil for nothing. A bundle that cannot be kept comes first: while
+// that lasts, nothing newer is followed; what the Kyma asks for comes next.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string

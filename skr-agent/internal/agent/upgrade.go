@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// upgrade lets the agent's own Deployment run the image of the bundle in force. whole says that nothing was wrong with this round.
+// upgrade lets the agent's own Deployment run the image of the bundle in force. whole says that nothing was wrong with
+// this round.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
@@ -49,7 +50,8 @@ func (a *Agent) wantedImage() string {
 	return agentImage(b.State.Settings)
 }
 
-// watchImage rolls the agent's image back when it led for as long as it has to prove itself. It asks nothing of the rounds: they may hang.
+// watchImage rolls the agent's image back when it led for as long as it has to prove itself. It asks nothing of the
+// rounds: they may hang.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = again {
 		select {

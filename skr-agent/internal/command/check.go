@@ -35,7 +35,8 @@ const (
 	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace + ":skr-agent, or as somebody who may read Secrets of " + v1beta2.RuntimeNamespace
 )
 
-// adviceFor returns what to do about something that could not be read: the advice, unless the API server refused or did not answer.
+// adviceFor returns what to do about something that could not be read: the advice, unless the API server refused or did
+// not answer.
 func adviceFor(err error, advice string) string {
 	if manager.IsPassing(err) {
 		return readAdvice
@@ -161,8 +162,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	return findings
 }
 
-// checkOwnKey looks at the agent's key, which its first start makes. The thumbprint is empty where it cannot be known. For a key that is still to be
-// made it is that of one made here: no bundle names it, as none will name the agent's.
+// checkOwnKey looks at the agent's key, which its first start makes. The thumbprint is empty where it cannot be known.
+// For a key that is still to be made it is that of one made here: no bundle names it, as none will name the agent's.
 func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.Finding) {
 	const check = "key of the agent"
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}

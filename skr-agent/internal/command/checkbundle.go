@@ -28,13 +28,15 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is what an agent has that judges a bundle. The thumbprint of its key and the cluster's UID are empty where they could not be read.
+// seen is what an agent has that judges a bundle. The thumbprint of its key and the cluster's UID are empty where they
+// could not be read.
 type seen struct {
 	known           bootstrap
 	thumbprint, uid string
 }
 
-// judge looks at the registry as a round of the agent does: with its key, its cluster and its memory, and by the same code, which keeps nothing here.
+// judge looks at the registry as a round of the agent does: with its key, its cluster and its memory, and by the same
+// code, which keeps nothing here.
 func (f *checkFlags) judge(ctx context.Context, reader client.Client, place store.Store, registries *store.Registries, s seen) []preflight.Finding {
 	puller := pull.New(pull.Options{
 		Mirrors: f.mirrors, Place: place, Registries: registries, Client: reader, Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now,
@@ -54,7 +56,8 @@ func (f *checkFlags) judge(ctx context.Context, reader client.Client, place stor
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown names what an agent has and could not be read, empty for nothing. Who judges without it accepts what the agent refuses.
+// unknown names what an agent has and could not be read, empty for nothing. Who judges without it accepts what the
+// agent refuses.
 func (s seen) unknown(restored error) string {
 	switch {
 	case s.thumbprint == "":
@@ -67,7 +70,8 @@ func (s seen) unknown(restored error) string {
 	return ""
 }
 
-// judgeMemory says what it means that the agent's memory could not be restored: the agent goes on without what is damaged.
+// judgeMemory says what it means that the agent's memory could not be restored: the agent goes on without what is
+// damaged.
 func judgeMemory(err error) preflight.Finding {
 	if manager.IsPassing(err) {
 		return preflight.Fail(checkOfMemory, err.Error(), readAdvice)
@@ -107,8 +111,9 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 	return preflight.Pass(checkOfBundle, fmt.Sprintf("%d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
-// judgeEnrollment says whether the control plane knows the agent's reports as the runtime's, as the agent itself finds it by the bundle that would be
-// in force. Without one nothing is known, and nothing is advised: what the registry has says nothing of the key.
+// judgeEnrollment says whether the control plane knows the agent's reports as the runtime's, as the agent itself finds
+// it by the bundle that would be in force. Without one nothing is known, and nothing is advised: what the registry has
+// says nothing of the key.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":

@@ -69,7 +69,8 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights makes what lacks a warning: where others have accounts, it is the operator who decides what the agent's own rights are.
+// ownRights makes what lacks a warning: where others have accounts, it is the operator who decides what the agent's own
+// rights are.
 func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

@@ -23,7 +23,8 @@ const (
 	bootstrapSecret = "skr-agent-bootstrap"
 	keySecret       = "skr-agent-key"
 	fieldKey        = "agent.key"
-	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and gets them again.
+	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and
+	// gets them again.
 	ageSecret     = "skr-agent-age"
 	fieldIdentity = "identity.txt"
 )

@@ -14,7 +14,8 @@ import (
 // maxNamed bounds how many runtimes an error names.
 const maxNamed = 10
 
-// noBundle is the error for a place that has no bundle of a runtime. It says which runtimes the place has, where it can be listed.
+// noBundle is the error for a place that has no bundle of a runtime. It says which runtimes the place has, where it can
+// be listed.
 type noBundle struct {
 	runtime string
 	others  []string
@@ -38,7 +39,8 @@ func (e *noBundle) Error() string {
 	return text + ", only of " + named
 }
 
-// newNoBundle looks for the runtimes of a place. A registry that lists nothing, as an agent's own password allows it, leaves them out.
+// newNoBundle looks for the runtimes of a place. A registry that lists nothing, as an agent's own password allows it,
+// leaves them out.
 func newNoBundle(ctx context.Context, place store.Store, runtime string, cause error) error {
 	e := &noBundle{runtime: runtime, cause: cause}
 	var repositories []string

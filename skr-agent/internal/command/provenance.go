@@ -112,7 +112,8 @@ func readObject(ctx context.Context, config *rest.Config, api client.Client, kin
 	}, nil
 }
 
-// mappingOf finds what a person calls a kind: in singular or plural, by its short name, in any case, with its group or without.
+// mappingOf finds what a person calls a kind: in singular or plural, by its short name, in any case, with its group or
+// without.
 func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -193,8 +193,8 @@ func (f *runFlags) check() (checked, error) {
 // cacheSyncTimeout is how long a controller waits for its first list.
 const cacheSyncTimeout = 24 * time.Hour
 
-// patience is how long a start waits for the API server, 0 for as long as it takes. An image that a bundle chose has to end at last, so that
-// its starts are counted and the one before comes back.
+// patience is how long a start waits for the API server, 0 for as long as it takes. An image that a bundle chose has to
+// end at last, so that its starts are counted and the one before comes back.
 func (f *runFlags) patience() time.Duration {
 	if f.deployment == "" {
 		return 0

@@ -65,7 +65,8 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-// verify judges a bundle as the runtime's agent would that knows nothing newer than the root: by the newest root that follows.
+// verify judges a bundle as the runtime's agent would that knows nothing newer than the root: by the newest root that
+// follows.
 func verify(ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust) (bundle.Bundle, trust.Root, error) {
 	at, err := locate(ctx, registries, ref, trusted.Runtime)
 	if err != nil {

@@ -1,8 +1,10 @@
-// Package contentstore keeps blobs in the cluster, so that what is installed can be put right while everything else is gone.
+// Package contentstore keeps blobs in the cluster, so that what is installed can be put right while everything else is
+// gone.
 //
-// In go bytes and their digest; out come the same bytes, checked against that digest on every read. A blob is compressed,
-// cut into chunks that fit into a Secret, and written chunk by chunk with its index last: a blob whose index can be read
-// was written whole. Secrets are immutable and named after the digest, so that no blob can change under its name.
+// In go bytes and their digest; out come the same bytes, checked against that digest on every read. A blob is
+// compressed, cut into chunks that fit into a Secret, and written chunk by chunk with its index last: a blob whose
+// index can be read was written whole. Secrets are immutable and named after the digest, so that no blob can change
+// under its name.
 //
 // The package reads single Secrets and lists by label; it never needs a cache of a cluster's Secrets.
 package contentstore
@@ -52,14 +54,14 @@ type Store struct {
 	namespace string
 }
 
-// New returns a store over the Secrets of a namespace. The reader must read from the API server and not from a cache, or a
-// cache of all Secrets comes into being behind it.
+// New returns a store over the Secrets of a namespace. The reader must read from the API server and not from a cache,
+// or a cache of all Secrets comes into being behind it.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{reader: reader, writer: writer, namespace: namespace}
 }
 
-// Put stores a blob. It promises that after it returned without error, Load gives the same bytes; when it is interrupted,
-// the blob is missing and a second Put completes it. A blob that is there already is left alone.
+// Put stores a blob. It promises that after it returned without error, Load gives the same bytes; when it is
+// interrupted, the blob is missing and a second Put completes it. A blob that is there already is left alone.
 func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes {
 		return fmt.Errorf("store content %s: %d bytes, at most %d", d, len(data), MaxBlobBytes)
@@ -78,8 +80,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 		}
 	}
 	if len(parts) > 0 {
-		// The index goes first: until the new one is written the blob counts as missing. The rest goes too, as a quota that is used up would refuse
-		// to write over it.
+		// The index goes first: until the new one is written the blob counts as missing. The rest goes too, as a quota that
+		// is used up would refuse to write over it.
 		if err := s.drop(ctx, namesOf(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
@@ -87,7 +89,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return s.put(ctx, d, data, s.write)
 }
 
-// Add is Put for a blob of which nothing seems to be there. It does not look first: what is there all the same is found when it is written.
+// Add is Put for a blob of which nothing seems to be there. It does not look first: what is there all the same is found
+// when it is written.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
 		return s.Put(ctx, d, data) // says why not
@@ -105,8 +108,9 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes the chunks of a blob, and then its index. A chunk that is the only one says so, and can be read without the index. What it has written
-// is dropped when the rest is refused: under a quota, many blobs of which each has a part would leave room for none.
+// put writes the chunks of a blob, and then its index. A chunk that is the only one says so, and can be read without
+// the index. What it has written is dropped when the rest is refused: under a quota, many blobs of which each has a
+// part would leave room for none.
 func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error) error {
 	packed, err := compress(data)
 	if err != nil {
@@ -210,7 +214,8 @@ func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	return whole, nil
 }
 
-// Has reports whether all parts of a blob are there. It reads metadata only, so it does not report whether they are intact.
+// Has reports whether all parts of a blob are there. It reads metadata only, so it does not report whether they are
+// intact.
 func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
 		return false, fmt.Errorf("look for content %q: %w", d, err)
@@ -248,12 +253,14 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// DigestOf returns the digest of the blob that a Secret with these annotations is part of, empty for a Secret of something else.
+// DigestOf returns the digest of the blob that a Secret with these annotations is part of, empty for a Secret of
+// something else.
 func DigestOf(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
-// Recheck reports whether a blob is there as its digest says. One that is not counts as missing from then on, also for Has.
+// Recheck reports whether a blob is there as its digest says. One that is not counts as missing from then on, also for
+// Has.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	whole, err := s.Has(ctx, d)
 	if err == nil && whole {

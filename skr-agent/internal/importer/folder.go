@@ -17,8 +17,8 @@ import (
 // Folder is a folder that files are dropped into. It is used by one goroutine, and only read.
 type Folder struct {
 	Dir string
-	// seen is how files looked when they were last looked at, judged those that were imported or refused as they are, and lacking
-	// those of them that another file may complete.
+	// seen is how files looked when they were last looked at, judged those that were imported or refused as they are, and
+	// lacking those of them that another file may complete.
 	seen, judged map[string]string
 	lacking      [][]string
 }
@@ -33,8 +33,9 @@ type Taken struct {
 
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
-// Look imports every file that has not changed since the look before, so that none is taken while it is still being copied. A file is
-// judged once, unless it lacks something that another one brings. The error says that the folder cannot be read.
+// Look imports every file that has not changed since the look before, so that none is taken while it is still being
+// copied. A file is judged once, unless it lacks something that another one brings. The error says that the folder
+// cannot be read.
 func (f *Folder) Look(ctx context.Context, importer Importer) ([]Taken, error) {
 	waiting, err := f.settled()
 	if err != nil || len(waiting) == 0 {

@@ -72,8 +72,8 @@ func readList(ctx context.Context, file *airgap.File, root trust.Root, r airgap.
 	return verified, list, nil
 }
 
-// blobs are those of an image that are in the file, what is pointed to before what points. What neither the file nor the target has is
-// missing.
+// blobs are those of an image that are in the file, what is pointed to before what points. What neither the file nor
+// the target has is missing.
 func (i Importer) blobs(ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *lacking) ([]ocispec.Descriptor, error) {
 	repository, _, _ := strings.Cut(image.Name, ":")
 	carried := file.Repository(repository)

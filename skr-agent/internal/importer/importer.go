@@ -1,9 +1,9 @@
-// Package importer imports files that were carried: a file and what lies at the target go in; either everything that the file
-// brings is at the target afterwards, or, if one thing about it is wrong, nothing was written.
+// Package importer imports files that were carried: a file and what lies at the target go in; either everything that
+// the file brings is at the target afterwards, or, if one thing about it is wrong, nothing was written.
 //
-// A file is followed by the same rules as a registry: bundles by intake.Open with the pinned root, contents by the digests that
-// bundles name, images by a list that a publisher signed. A bundle becomes visible after everything that it needs, so that an import
-// that is cut off leaves what was there, and the next one continues it.
+// A file is followed by the same rules as a registry: bundles by intake.Open with the pinned root, contents by the
+// digests that bundles name, images by a list that a publisher signed. A bundle becomes visible after everything that
+// it needs, so that an import that is cut off leaves what was there, and the next one continues it.
 package importer
 
 import (
@@ -46,7 +46,8 @@ type Outcome struct {
 	Kept []string `json:"kept,omitempty"`
 	// Mirrors are what runtimes need to find the images, as --mirror takes it.
 	Mirrors []string `json:"mirrors"`
-	// TrustedAtFirst is the digest of a root of trust that nobody named and no import brought before: a person has to compare it.
+	// TrustedAtFirst is the digest of a root of trust that nobody named and no import brought before: a person has to
+	// compare it.
 	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
 	// Written and Known count blobs and manifests that were written, and that were there.
 	Written int `json:"written"`
@@ -62,8 +63,8 @@ type Received struct {
 	Before int64 `json:"before"`
 }
 
-// Import takes in one file, given as its volumes in order. A *bundle.Refusal says that the file is not taken, and that nothing was
-// written; any other error may leave blobs behind that the next import counts as known.
+// Import takes in one file, given as its volumes in order. A *bundle.Refusal says that the file is not taken, and that
+// nothing was written; any other error may leave blobs behind that the next import counts as known.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
@@ -157,7 +158,8 @@ func malformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
-// followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are written.
+// followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are
+// written.
 func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *judged) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
@@ -242,7 +244,8 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 	}
 }
 
-// last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is replaced.
+// last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is
+// replaced.
 func (i Importer) last(ctx context.Context, target store.Reader, root trust.Root, runtime string) (bundle.Accepted, error) {
 	if target == nil {
 		return bundle.Accepted{}, nil

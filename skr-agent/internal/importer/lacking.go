@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// lacking collects what neither the file nor the target has: the file was made for a target that has seen more than this one.
+// lacking collects what neither the file nor the target has: the file was made for a target that has seen more than
+// this one.
 type lacking struct{ lines []string }
 
 const maxLacking = 20

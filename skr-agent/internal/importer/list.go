@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeList decides whether a signed list of images belongs to the bundles of the file, and is not older than what was imported for their
-// runtimes before. A list that comes again is fine.
+// judgeList decides whether a signed list of images belongs to the bundles of the file, and is not older than what was
+// imported for their runtimes before. A list that comes again is fine.
 func (i Importer) judgeList(ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *judged) error {
 	now := i.Now()
 	var with []bundle.CarriedBundle

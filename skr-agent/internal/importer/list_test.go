@@ -28,7 +28,8 @@ func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
-// journey is a file of the runtime's next bundle with an image, and a list that predicate and bundles change before it is signed.
+// journey is a file of the runtime's next bundle with an image, and a list that predicate and bundles change before it
+// is signed.
 func (s *sender) journey(sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle)) airgap.Layout {
 	s.t.Helper()
 	layout := s.layout(sequence, false, "keda")

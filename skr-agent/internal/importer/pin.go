@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust by which a file is judged when nobody named one: that of the first import, which lies at the target, and
-// for the first import that of the file. The second return value says that it is the file's.
+// pin returns the root of trust by which a file is judged when nobody named one: that of the first import, which lies
+// at the target, and for the first import that of the file. The second return value says that it is the file's.
 //
 // The agent always verifies with its own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// writing is an import at work. Its order is what makes it safe to stop anywhere: blobs, what holds them, the list of images, images, the root of
-// trust, and bundles last.
+// writing is an import at work. Its order is what makes it safe to stop anywhere: blobs, what holds them, the list of
+// images, images, the root of trust, and bundles last.
 type writing struct {
 	Importer
 	file    *airgap.File
@@ -91,7 +91,8 @@ func (w *writing) images(ctx context.Context, j judged) error {
 	return nil
 }
 
-// mirror says how a runtime finds the images of a host at the target, as --mirror takes it. Nothing pulls images from a folder.
+// mirror says how a runtime finds the images of a host at the target, as --mirror takes it. Nothing pulls images from a
+// folder.
 func (w *writing) mirror(image bundle.CarriedImage) string {
 	if store.IsLayout(w.To) {
 		return ""

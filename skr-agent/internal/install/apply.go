@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// apply applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early: with a
-// problem, or with something to wait for.
+// apply applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early:
+// with a problem, or with something to wait for.
 func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
 	started, wasInstalled := i.now(), installed(m)
 	p, out, err := i.prepare(ctx, m, known, todo, changed)
@@ -110,7 +110,8 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 	return p, out, nil
 }
 
-// check returns the reason not to apply a plan, before anything of it is written, and whether the rights of the module's account are known.
+// check returns the reason not to apply a plan, before anything of it is written, and whether the rights of the
+// module's account are known.
 func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
 	if rights, problem, err = i.mayApply(ctx, m, p); err != nil || problem != nil {
 		return rights, problem, err
@@ -123,7 +124,8 @@ func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p plan) (rig
 	return rights, problem, err
 }
 
-// write applies a plan and creates the default CR, and returns the objects that were not as they should be; see applyPlan.
+// write applies a plan and creates the default CR, and returns the objects that were not as they should be; see
+// applyPlan.
 func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasInstalled bool) ([]key, string, error) {
 	if wait, err := i.recreate(ctx, m, p); err != nil || wait != "" {
 		return nil, wait, err
@@ -139,7 +141,8 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 	return applied, wait, err
 }
 
-// refused ends a pass with an error of the API server: one of the moment, one that passes by itself, or one of the module.
+// refused ends a pass with an error of the API server: one of the moment, one that passes by itself, or one of the
+// module.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, err error) (outcome, error) {
 	err = ofObject(err)
 	switch {
@@ -227,8 +230,9 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	return p, problem, err
 }
 
-// planFor returns the plan for the next step: all of it, or what of it is about the objects that changed. Those are put right from what was compared
-// last, where that is remembered, and the whole content does not have to be rendered for them.
+// planFor returns the plan for the next step: all of it, or what of it is about the objects that changed. Those are put
+// right from what was compared last, where that is remembered, and the whole content does not have to be rendered for
+// them.
 func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
@@ -274,8 +278,8 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// applyPlan applies stage by stage and gives the objects that were not as they should be. It gives a text instead when a stage has
-// to wait for the one before it; doing all again then costs a comparison of what is applied already.
+// applyPlan applies stage by stage and gives the objects that were not as they should be. It gives a text instead when
+// a stage has to wait for the one before it; doing all again then costs a comparison of what is applied already.
 func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) (applied []key, wait string, err error) {
 	// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
 	a := i.actor(m)
@@ -318,8 +322,8 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 	return applied, "", errors.Join(refused...)
 }
 
-// applyStage applies objects after all of them passed a dry run. Isolated ones, of a version that is in force already, are applied one by one when
-// one is refused: it costs no other its correction.
+// applyStage applies objects after all of them passed a dry run. Isolated ones, of a version that is in force already,
+// are applied one by one when one is refused: it costs no other its correction.
 func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructured, isolated bool) ([]key, error) {
 	changes, err := a.apply.ApplyAll(ctx, stage, applyOptions())
 	if err == nil {
@@ -343,8 +347,8 @@ func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructur
 	return applied, errors.Join(refused...)
 }
 
-// applyInterceptors applies the webhooks and policies of a plan that already exist, after the API server could not call a webhook: the version
-// may correct the very webhook that blocks it. It returns errors of the moment only.
+// applyInterceptors applies the webhooks and policies of a plan that already exist, after the API server could not call
+// a webhook: the version may correct the very webhook that blocks it. It returns errors of the moment only.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if o.GroupVersionKind().Group != guard.AdmissionGroup {

@@ -14,8 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or policy that is
-// installed, by whomever, would come to see the agent's requests. The cluster is asked only when labels change.
+// exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or
+// policy that is installed, by whomever, would come to see the agent's requests. The cluster is asked only when labels
+// change.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {
@@ -44,7 +45,8 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 	return nil, nil
 }
 
-// installedInterceptors lists all that there are, with the agent's own rights: this is about the agent, whatever the module may see.
+// installedInterceptors lists all that there are, with the agent's own rights: this is about the agent, whatever the
+// module may see.
 func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, kind := range guard.InterceptorKinds() {

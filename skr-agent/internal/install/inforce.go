@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// noteApplied writes down which version is applied whole. It is kept in line from then on, also while a newer one is refused.
+// noteApplied writes down which version is applied whole. It is kept in line from then on, also while a newer one is
+// refused.
 func (i *Installer) noteApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	if isInForce(m) && i.signed(m) {
 		known.begun = false
@@ -28,7 +29,8 @@ func (i *Installer) noteApplied(ctx context.Context, m *v1beta2.Manifest, known 
 	return err
 }
 
-// begin writes down that another version than the one in force is about to be applied: whatever becomes of it, it is not undone.
+// begin writes down that another version than the one in force is about to be applied: whatever becomes of it, it is
+// not undone.
 func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := m.Applied()
 	if applied == nil || isInForce(m) {
@@ -44,8 +46,8 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 	return err
 }
 
-// note reports whether it wrote a note. One that the API server refuses is told once, and the one before is taken away: it is not true any more.
-// A module runs without, so that only errors of the moment are returned.
+// note reports whether it wrote a note. One that the API server refuses is told once, and the one before is taken away:
+// it is not true any more. A module runs without, so that only errors of the moment are returned.
 func (i *Installer) note(ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion) (bool, error) {
 	next := m.DeepCopy()
 	if next.Annotations == nil {
@@ -114,8 +116,8 @@ func (i *Installer) signed(m *v1beta2.Manifest) bool {
 	return err == nil && trust.CheckSignature(key, []byte(noteMessage(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
 }
 
-// inForce returns the Manifest as it was when it was applied whole last, without its default CR, which is its user's by now. It is nil when that
-// is not known, and when another version was begun since.
+// inForce returns the Manifest as it was when it was applied whole last, without its default CR, which is its user's by
+// now. It is nil when that is not known, and when another version was begun since.
 func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := m.Applied()
 	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || !i.signed(m) {
@@ -146,7 +148,8 @@ func isBegun(m *v1beta2.Manifest) bool {
 	return applied != nil && applied.Begun != "" && applied.Begun == m.Wanted().Digest
 }
 
-// notedWrongly reports whether the note of what was applied is of another version than the Manifest asks for, or says that one was begun.
+// notedWrongly reports whether the note of what was applied is of another version than the Manifest asks for, or says
+// that one was begun.
 func notedWrongly(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
@@ -160,8 +163,8 @@ func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
 	return out.untouched || isInForce(m)
 }
 
-// keepInForce puts right what changed of the version that is in force, while what the Manifest asks for is refused. It returns what could not be
-// put right. The first time everything is compared: nobody watched before.
+// keepInForce puts right what changed of the version that is in force, while what the Manifest asks for is refused. It
+// returns what could not be put right. The first time everything is compared: nobody watched before.
 func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
 	was := i.inForce(m)
 	record := m.Annotations[v1beta2.AnnotationApplied]

@@ -68,8 +68,9 @@ const (
 const heldInterval = 5 * time.Second
 
 // next decides what a Manifest needs. Everything is compared when it changed, when this process never did, when the
-// last time is long ago, or left something to delete, and when the note of what is applied is of something else: a pass that read the Manifest
-// before the note was written may have written an older one, by which the runtime would report the version before.
+// last time is long ago, or left something to delete, and when the note of what is applied is of something else: a pass
+// that read the Manifest before the note was written may have written an older one, by which the runtime would report
+// the version before.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
@@ -89,8 +90,8 @@ func installed(m *v1beta2.Manifest) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
-// holdBack returns how long a correction has to wait, so that somebody who insists on another value costs an API request now and
-// then and not all of them.
+// holdBack returns how long a correction has to wait, so that somebody who insists on another value costs an API
+// request now and then and not all of them.
 func (k memo) holdBack(now time.Time) time.Duration {
 	const patience = 5
 	if k.streak < patience {

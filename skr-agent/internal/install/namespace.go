@@ -14,13 +14,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// namespaceOwner is under which name the labels of the agent's namespace are applied. It is not the name of the objects of the agent's start, which
-// applies the namespace without labels.
+// namespaceOwner is under which name the labels of the agent's namespace are applied. It is not the name of the objects
+// of the agent's start, which applies the namespace without labels.
 const namespaceOwner = "kyma-pull-namespace"
 
-// LabelNamespace gives the agent's namespace labels, and takes back those that it gave before and that are not wanted any more. A label by which
-// a webhook or policy that is installed would come to see the agent's requests is left as it is; the error names it and what it would let in,
-// and is agentobjects.ErrExposed. What is as it should be is not written.
+// LabelNamespace gives the agent's namespace labels, and takes back those that it gave before and that are not wanted
+// any more. A label by which a webhook or policy that is installed would come to see the agent's requests is left as it
+// is; the error names it and what it would let in, and is agentobjects.ErrExposed. What is as it should be is not
+// written.
 func LabelNamespace(ctx context.Context, cluster client.Client, home string, want map[string]string) error {
 	live, err := liveNamespace(ctx, cluster, home)
 	if err != nil || live == nil {
@@ -47,7 +48,8 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	return refused
 }
 
-// liveNamespace returns the agent's namespace as it is, nil for none. It is listed by its name: the agent's rights are to list, not to get.
+// liveNamespace returns the agent's namespace as it is, nil for none. It is listed by its name: the agent's rights are
+// to list, not to get.
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -14,9 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's manager
-// and the default CR. It reports whether watches will report all of them from now on. An object that was ready is not read again while its watch
-// shows the version that said so.
+// observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's
+// manager and the default CR. It reports whether watches will report all of them from now on. An object that was ready
+// is not read again while its watch shows the version that said so.
 func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
 	wanted, watched := i.telling(m, inventory)
 	r, ok := i.defaultCR(m)
@@ -49,7 +49,8 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *me
 	return seen, watched, nil
 }
 
-// telling returns the objects whose status counts for a Manifest, the default CR among them, and whether watches report all of them.
+// telling returns the objects whose status counts for a Manifest, the default CR among them, and whether watches report
+// all of them.
 func (i *Installer) telling(m *v1beta2.Manifest, inventory []v1beta2.Resource) (wanted []v1beta2.Resource, watched bool) {
 	known := keysOf(inventory)
 	watched = true
@@ -97,8 +98,8 @@ func (i *Installer) readAll(ctx context.Context, m *v1beta2.Manifest, wanted []v
 	return seen, group.Wait()
 }
 
-// stateChecks are what a module's template says of its default CR. What cannot be read says nothing: the template was checked by
-// the API server that took it.
+// stateChecks are what a module's template says of its default CR. What cannot be read says nothing: the template was
+// checked by the API server that took it.
 func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	var checks []v1beta2.CustomStateCheck
 	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {
@@ -107,8 +108,8 @@ func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	return checks
 }
 
-// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete. One that no module may
-// write is not: whatever a Manifest says, it is neither read nor deleted.
+// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete. One that no
+// module may write is not: whatever a Manifest says, it is neither read nor deleted.
 func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
 		return v1beta2.Resource{}, false

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// strangers finds objects of a plan that are there and not the module's, before anything is written. What is in the inventory of a module
-// that was installed whole is the module's, whoever replaced it meanwhile: that is drift.
+// strangers finds objects of a plan that are there and not the module's, before anything is written. What is in the
+// inventory of a module that was installed whole is the module's, whoever replaced it meanwhile: that is drift.
 func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
 	by, before, whole := i.owner(m), keysOf(m.Status.Synced), installed(m)
 	var mu sync.Mutex

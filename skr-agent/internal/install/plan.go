@@ -27,8 +27,8 @@ type plan struct {
 	// shared are namespaces that the cluster needs whatever becomes of the module. They get the module's labels and are
 	// never in its inventory.
 	shared []*unstructured.Unstructured
-	// stages are applied one after the other: definitions of kinds, namespaces and roles first; then classes; then the rest of
-	// Kubernetes' own kinds; then custom resources, whose webhooks may be served by what came before.
+	// stages are applied one after the other: definitions of kinds, namespaces and roles first; then classes; then the
+	// rest of Kubernetes' own kinds; then custom resources, whose webhooks may be served by what came before.
 	stages [4][]*unstructured.Unstructured
 	// inventory is that of the applied plan; prune is what the old inventory has above it, in the order of deletion.
 	inventory []v1beta2.Resource
@@ -129,8 +129,8 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 	return p, nil
 }
 
-// withDefinitions lets kinds be known that the same content defines. What it defines counts more than what is served, for it
-// may bring a new version.
+// withDefinitions lets kinds be known that the same content defines. What it defines counts more than what is served,
+// for it may bring a new version.
 func withDefinitions(served scopes, rendered []*unstructured.Unstructured) scopes {
 	defined := map[schema.GroupVersionKind]bool{}
 	for _, o := range rendered {
@@ -187,9 +187,10 @@ func stageOf(o *unstructured.Unstructured) int {
 	return 2
 }
 
-// claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other forever,
-// so that the one who came later stands back: the one that does not have the object yet, else the younger one. A default CR that
-// another Manifest names is nobody else's to bring, but takes nothing from whoever has it; it is one's own only once it was made.
+// claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other
+// forever, so that the one who came later stands back: the one that does not have the object yet, else the younger one.
+// A default CR that another Manifest names is nobody else's to bring, but takes nothing from whoever has it; it is
+// one's own only once it was made.
 func claimedByOther(m *v1beta2.Manifest, p plan, all []v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool)) error {
 	mine, want, own := keysOf(m.Status.Synced), keysOf(p.inventory), keys{}
 	if p.defaultCR != nil {
@@ -226,9 +227,10 @@ func older(a, b *v1beta2.Manifest) bool {
 	return a.Name < b.Name
 }
 
-// removalStages says in which order objects go. Each stage has to be gone before the next begins: webhooks first, for they answer
-// for objects that are about to lose their server; then custom resources, while what handles their finalizers still runs; then
-// the workloads and all else; the definitions; the rights that all of them used; and namespaces.
+// removalStages says in which order objects go. Each stage has to be gone before the next begins: webhooks first, for
+// they answer for objects that are about to lose their server; then custom resources, while what handles their
+// finalizers still runs; then the workloads and all else; the definitions; the rights that all of them used; and
+// namespaces.
 func removalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {
 	stages := make([][]v1beta2.Resource, 6)
 	for _, r := range inventory {

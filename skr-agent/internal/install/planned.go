@@ -18,11 +18,12 @@ import (
 // maxPlannedBytes bounds what is remembered of all plans together. 2,000 objects of a usual module take about 100 KiB.
 const maxPlannedBytes = 4 << 20
 
-// plannedWindow is how far back compression looks: objects of one module resemble each other, and more would only cost memory.
+// plannedWindow is how far back compression looks: objects of one module resemble each other, and more would only cost
+// memory.
 const plannedWindow = 128 << 10
 
-// plans remembers, compressed, what Manifests were compared with last, so that an object which changed is put right without reading and
-// rendering the whole module again. It is never needed: what is not remembered is rendered.
+// plans remembers, compressed, what Manifests were compared with last, so that an object which changed is put right
+// without reading and rendering the whole module again. It is never needed: what is not remembered is rendered.
 type plans struct {
 	mu    sync.Mutex // guards what follows
 	kept  map[types.NamespacedName]packedPlan
@@ -37,7 +38,8 @@ type packedPlan struct {
 	resources, images finding
 }
 
-// planInput names all that the objects of a Manifest's plan depend on but what the API server serves, which counts when everything is compared.
+// planInput names all that the objects of a Manifest's plan depend on but what the API server serves, which counts when
+// everything is compared.
 func planInput(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(), m.Annotations[v1beta2.AnnotationImages], by)
 }

@@ -30,8 +30,8 @@ type verdict struct {
 	message string
 }
 
-// judge summarizes what was seen: one failed object makes a failed module, else one that is on its way makes it Processing,
-// else one that warns makes it Warning. The message names the objects that decided.
+// judge summarizes what was seen: one failed object makes a failed module, else one that is on its way makes it
+// Processing, else one that warns makes it Warning. The message names the objects that decided.
 func judge(seen []observation) verdict {
 	byState := map[v1beta2.State][]string{}
 	for _, s := range seen {
@@ -46,8 +46,8 @@ func judge(seen []observation) verdict {
 	return verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-// pullsNoImage reports whether the kubelet cannot pull an image of a Pod that is among the objects. The values are those of
-// the kubelet's own status.
+// pullsNoImage reports whether the kubelet cannot pull an image of a Pod that is among the objects. The values are
+// those of the kubelet's own status.
 //
 // Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
 func pullsNoImage(seen []observation) bool {
@@ -96,8 +96,8 @@ func judgeOne(s observation) (v1beta2.State, string) {
 	}
 }
 
-// checkedState returns the state that a module's own checks make of an object: all checks that map to a state have to hold for it, and
-// of several such states the gravest counts. None means that the module is on its way.
+// checkedState returns the state that a module's own checks make of an object: all checks that map to a state have to
+// hold for it, and of several such states the gravest counts. None means that the module is on its way.
 func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
 	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
 	var all []string

@@ -115,8 +115,8 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }
 
-// recordRetry writes an error that is tried again into a status that is about an older generation. Without it, Ready=True of the older
-// generation would hide that nothing happens.
+// recordRetry writes an error that is tried again into a status that is about an older generation. Without it,
+// Ready=True of the older generation would hide that nothing happens.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if ready == nil || ready.ObservedGeneration == m.Generation || apierrors.IsConflict(cause) {

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
-// mayNotDelete returns why an object is not deleted to be recreated, and the fix; empty if it may be deleted. It runs before anything is
-// deleted, so that no version ends half applied.
+// mayNotDelete returns why an object is not deleted to be recreated, and the fix; empty if it may be deleted. It runs
+// before anything is deleted, so that no version ends half applied.
 func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k key) string {
 	switch {
 	case live == nil:
@@ -37,8 +37,8 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 	return ""
 }
 
-// wasRecreated reports whether objects were deleted for the version that a Manifest asks for, and another object than those is there now. What
-// could not be created then would be deleted again and again.
+// wasRecreated reports whether objects were deleted for the version that a Manifest asks for, and another object than
+// those is there now. What could not be created then would be deleted again and again.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated])
 	return len(noted) > 0 && noted[0] == wantedDigest(m) && !slices.Contains(noted[1:], string(uid))

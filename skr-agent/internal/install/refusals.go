@@ -84,19 +84,19 @@ func plain(err error) string {
 	return firstFew(texts)
 }
 
-// isMistake reports whether an answer of the kind that mostly passes by itself is about the object after all: a value of the wrong type is an
-// internal error of server-side apply.
+// isMistake reports whether an answer of the kind that mostly passes by itself is about the object after all: a value
+// of the wrong type is an internal error of server-side apply.
 func isMistake(err error) bool {
 	return slices.ContainsFunc([]string{"failed to create typed patch object", "field not declared in schema", "cannot convert", "json: cannot unmarshal"},
 		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// lacksRight reports whether the API server refuses an object because the account lacks a right. Admission policies, webhooks
-// and quotas answer Forbidden as well.
+// lacksRight reports whether the API server refuses an object because the account lacks a right. Admission policies,
+// webhooks and quotas answer Forbidden as well.
 func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobjects.IsDenied(err) }
 
-// passesByItself reports whether the API server answered that it, or what it asks, cannot decide now: what serves a webhook or an API is starting,
-// or there is too much to do.
+// passesByItself reports whether the API server answered that it, or what it asks, cannot decide now: what serves a
+// webhook or an API is starting, or there is too much to do.
 func passesByItself(err error) bool {
 	return !isMistake(err) && (apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
@@ -112,8 +112,8 @@ type refusal struct {
 	stays string
 }
 
-// dryRun asks the API server about a version that is to take the place of another one, before anything of it is written: of an upgrade that is
-// refused nothing is applied. It returns the objects to recreate, or what is refused.
+// dryRun asks the API server about a version that is to take the place of another one, before anything of it is
+// written: of an upgrade that is refused nothing is applied. It returns the objects to recreate, or what is refused.
 func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, p plan) ([]v1beta2.Resource, *finding, error) {
 	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := told != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable}, told.Reason)
@@ -173,7 +173,8 @@ func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time) {
 	k.refused, k.refusedAs, k.retry = &out, asked(m), now.Add(out.again)
 }
 
-// stillRefused returns what became of a version that was refused, until it is to be tried again; nil when it is not known to be refused.
+// stillRefused returns what became of a version that was refused, until it is to be tried again; nil when it is not
+// known to be refused.
 func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
 		k.refused = nil
@@ -186,8 +187,8 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 
 func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
-// refusals dry-runs the objects of a plan. What depends on other objects of the plan, or cannot be answered now, is left to the time when it is
-// applied.
+// refusals dry-runs the objects of a plan. What depends on other objects of the plan, or cannot be answered now, is
+// left to the time when it is applied.
 func (a *actor) refusals(ctx context.Context, p plan) ([]refusal, error) {
 	defined := definedGroups(p)
 	var refused []refusal
@@ -224,9 +225,9 @@ func definedGroups(p plan) map[string]bool {
 	return defined
 }
 
-// isImmutable reports whether an object is refused only because it is there. A dry run of creating it tells: admission and validation come before
-// the answer that it is there already. Definitions take all their objects with them, and count only when the API server names immutable fields
-// and nothing else.
+// isImmutable reports whether an object is refused only because it is there. A dry run of creating it tells: admission
+// and validation come before the answer that it is there already. Definitions take all their objects with them, and
+// count only when the API server names immutable fields and nothing else.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
 	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) || guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
 		return false, nil
@@ -249,7 +250,8 @@ func namesImmutableFields(err error) bool {
 	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return !strings.HasSuffix(c.Message, "field is immutable") })
 }
 
-// judgeRefusals decides what becomes of a new version: a finding when it is not applied, else the objects that are recreated for it.
+// judgeRefusals decides what becomes of a new version: a finding when it is not applied, else the objects that are
+// recreated for it.
 func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
 	var wrong, fixed, kept, allowed []string

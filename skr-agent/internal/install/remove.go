@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
-// remove takes a module out of the cluster, or leaves it in place. Every pass starts over and finds done what earlier ones did.
+// remove takes a module out of the cluster, or leaves it in place. Every pass starts over and finds done what earlier
+// ones did.
 func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
 	out := outcome{inventory: m.Status.Synced}
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
@@ -72,9 +73,10 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 	return outcome{gone: true}, nil
 }
 
-// unblock continues a removal that waits for the default CR. If a webhook that the API server cannot call blocks its deletion, the module's
-// webhooks and policies are deleted first: their server may be gone for good. Otherwise the module is kept up to date, because its operator
-// may have finalizers to remove. Webhooks that were deleted once are not applied again.
+// unblock continues a removal that waits for the default CR. If a webhook that the API server cannot call blocks its
+// deletion, the module's webhooks and policies are deleted first: their server may be gone for good. Otherwise the
+// module is kept up to date, because its operator may have finalizers to remove. Webhooks that were deleted once are
+// not applied again.
 func (i *Installer) unblock(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left leftBehind) error {
 	known.unhooked = known.unhooked || left.unanswered
 	if !known.unhooked {
@@ -89,9 +91,9 @@ func (i *Installer) unblock(ctx context.Context, m *v1beta2.Manifest, known *mem
 	return nil
 }
 
-// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version to remove its
-// finalizers. A module that cannot be upgraded is removed as it is. What somebody deletes or changes meanwhile is put back, for without
-// its operator the module could never go.
+// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version
+// to remove its finalizers. A module that cannot be upgraded is removed as it is. What somebody deletes or changes
+// meanwhile is put back, for without its operator the module could never go.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
@@ -104,8 +106,8 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 	return nil
 }
 
-// correctLeaving puts right the objects of a module on its way out that are not to go yet. After a restart of the agent it compares all
-// of them, and then those that watches saw change.
+// correctLeaving puts right the objects of a module on its way out that are not to go yet. After a restart of the agent
+// it compares all of them, and then those that watches saw change.
 func (i *Installer) correctLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource) error {
 	name := client.ObjectKeyFromObject(m)
 	changed := i.watches.take(name)
@@ -136,8 +138,8 @@ func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuc
 	return out
 }
 
-// prune deletes what the module does not have any more. Definitions stay for as long as users have objects of them: deleting one
-// deletes those too, and an upgrade was not meant to.
+// prune deletes what the module does not have any more. Definitions stay for as long as users have objects of them:
+// deleting one deletes those too, and an upgrade was not meant to.
 func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome) (outcome, error) {
 	known.held = ""
 	for _, r := range p.prune {
@@ -172,8 +174,8 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	return out, nil
 }
 
-// pruneInterceptors deletes webhooks and policies that a new version no longer has before it is applied: a webhook whose server is gone
-// would refuse the version that drops it. Failures are left to prune.
+// pruneInterceptors deletes webhooks and policies that a new version no longer has before it is applied: a webhook
+// whose server is gone would refuse the version that drops it. Failures are left to prune.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
 	hooks := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool { return r.Group != guard.AdmissionGroup })
 	if len(hooks) == 0 {
@@ -214,8 +216,9 @@ type leftBehind struct {
 	unanswered bool
 }
 
-// deleteObjects deletes objects of the Manifest and returns those that still exist. Objects of other owners, and objects that their chart says to
-// keep, are left alone and count as gone. An object that cannot be deleted does not block the others.
+// deleteObjects deletes objects of the Manifest and returns those that still exist. Objects of other owners, and
+// objects that their chart says to keep, are left alone and count as gone. An object that cannot be deleted does not
+// block the others.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool,
 ) (left leftBehind, err error) {
@@ -267,8 +270,8 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 	return fmt.Sprintf(" (its finalizers are not done: %s)", strings.Join(o.Finalizers, ", "))
 }
 
-// userObjects names custom resources of the module's definitions that the module did not make: neither from its content nor as its
-// default CR. They would go with their definition.
+// userObjects names custom resources of the module's definitions that the module did not make: neither from its content
+// nor as its default CR. They would go with their definition.
 func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
 	deletes := by.MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")
@@ -321,7 +324,8 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 	}
 }
 
-// unmanage takes our marks off the module's objects and leaves them as they are. The label says which module they came from and stays.
+// unmanage takes our marks off the module's objects and leaves them as they are. The label says which module they came
+// from and stays.
 func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects := i.actor(m), m.Status.Synced
 	if r, ok := i.defaultCR(m); ok {

@@ -25,8 +25,8 @@ type rendering struct {
 	images finding
 }
 
-// rendered returns the objects of a Manifest with their images pointing to where they are to come from. A problem is one of the
-// module; an error is one of the moment.
+// rendered returns the objects of a Manifest with their images pointing to where they are to come from. A problem is
+// one of the module; an error is one of the moment.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)
 	if problem != nil || err != nil {
@@ -97,7 +97,8 @@ func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *
 	return s.load(at)
 }
 
-// redirect points the images of objects to where they are to come from, names the Secret that they are pulled with, and compares them with what the component lists.
+// redirect points the images of objects to where they are to come from, names the Secret that they are pulled with, and
+// compares them with what the component lists.
 func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
 	var rules bundle.Settings
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
@@ -124,7 +125,8 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	return finding{ok: true, reason: v1beta2.ReasonImagesListed, message: fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
 }
 
-// isManager reports whether a workload is the operator of its module, which a Manifest without spec.manager leaves open: any may be.
+// isManager reports whether a workload is the operator of its module, which a Manifest without spec.manager leaves
+// open: any may be.
 func isManager(m *v1beta2.Manifest, o *unstructured.Unstructured) bool {
 	manager, gvk := m.Spec.Manager, o.GroupVersionKind()
 	return manager == nil || manager.Name == o.GetName() && manager.Group == gvk.Group && manager.Kind == gvk.Kind &&

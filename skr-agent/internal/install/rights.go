@@ -17,11 +17,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// mayApply returns the rights that an account lacks to install a plan, before anything is written. The agent's own rights are not reviewed.
+// mayApply returns the rights that an account lacks to install a plan, before anything is written. The agent's own
+// rights are not reviewed.
 //
-// Reviews are requests that a webhook for everything intercepts, in any namespace. If the API server cannot call such a webhook, the rights
-// are unknown: the module's condition Rights records the reason, and a dry run of all objects decides instead. One dead webhook thus blocks
-// neither the upgrades of other modules nor the version that removes it.
+// Reviews are requests that a webhook for everything intercepts, in any namespace. If the API server cannot call such a
+// webhook, the rights are unknown: the module's condition Rights records the reason, and a dry run of all objects
+// decides instead. One dead webhook thus blocks neither the upgrades of other modules nor the version that removes it.
 func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
 	a := i.actor(m)
 	if a.user == "" {
@@ -57,7 +58,8 @@ func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	return mapping.Resource.Resource, true
 }
 
-// lacks returns those of the rights that the account does not have. It asks for a whole kind first, which answers most of it at once.
+// lacks returns those of the rights that the account does not have. It asks for a whole kind first, which answers most
+// of it at once.
 func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
 	wide := map[guard.Right]bool{}
 	var missing []string
@@ -96,8 +98,9 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// refused dry-runs all objects that can be by now and tells of the first that the API server does not let the account write: a role
-// with more rights than its own, or what a policy forbids. Anything else that is wrong shows when it is applied.
+// refused dry-runs all objects that can be by now and tells of the first that the API server does not let the account
+// write: a role with more rights than its own, or what a policy forbids. Anything else that is wrong shows when it is
+// applied.
 func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
 		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll, client.ForceOwnership)
@@ -115,7 +118,8 @@ func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	return nil, nil
 }
 
-// denied ends a pass in which the account was not allowed something, after it had been installed or while it is removed.
+// denied ends a pass in which the account was not allowed something, after it had been installed or while it is
+// removed.
 func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	known, why := i.remembered(m), v1beta2.ReasonForbidden
 	if !lacksRight(err) {

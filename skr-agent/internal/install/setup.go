@@ -42,7 +42,8 @@ type Options struct {
 	TryAgain <-chan event.GenericEvent
 	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
 	Namespace string
-	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it applied.
+	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it
+	// applied.
 	FieldManager string
 	// Concurrency is how many Manifests are worked on at the same time: 2.
 	Concurrency int
@@ -67,7 +68,8 @@ func (o Options) orDefaults() Options {
 // slowestRetry is the longest time until a Manifest is looked at again after an error of the moment.
 const slowestRetry = 30 * time.Second
 
-// Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between workers.
+// Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between
+// workers.
 type Installer struct {
 	Options
 	cluster client.Client     // for Manifests; reads past all caches: an inventory that is not the newest forgets objects
@@ -82,8 +84,9 @@ type Installer struct {
 	memos map[types.NamespacedName]*memo // a memo belongs to the worker that has its Manifest
 }
 
-// Setup adds the controller to the manager. The manager's scheme must know v1beta2; its cache needs nothing but Manifests. The
-// controller makes clients and informers of its own for the rest, so that the manager may keep its cache as small as it likes.
+// Setup adds the controller to the manager. The manager's scheme must know v1beta2; its cache needs nothing but
+// Manifests. The controller makes clients and informers of its own for the rest, so that the manager may keep its cache
+// as small as it likes.
 func Setup(mgr ctrl.Manager, options Options) error {
 	options = options.orDefaults()
 	actors := map[string]*actor{}
@@ -147,14 +150,16 @@ type memo struct {
 	held string
 	// unhooked says that the module's webhooks were deleted before its other objects, because they blocked its removal.
 	unhooked bool
-	// refused is what became of the version that the API server refuses, of a Manifest that asks for refusedAs; it is tried again at retry.
+	// refused is what became of the version that the API server refuses, of a Manifest that asks for refusedAs; it is
+	// tried again at retry.
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
 	// kept is the version in force that was compared whole at keptAt, while another one was refused.
 	kept   string
 	keptAt time.Time
-	// begun says that a version was begun to be applied since another one was in force, unnoted that the note of a version was refused.
+	// begun says that a version was begun to be applied since another one was in force, unnoted that the note of a version
+	// was refused.
 	begun, unnoted bool
 	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
 	corrected time.Time
@@ -163,7 +168,8 @@ type memo struct {
 	ready map[key]string
 }
 
-// forgetReady has objects looked at again that are about to be written: a watch may show their new version later than they have it.
+// forgetReady has objects looked at again that are about to be written: a watch may show their new version later than
+// they have it.
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))

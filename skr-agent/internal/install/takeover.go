@@ -11,16 +11,17 @@ import (
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply: what a version does not have
-// any more would stay in an object for as long as somebody else owns it.
+// applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply:
+// what a version does not have any more would stay in an object for as long as somebody else owns it.
 func applyOptions() ssa.ApplyOptions {
 	options := ssa.DefaultApplyOptions()
 	options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())...)
 	return options
 }
 
-// giveBack makes lifecycle-manager the owner of the fields of an object that are ours, as if it had applied them, and removes our mark. So its next
-// apply removes what its version does not have. One that changed meanwhile is an error of the moment.
+// giveBack makes lifecycle-manager the owner of the fields of an object that are ours, as if it had applied them, and
+// removes our mark. So its next apply removes what its version does not have. One that changed meanwhile is an error of
+// the moment.
 func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string) error {
 	o, err := a.get(ctx, r)
 	if o == nil || err != nil {

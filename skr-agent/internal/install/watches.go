@@ -34,12 +34,12 @@ const (
 	settle = 250 * time.Millisecond
 )
 
-// watches notices what happens to applied objects: one metadata informer per kind, for objects with our label only, that keeps
-// name, owner and a fingerprint of each.
+// watches notices what happens to applied objects: one metadata informer per kind, for objects with our label only,
+// that keeps name, owner and a fingerprint of each.
 //
-// The fingerprint is of our entry in managedFields. The API server takes a field away from us when somebody else changes or
-// removes it, so that the entry changes exactly when a field of ours does: also in kinds without a generation, and never
-// for fields of others.
+// The fingerprint is of our entry in managedFields. The API server takes a field away from us when somebody else
+// changes or removes it, so that the entry changes exactly when a field of ours does: also in kinds without a
+// generation, and never for fields of others.
 type watches struct {
 	client  metadata.Interface
 	mapper  meta.RESTMapper
@@ -61,8 +61,8 @@ type kindWatch struct {
 	broke   atomic.Int64                          // when it last could not list or watch, in Unix nanoseconds
 }
 
-// unsureAfterBreak is how long what a watch shows is not relied on after it broke: it tries again more often than that for as long as it does not
-// work.
+// unsureAfterBreak is how long what a watch shows is not relied on after it broke: it tries again more often than that
+// for as long as it does not work.
 const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
@@ -80,8 +80,8 @@ func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// ensure watches the kinds of the resources. It reports whether all watches are in place; one that is not stands back until its
-// first list arrived, which takes some milliseconds, and is worth no waiting worker.
+// ensure watches the kinds of the resources. It reports whether all watches are in place; one that is not stands back
+// until its first list arrived, which takes some milliseconds, and is worth no waiting worker.
 func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true
 	w.mu.Lock()
@@ -197,8 +197,8 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	return watch, nil
 }
 
-// failed keeps the log clean while a kind's definition is being deleted or put back, and while a right is missing: that is told in the
-// status of the modules that wait for the watch.
+// failed keeps the log clean while a kind's definition is being deleted or put back, and while a right is missing: that
+// is told in the status of the modules that wait for the watch.
 func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	w.broke.Store(time.Now().UnixNano())
 	var refused *apierrors.StatusError

@@ -15,9 +15,9 @@ type Contents struct {
 	Registries *store.Registries
 }
 
-// Fetch reads a content where it is named, or beside the bundles, where content that was carried lies; its digest says that it is
-// the right one. Beside the bundles comes first when the other place is another registry: behind an air gap that one does not even
-// refuse. The error is of the place that was asked first.
+// Fetch reads a content where it is named, or beside the bundles, where content that was carried lies; its digest says
+// that it is the right one. Beside the bundles comes first when the other place is another registry: behind an air gap
+// that one does not even refuse. The error is of the place that was asked first.
 func (c Contents) Fetch(ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64) ([]byte, error) {
 	named := func() (store.Reader, error) {
 		return store.Locate(ctx, c.Place, c.Registries, content.Repository, settings.Mirrored)

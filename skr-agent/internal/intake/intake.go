@@ -1,8 +1,9 @@
-// Package intake decides whether a runtime may follow a bundle. The bundle's manifest, what the runtime trusts and the time go in, with
-// where the manifest's documents are read; the whole bundle comes out, or a *refusal.Error that names the check which failed.
+// Package intake decides whether a runtime may follow a bundle. The bundle's manifest, what the runtime trusts and the
+// time go in, with where the manifest's documents are read; the whole bundle comes out, or a *refusal.Error that names
+// the check which failed.
 //
-// The agent, verify, import and the import folder all judge by Open, so that none accepts what another refuses. It writes nothing, and
-// remembers nothing.
+// The agent, verify, import and the import folder all judge by Open, so that none accepts what another refuses. It
+// writes nothing, and remembers nothing.
 package intake
 
 import (
@@ -55,11 +56,12 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns why the first of the documents could not be read.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open judges a bundle: its statement, its two documents, that no module goes below what is installed unless that was said, and that
-// everything which it installs or offers was released.
+// Open judges a bundle: its statement, its two documents, that no module goes below what is installed unless that was
+// said, and that everything which it installs or offers was released.
 //
-// The checks stop at the first that fails, so that nothing is parsed before it is authenticated. A *MissingError names all documents of
-// the same kind that are not there; any other error that is no *refusal.Error means that the source could not be read.
+// The checks stop at the first that fails, so that nothing is parsed before it is authenticated. A *MissingError names
+// all documents of the same kind that are not there; any other error that is no *refusal.Error means that the source
+// could not be read.
 func Open(ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time) (Opened, error) {
 	verified, err := bundle.Verify(fetched, trusted, now)
 	if err != nil {

@@ -23,8 +23,8 @@ type Failure struct {
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
-	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, and Removed are the leftovers of lifecycle-manager that were
-	// removed since the agent started.
+	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, and Removed are the leftovers of
+	// lifecycle-manager that were removed since the agent started.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 }
@@ -38,8 +38,9 @@ func (o Outcome) Err() error {
 	return errors.Join(all...)
 }
 
-// attempts remembers which objects could not be written, each with a backoff of its own: neither does an object that is refused cost an
-// API request in every round, nor does it keep others from being written. Another bundle is tried at once.
+// attempts remembers which objects could not be written, each with a backoff of its own: neither does an object that is
+// refused cost an API request in every round, nor does it keep others from being written. Another bundle is tried at
+// once.
 type attempts struct {
 	failed map[string]*attempt
 	// bundle is the one that is being written, now the time, and seen the objects that this bundle is about.

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// catalog writes the modules that the runtime may see and removes those it may not see any more. Only what carries Kyma's own
-// label is removed: a runtime's admin may have templates of their own.
+// catalog writes the modules that the runtime may see and removes those it may not see any more. Only what carries
+// Kyma's own label is removed: a runtime's admin may have templates of their own.
 func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}

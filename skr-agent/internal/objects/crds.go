@@ -28,8 +28,9 @@ const (
 	defaultOwner = "skr-agent"
 )
 
-// Foundation makes the namespace and the CRDs be there that everything else is written to. Stored objects are never lost: a CRD
-// is only ever applied, not replaced. One that is there and that a webhook keeps from being applied stays as it is.
+// Foundation makes the namespace and the CRDs be there that everything else is written to. Stored objects are never
+// lost: a CRD is only ever applied, not replaced. One that is there and that a webhook keeps from being applied stays
+// as it is.
 func Foundation(ctx context.Context, uncached client.Client) error {
 	crds, err := definitions()
 	if err != nil {
@@ -55,8 +56,8 @@ type Definitions struct {
 	applied map[types.UID]int64
 }
 
-// Restore reports whether the API server serves all kinds. A CRD that is being deleted comes back when it is gone. Nothing is written
-// where nothing was changed.
+// Restore reports whether the API server serves all kinds. A CRD that is being deleted comes back when it is gone.
+// Nothing is written where nothing was changed.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {
@@ -159,14 +160,15 @@ func apply(ctx context.Context, uncached client.Client, object *unstructured.Uns
 	return nil
 }
 
-// isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving none.
+// isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving
+// none.
 func isIntercepted(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "webhook") &&
 		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
 }
 
-// IsDenied reports whether an error is the answer of an admission policy, webhook or quota, whatever its reason says. The
-// API server has no typed error for it: the texts are those of Kubernetes' own admission plugins.
+// IsDenied reports whether an error is the answer of an admission policy, webhook or quota, whatever its reason says.
+// The API server has no typed error for it: the texts are those of Kubernetes' own admission plugins.
 func IsDenied(err error) bool {
 	if err == nil {
 		return false
@@ -201,7 +203,8 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 	return nil
 }
 
-// isEstablished reports whether the API server serves what a definition defines. A status that is not whole yet says no.
+// isEstablished reports whether the API server serves what a definition defines. A status that is not whole yet says
+// no.
 func isEstablished(crd *unstructured.Unstructured) bool {
 	status, _ := crd.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)

@@ -14,10 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// inherit adds to the list of a module's objects those that lifecycle-manager installed, once for each list of them: what was deleted since is
-// not added again. The installer stands back while the list is written, and looks at the Manifest when it is.
+// inherit adds to the list of a module's objects those that lifecycle-manager installed, once for each list of them:
+// what was deleted since is not added again. The installer stands back while the list is written, and looks at the
+// Manifest when it is.
 //
-// A crash in between is gone on with: the annotation that says that it is done is written last, together with the installer's leave.
+// A crash in between is gone on with: the annotation that says that it is done is written last, together with the
+// installer's leave.
 func (s *Syncer) inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
 	digest := inheritedDigest(inherited)
 	if digest == "" || manifest.Annotations[v1beta2.AnnotationInherited] == digest {

@@ -10,8 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// leftovers are what lifecycle-manager itself has in a runtime, beside modules: what tells it of changes there, in the order of removal. The
-// webhook goes before what serves it, and what pods need after them. Objects of versions of before are among them.
+// leftovers are what lifecycle-manager itself has in a runtime, beside modules: what tells it of changes there, in the
+// order of removal. The webhook goes before what serves it, and what pods need after them. Objects of versions of
+// before are among them.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
 var leftovers = []bundle.ObjectRef{
@@ -30,8 +31,8 @@ var leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
 }
 
-// isLeftover reports whether an object with the name of a leftover is one: it bears lifecycle-manager's label or was applied by it, and neither a
-// module nor anybody else marked it as theirs.
+// isLeftover reports whether an object with the name of a leftover is one: it bears lifecycle-manager's label or was
+// applied by it, and neither a module nor anybody else marked it as theirs.
 func isLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationAdopt} {
 		if o.Annotations[annotation] != "" {
@@ -46,7 +47,8 @@ func isLeftover(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// marksOf returns the annotations by which lifecycle-manager says on the runtime's Kyma which one in its control plane it is.
+// marksOf returns the annotations by which lifecycle-manager says on the runtime's Kyma which one in its control plane
+// it is.
 func marksOf(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

@@ -31,12 +31,14 @@ type Remembered struct {
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
 	// Leaving is the UID of the Manifest that a bundle asked to remove, empty for one that is to stay.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked says that the one that is leaving was seen with the mark of its removal: once that is gone, it is to stay after all.
+	// Marked says that the one that is leaving was seen with the mark of its removal: once that is gone, it is to stay
+	// after all.
 	Marked bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a bundle's asking for
-// it stays in memory for as long as b names it, the bundle in force, or there is none: nobody can fill the memory with what is gone.
+// Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a
+// bundle's asking for it stays in memory for as long as b names it, the bundle in force, or there is none: nobody can
+// fill the memory with what is gone.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -72,8 +74,9 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return next
 }
 
-// isLeaving reports whether a Manifest without the mark of its removal is leaving all the same: what is seen may be older than the mark.
-// The agent marks before it deletes, so that one that is being deleted without the mark was deleted by somebody else.
+// isLeaving reports whether a Manifest without the mark of its removal is leaving all the same: what is seen may be
+// older than the mark. The agent marks before it deletes, so that one that is being deleted without the mark was
+// deleted by somebody else.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -85,7 +88,8 @@ func (m Memory) manifest(name string) *Remembered {
 	return nil
 }
 
-// leaving returns the memory with the UID of the Manifest that a bundle asked to remove, or empty for one that is to stay after all.
+// leaving returns the memory with the UID of the Manifest that a bundle asked to remove, or empty for one that is to
+// stay after all.
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests)}
 	if known := next.manifest(name); known != nil {
@@ -104,7 +108,8 @@ type recovery struct {
 	release []v1beta2.Manifest
 	// restore are Manifests to be made again, or whose making was interrupted.
 	restore []Remembered
-	// finish are Manifests on their way out whose making was interrupted, or which somebody marked so: nothing removes their modules before.
+	// finish are Manifests on their way out whose making was interrupted, or which somebody marked so: nothing removes
+	// their modules before.
 	finish []Remembered
 }
 
@@ -122,8 +127,8 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name does not: an agent that
-// remembers nothing, as older ones, may have removed it meanwhile.
+// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name does not:
+// an agent that remembers nothing, as older ones, may have removed it meanwhile.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := namedBy(b)

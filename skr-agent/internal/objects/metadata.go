@@ -11,8 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// keepMetadata gives an object the labels and annotations that the bundle has, and takes off those that the agent put there and the bundle has no
-// more. What somebody else put there or changed since stays, which the API server tells by managed fields.
+// keepMetadata gives an object the labels and annotations that the bundle has, and takes off those that the agent put
+// there and the bundle has no more. What somebody else put there or changed since stays, which the API server tells by
+// managed fields.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
 	delete(ownAnnotations, v1beta2.AnnotationPinnedVersions) // the admin's, also where the agent wrote it for them
@@ -30,7 +31,8 @@ func inLine(have, want map[string]string, own map[string]bool) map[string]string
 	return with(kept, want)
 }
 
-// ownMetadata returns the names of the labels and annotations that the agent wrote last. An entry that cannot be read says nothing.
+// ownMetadata returns the names of the labels and annotations that the agent wrote last. An entry that cannot be read
+// says nothing.
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {

@@ -1,5 +1,5 @@
-// Package objects writes what a bundle says as objects of the runtime: Kyma, module catalog and Manifests. A verified bundle goes
-// in; objects that are as they should be are left alone, so that a runtime in line sees no writes.
+// Package objects writes what a bundle says as objects of the runtime: Kyma, module catalog and Manifests. A verified
+// bundle goes in; objects that are as they should be are left alone, so that a runtime in line sees no writes.
 //
 // It removes a Manifest only when the bundle names its module among the removals.
 package objects
@@ -46,9 +46,9 @@ const namespace = v1beta2.RuntimeNamespace
 // all stands for the name of an object where all of a kind are read.
 const all = "*"
 
-// Sync brings the objects in line with the bundle. unstaged are the modules whose content is not at hand, with the reason:
-// their Manifests stay as they are, and so do those whose upgrade the gate holds. What fails for one object does not keep the
-// others from being written; it is tried again with its own backoff.
+// Sync brings the objects in line with the bundle. unstaged are the modules whose content is not at hand, with the
+// reason: their Manifests stay as they are, and so do those whose upgrade the gate holds. What fails for one object
+// does not keep the others from being written; it is tried again with its own backoff.
 func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) Outcome {
 	s.attempts.begin(b.Digest.String(), now)
 	if b.Statement.Predicate.Deleting {
@@ -71,8 +71,9 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 	return s.outcome()
 }
 
-// SyncStaged is the part of Sync that can begin while the content of some modules, those waiting, is still being fetched: it writes the Manifests of
-// all others. It removes no module and leaves none unmanaged. The Sync that follows reports what failed.
+// SyncStaged is the part of Sync that can begin while the content of some modules, those waiting, is still being
+// fetched: it writes the Manifests of all others. It removes no module and leaves none unmanaged. The Sync that follows
+// reports what failed.
 func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time) {
 	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
 		return
@@ -151,8 +152,8 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-// imageRules returns the annotation that tells the installer where images are to come from, and with which Secret they are pulled; empty when
-// the content says all.
+// imageRules returns the annotation that tells the installer where images are to come from, and with which Secret they
+// are pulled; empty when the content says all.
 func imageRules(settings bundle.Settings) string {
 	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret}
 	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 && rules.ImagePullSecret == "" {
@@ -226,8 +227,9 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, images strin
 	return s.renewLeaving(ctx, manifest, want, images)
 }
 
-// renewLeaving brings a Manifest that is being deleted in line, for only the operator of a newer version may be able to finish. Its default CR
-// stays the one that is to go. One that somebody else deleted, or that is not looked after any more, waits for nothing and stays as it is.
+// renewLeaving brings a Manifest that is being deleted in line, for only the operator of a newer version may be able to
+// finish. Its default CR stays the one that is to go. One that somebody else deleted, or that is not looked after any
+// more, waits for nothing and stays as it is.
 func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, images string) error {
 	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil

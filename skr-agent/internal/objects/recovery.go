@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Keeper puts back what the runtime lost of the objects that the agent works by, and keeps in a Secret what that takes. It is used by one
-// goroutine.
+// Keeper puts back what the runtime lost of the objects that the agent works by, and keeps in a Secret what that takes.
+// It is used by one goroutine.
 type Keeper struct {
 	// Client may cache, Uncached does not.
 	Client, Uncached client.Client
@@ -35,7 +35,8 @@ type Keeper struct {
 	// saved is the memory as it is stored, nil when that is not known.
 	saved  []byte
 	loaded bool
-	// whole is what there was, with the bundle that was in force, when nothing was missing and all of it was kept: while that is so, nothing is.
+	// whole is what there was, with the bundle that was in force, when nothing was missing and all of it was kept: while
+	// that is so, nothing is.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
@@ -52,9 +53,9 @@ const (
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
-// Restore puts back what is gone: Manifests with what their modules brought, and the runtime's Kyma as its admin wanted it. A Manifest
-// that somebody else deletes lets go of its module's objects, which stay, and comes back. b is the bundle in force, nil for none:
-// without one nobody knows which deletion is meant.
+// Restore puts back what is gone: Manifests with what their modules brought, and the runtime's Kyma as its admin wanted
+// it. A Manifest that somebody else deletes lets go of its module's objects, which stay, and comes back. b is the
+// bundle in force, nil for none: without one nobody knows which deletion is meant.
 //
 // It says what it did. An error says what could not be done yet.
 func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
@@ -74,7 +75,8 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this process runs.
+	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this
+	// process runs.
 	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
@@ -115,7 +117,8 @@ func seenVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	return strings.Join(versions, "\n")
 }
 
-// look returns the runtime's Kyma, nil while there is none, and all Manifests. The Manifests are the cache's own: they are only read.
+// look returns the runtime's Kyma, nil while there is none, and all Manifests. The Manifests are the cache's own: they
+// are only read.
 func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -142,8 +145,8 @@ func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error
 	return k.create(ctx, kyma, "Kyma")
 }
 
-// restoreManifest makes a Manifest and gives it back the list of its module's objects before the installer looks at it: by the list
-// alone it knows what an upgrade or a removal has to delete.
+// restoreManifest makes a Manifest and gives it back the list of its module's objects before the installer looks at it:
+// by the list alone it knows what an upgrade or a removal has to delete.
 func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -184,7 +187,8 @@ func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	return true, k.giveList(ctx, manifest, known.Synced)
 }
 
-// giveList writes the list first and lets the installer look at the Manifest then. One that nobody remembers a list of keeps its own.
+// giveList writes the list first and lets the installer look at the Manifest then. One that nobody remembers a list of
+// keeps its own.
 func (k *Keeper) giveList(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
 	if len(list) > 0 {
@@ -227,8 +231,8 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Leave remembers that a bundle asked to remove a Manifest, before it is deleted. A memory that cannot be saved holds up no removal: the
-// Manifest is marked too, and Restore tries to save it again and says why it cannot.
+// Leave remembers that a bundle asked to remove a Manifest, before it is deleted. A memory that cannot be saved holds
+// up no removal: the Manifest is marked too, and Restore tries to save it again and says why it cannot.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -240,7 +244,8 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Stay remembers that a Manifest is to stay after all. As with Leave, it is Restore that says why a memory cannot be saved.
+// Stay remembers that a Manifest is to stay after all. As with Leave, it is Restore that says why a memory cannot be
+// saved.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -261,8 +266,8 @@ func (k *Keeper) Save(ctx context.Context) error {
 	return k.keep(ctx, k.memory)
 }
 
-// load reads the memory once. One that is damaged, or that another key signed, is as good as none: what is installed then stays for as
-// long as its Manifests do.
+// load reads the memory once. One that is damaged, or that another key signed, is as good as none: what is installed
+// then stays for as long as its Manifests do.
 func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil

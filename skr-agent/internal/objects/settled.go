@@ -6,10 +6,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// settled remembers which objects were found to be as the bundle says, so that they are compared again only when they changed, or what is wanted.
-// What it forgets is compared once more.
+// settled remembers which objects were found to be as the bundle says, so that they are compared again only when they
+// changed, or what is wanted. What it forgets is compared once more.
 type settled struct {
-	// wanted are the Manifests and catalog that were compared. They are never changed, and held here, so that others are others in memory too.
+	// wanted are the Manifests and catalog that were compared. They are never changed, and held here, so that others are
+	// others in memory too.
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string

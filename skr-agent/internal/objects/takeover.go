@@ -39,8 +39,8 @@ func (s *Syncer) takeOver(ctx context.Context, b *bundle.Bundle) {
 	}
 }
 
-// clean removes what lifecycle-manager itself has in the runtime: objects that have both the name and the mark of one of its own, and its mark on
-// the runtime's Kyma.
+// clean removes what lifecycle-manager itself has in the runtime: objects that have both the name and the mark of one
+// of its own, and its mark on the runtime's Kyma.
 func (s *Syncer) clean(ctx context.Context) {
 	for _, leftover := range leftovers {
 		s.attempts.try(leftover.Kind, leftover.Name, "", func() error { return s.removeLeftover(ctx, leftover) })
@@ -81,8 +81,8 @@ func (s *Syncer) removeLeftover(ctx context.Context, leftover bundle.ObjectRef) 
 	return nil
 }
 
-// release lets go of all modules, which stay as they are: the installer gives their objects back before a Manifest goes. It reports whether some
-// are not gone yet.
+// release lets go of all modules, which stay as they are: the installer gives their objects back before a Manifest
+// goes. It reports whether some are not gone yet.
 func (s *Syncer) release(ctx context.Context) bool {
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
@@ -101,8 +101,9 @@ func (s *Syncer) release(ctx context.Context) bool {
 	return len(manifests.Items) > 0
 }
 
-// giveBack lets go of what is not a module's. Fields of the catalog and of definitions that are ours alone become lifecycle-manager's, for it
-// removes only fields that are its own. Those of the Kyma become nobody's: its spec is its user's, and would go with them.
+// giveBack lets go of what is not a module's. Fields of the catalog and of definitions that are ours alone become
+// lifecycle-manager's, for it removes only fields that are its own. Those of the Kyma become nobody's: its spec is its
+// user's, and would go with them.
 func (s *Syncer) giveBack(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"}, {"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {
 		entries := &unstructured.UnstructuredList{}
@@ -136,8 +137,8 @@ func handFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 	return moveFields(ctx, uncached, o, FieldManagers([]string{FieldOwner, defaultOwner}), to)
 }
 
-// moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that is empty. The object is as it
-// was read: one that changed since is tried again.
+// moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that
+// is empty. The object is as it was read: one that changed since is tried again.
 func moveFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []ssa.FieldManager, to string) error {
 	patches := ssa.PatchRemoveFieldsManagers(o, from)
 	if to != "" {

@@ -1,5 +1,5 @@
-// Package pull gets a runtime's bundle: a registry or folder goes in, the newest bundle that may be followed comes out, and it is
-// kept in the runtime's own cluster together with the content it needs.
+// Package pull gets a runtime's bundle: a registry or folder goes in, the newest bundle that may be followed comes out,
+// and it is kept in the runtime's own cluster together with the content it needs.
 //
 // What is absent, unreadable or refused changes nothing: the last accepted bundle stays in force.
 package pull
@@ -36,7 +36,8 @@ type Options struct {
 	Client    client.Client
 	Namespace string
 	Store     *contentstore.Store
-	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's own.
+	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's
+	// own.
 	Trust bundle.Trust
 	Now   func() time.Time
 	// Mirrors are where this cluster reads registries from, by its operator; they win over those of a bundle's settings.
@@ -70,7 +71,8 @@ const (
 	stateReported = "report-sequence"
 )
 
-// ErrNotKept says that the runtime's API server did not take what has to be kept of a newer bundle or root, whatever the registry has.
+// ErrNotKept says that the runtime's API server did not take what has to be kept of a newer bundle or root, whatever
+// the registry has.
 var ErrNotKept = errors.New("cannot be kept in Secrets of " + v1beta2.RuntimeNamespace)
 
 // New returns a Puller without a bundle in force; see Restore.
@@ -101,9 +103,9 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore takes up the bundle that was in force before a restart, or that another agent accepted while this one stood by. What was kept is
-// checked against the root again, for the cluster's Secrets are not the publisher. State that is lost or damaged is said and started over,
-// never guessed.
+// Restore takes up the bundle that was in force before a restart, or that another agent accepted while this one stood
+// by. What was kept is checked against the root again, for the cluster's Secrets are not the publisher. State that is
+// lost or damaged is said and started over, never guessed.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
@@ -151,8 +153,9 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	return nil
 }
 
-// Pull looks for a newer bundle and takes it into force when it may be followed. It reports whether there is another bundle in
-// force than before. The error is a *bundle.Refusal, or says that the registry could not be read; both leave what is in force.
+// Pull looks for a newer bundle and takes it into force when it may be followed. It reports whether there is another
+// bundle in force than before. The error is a *bundle.Refusal, or says that the registry could not be read; both leave
+// what is in force.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err
@@ -190,8 +193,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// judgeByNewest judges by the newest root. One that came after the root was looked for and before the bundle is looked for again: keys
-// that change are no attack.
+// judgeByNewest judges by the newest root. One that came after the root was looked for and before the bundle is looked
+// for again: keys that change are no attack.
 func (p *Puller) judgeByNewest(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (intake.Opened, error) {
 	next, err := p.judge(ctx, repository, fetched)
 	refusal := refusal.Of(err)
@@ -218,8 +221,8 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the versions that the runtime has, by module: those of the bundle in force, those that were chosen from its offers, and
-// those of Manifests that it does not have, which are there when the agent lost its state.
+// installed returns the versions that the runtime has, by module: those of the bundle in force, those that were chosen
+// from its offers, and those of Manifests that it does not have, which are there when the agent lost its state.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))

@@ -330,7 +330,8 @@ func TestAPreviewJudgesAsARoundDoesAndKeepsNothing(t *testing.T) {
 	require.Equal(t, before, w.kept(), "something was written")
 }
 
-// TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole kills the agent before each of its writes in turn, with and without a newer root.
+// TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole kills the agent before each of its writes in turn, with and
+// without a newer root.
 func TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole(t *testing.T) {
 	w := newWorld(t)
 	for name, rotated := range map[string]bool{"a bundle": false, "a bundle under a newer root": true} {

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Recheck looks whether contents that somebody may have changed are stored as their digests say. What is not counts as missing from
-// then on, and is what it returns.
+// Recheck looks whether contents that somebody may have changed are stored as their digests say. What is not counts as
+// missing from then on, and is what it returns.
 func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)
@@ -28,8 +28,8 @@ func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []
 	return lost, nil
 }
 
-// StageDocuments makes the documents of the bundle in force, and what proves its releases, be in the store again. Without them it could
-// not be restored after a restart.
+// StageDocuments makes the documents of the bundle in force, and what proves its releases, be in the store again.
+// Without them it could not be restored after a restart.
 func (p *Puller) StageDocuments(ctx context.Context) error {
 	if p.current == nil {
 		return nil
@@ -78,8 +78,8 @@ func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, er
 	return data, err
 }
 
-// Lost says which bundle was in force before a restart and cannot be restored, empty for none: it is followed again as soon as it can
-// be read.
+// Lost says which bundle was in force before a restart and cannot be restored, empty for none: it is followed again as
+// soon as it can be read.
 func (p *Puller) Lost() string {
 	if p.current != nil || p.manifest == nil {
 		return ""

@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// restoreRoots takes up the root that was followed before a restart, and gives the one that the bundle in force was accepted under.
+// restoreRoots takes up the root that was followed before a restart, and gives the one that the bundle in force was
+// accepted under.
 func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
@@ -29,9 +30,9 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	return under, nil
 }
 
-// followRoot looks for newer versions of the root of trust, one after the other, and keeps what it followed. One that does not
-// follow is told and otherwise as good as none: the owner of a registry can hide a root anyway. The error says that the
-// registry could not be read.
+// followRoot looks for newer versions of the root of trust, one after the other, and keeps what it followed. One that
+// does not follow is told and otherwise as good as none: the owner of a registry can hide a root anyway. The error says
+// that the registry could not be read.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.Place, p.Trust.Root)

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reported returns the sequence of the last report that was delivered, 0 before the first. It is read when it is asked for: an agent that stood by
-// is to go on from where the one before it ended.
+// Reported returns the sequence of the last report that was delivered, 0 before the first. It is read when it is asked
+// for: an agent that stood by is to go on from where the one before it ended.
 func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	saved, err := p.saved(ctx)
 	if err == nil {
@@ -31,8 +31,9 @@ func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported makes the sequence of a report that was delivered survive a restart. The registry has it too, until it is restored from
-// an older copy. Nothing else of the state is written: what another agent accepted meanwhile must not be taken back.
+// SaveReported makes the sequence of a report that was delivered survive a restart. The registry has it too, until it
+// is restored from an older copy. Nothing else of the state is written: what another agent accepted meanwhile must not
+// be taken back.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reported = sequence
 	if p.Preview {

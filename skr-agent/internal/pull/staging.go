@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// stageWorkers is how many contents are fetched and stored at the same time, as long as they are no larger than stageBytes together: each takes
-	// a few times its size in memory. A larger one is fetched alone.
+	// stageWorkers is how many contents are fetched and stored at the same time, as long as they are no larger than
+	// stageBytes together: each takes a few times its size in memory. A larger one is fetched alone.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
 )
@@ -25,7 +25,8 @@ const (
 // errWaiting is why a module waits whose content was not looked for yet.
 var errWaiting = errors.New("its content is being fetched")
 
-// Staging makes the content of every module of a state be in the store, stretch by stretch. It is used by one goroutine.
+// Staging makes the content of every module of a state be in the store, stretch by stretch. It is used by one
+// goroutine.
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
@@ -34,13 +35,13 @@ type Staging struct {
 	left  []bundle.Content
 	// failed says why a content cannot be had.
 	failed map[digest.Digest]error
-	// alone has contents stored one after the other, once the API server refused one: where a quota leaves little room, several that each have a part
-	// of it come to nothing.
+	// alone has contents stored one after the other, once the API server refused one: where a quota leaves little room,
+	// several that each have a part of it come to nothing.
 	alone bool
 }
 
-// Stage begins to store the contents of a state, that of the bundle in force or what was chosen from its offers. Modules of which some could not be
-// had before come last, so that a registry which does not answer holds up no other.
+// Stage begins to store the contents of a state, that of the bundle in force or what was chosen from its offers.
+// Modules of which some could not be had before come last, so that a registry which does not answer holds up no other.
 func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
@@ -57,9 +58,9 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 	return s
 }
 
-// Continue fetches contents until all were looked for, or for about as long as the stretch. A module whose content cannot be had is the only one to
-// suffer: the problems hold the reasons, by module, when it is done. The error says that it cannot be read what is stored, which tells nothing of
-// any module.
+// Continue fetches contents until all were looked for, or for about as long as the stretch. A module whose content
+// cannot be had is the only one to suffer: the problems hold the reasons, by module, when it is done. The error says
+// that it cannot be read what is stored, which tells nothing of any module.
 func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems map[string]error, done bool, err error) {
 	if s.there == nil {
 		if err := s.begin(ctx); err != nil {

@@ -26,8 +26,8 @@ const (
 	maxChartNesting = 8
 )
 
-// chartFiles returns a chart's files by their path inside the chart, charts within it unpacked. The blob is the chart's archive,
-// compressed or not, or an OCI artifact that holds it.
+// chartFiles returns a chart's files by their path inside the chart, charts within it unpacked. The blob is the chart's
+// archive, compressed or not, or an OCI artifact that holds it.
 func chartFiles(blob []byte) ([]file, error) {
 	data, err := decompress(blob)
 	if err != nil {
@@ -108,8 +108,8 @@ func chartLayerOf(blob []byte) ([]byte, error) {
 	return set.Blob(layers[0].Digest)
 }
 
-// chart reads one archive and those inside it. Helm would unpack the inner ones itself, each with a limit of its own; here all
-// of them share one.
+// chart reads one archive and those inside it. Helm would unpack the inner ones itself, each with a limit of its own;
+// here all of them share one.
 func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 	members, err := b.untar(data, func(string) bool { return true })
 	if err != nil {
@@ -167,7 +167,8 @@ func inChart(name string) string {
 	}
 }
 
-// isArchivedChart knows the archives that Helm takes for charts; it overlooks names that start with a dot or underscore.
+// isArchivedChart knows the archives that Helm takes for charts; it overlooks names that start with a dot or
+// underscore.
 func isArchivedChart(name string) bool {
 	archive, inside := strings.CutPrefix(inChart(name), "charts/")
 	return inside && path.Ext(archive) == ".tgz" && strings.IndexAny(archive, "_.") != 0

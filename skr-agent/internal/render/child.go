@@ -15,16 +15,16 @@ import (
 const (
 	// maxStackBytes ends what calls itself without end while there is memory left to say so.
 	maxStackBytes = 64 << 20
-	// hardShare is how much more memory the kernel gives than is allowed: the child is to say itself that it needs too much,
-	// for it can say it better than Go's runtime, which may die of want of memory in many ways.
+	// hardShare is how much more memory the kernel gives than is allowed: the child is to say itself that it needs too
+	// much, for it can say it better than Go's runtime, which may die of want of memory in many ways.
 	hardShare = 4
 	// watchInterval is how often the child looks at its memory; a program fills 50 MiB meanwhile.
 	watchInterval = 10 * time.Millisecond
 )
 
-// Child is the other end of Confined. It takes limits and an Input as JSON and writes the objects, or why there are none. Before it
-// reads the Input it gives away what rendering has no use for: memory beyond the limit, all processor time but some, and the
-// means to open a file, a connection or a program. Nothing else may be done in its process.
+// Child is the other end of Confined. It takes limits and an Input as JSON and writes the objects, or why there are
+// none. Before it reads the Input it gives away what rendering has no use for: memory beyond the limit, all processor
+// time but some, and the means to open a file, a connection or a program. Nothing else may be done in its process.
 func Child(in io.Reader, out io.Writer) error {
 	// Helm and kustomize log warnings and the clock's zone would be the node's.
 	log.SetOutput(io.Discard)

@@ -30,17 +30,19 @@ const (
 	maxComplaintBytes = 16 << 10
 )
 
-// ErrNotRun is what rendering fails with that never began, or was ended by something outside. It says nothing of the content.
+// ErrNotRun is what rendering fails with that never began, or was ended by something outside. It says nothing of the
+// content.
 var ErrNotRun = errors.New("rendering did not run")
 
-// Confined renders in a child process, so that content can cost no more than the time and memory it is given. It may be used from
-// many goroutines at once; every call has a child of its own, which is gone when the call returns.
+// Confined renders in a child process, so that content can cost no more than the time and memory it is given. It may be
+// used from many goroutines at once; every call has a child of its own, which is gone when the call returns.
 type Confined struct {
 	// Command starts a program that calls Child and nothing else: the agent's own, with its hidden command.
 	Command []string
 	// Timeout is how long rendering may take, 30s unless given.
 	Timeout time.Duration
-	// MemoryBytes is how much memory the child may have, 512 MiB unless given. The agent's program itself takes about 10 MiB of it.
+	// MemoryBytes is how much memory the child may have, 512 MiB unless given. The agent's program itself takes about 10
+	// MiB of it.
 	MemoryBytes int64
 }
 
@@ -56,8 +58,8 @@ type answer struct {
 	Refused string          `json:"refused,omitempty"`
 }
 
-// Render is the function Render, confined where content is a program. Errors that are ErrNotRun, or the context's, may pass; all
-// others are the content's, and come again.
+// Render is the function Render, confined where content is a program. Errors that are ErrNotRun, or the context's, may
+// pass; all others are the content's, and come again.
 func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstructured, error) {
 	if in.Packed != v1beta2.HelmChart && in.Packed != v1beta2.Kustomize {
 		return Render(in)
@@ -125,7 +127,8 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	return said.Bytes(), nil
 }
 
-// explain tells why a child died, from its state and from what Go's runtime writes then. The rest of that is for nobody.
+// explain tells why a child died, from its state and from what Go's runtime writes then. The rest of that is for
+// nobody.
 func (c Confined) explain(child *os.ProcessState, complaint string) error {
 	first, _, _ := strings.Cut(complaint, "\n")
 	status, _ := child.Sys().(syscall.WaitStatus)

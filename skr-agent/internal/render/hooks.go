@@ -14,14 +14,15 @@ const (
 	keepAnnotation = "helm.sh/resource-policy"
 )
 
-// Keeps reports whether a chart says of an object that it outlives the release: its annotation helm.sh/resource-policy is keep.
-// Rendering leaves the annotation in place; the remover of objects asks here, of the object in the cluster, and lets it be.
+// Keeps reports whether a chart says of an object that it outlives the release: its annotation helm.sh/resource-policy
+// is keep. Rendering leaves the annotation in place; the remover of objects asks here, of the object in the cluster,
+// and lets it be.
 func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// withoutHooks decides what becomes of objects that Helm would treat apart. An agent has no moments of install, upgrade and
-// deletion: it brings what should be, again and again. So
+// withoutHooks decides what becomes of objects that Helm would treat apart. An agent has no moments of install, upgrade
+// and deletion: it brings what should be, again and again. So
 //
 //   - what Helm makes for tests and rollbacks is left out;
 //   - crd-install, Helm 2's word for the crds folder, comes early;

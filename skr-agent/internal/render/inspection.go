@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxBuilds bounds how often kustomizations are built for one overlay. A base that two others use is built twice, so that
-	// a few files can ask for any number.
+	// maxBuilds bounds how often kustomizations are built for one overlay. A base that two others use is built twice, so
+	// that a few files can ask for any number.
 	maxBuilds = 200
 	// maxOverlayFileBytes bounds one file that kustomize parses; a module's objects as one file have 2 MiB.
 	maxOverlayFileBytes = 8 << 20
 )
 
-// inspection reads every kustomization that an overlay consists of, before kustomize does. It refuses what would be fetched or
-// run: kustomize clones and downloads as soon as it meets an address, which can look like a path. Only paths of files and
-// folders that the content has are let through.
+// inspection reads every kustomization that an overlay consists of, before kustomize does. It refuses what would be
+// fetched or run: kustomize clones and downloads as soon as it meets an address, which can look like a path. Only paths
+// of files and folders that the content has are let through.
 type inspection struct {
 	files tree
 	// builds says how many kustomizations each folder stands for; 0 while it is being read.

@@ -87,7 +87,8 @@ func build(files tree, root string) ([]byte, error) {
 
 var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/-]+$`)
 
-// isPlainPath reports whether kustomize's file system in memory takes a name. Others are overlooked until something names them.
+// isPlainPath reports whether kustomize's file system in memory takes a name. Others are overlooked until something
+// names them.
 func isPlainPath(name string) bool {
 	return plainPath.MatchString(name) && !strings.Contains(path.Clean(name), "..")
 }

@@ -26,7 +26,8 @@ func peakBytes(child *os.ProcessState) int64 {
 // giveUp limits this process for good.
 func giveUp(l limits) error {
 	used := dataBytes()
-	// When a node runs out of memory, let it be this process and not the agent. Kernels may not allow it; then it is not so.
+	// When a node runs out of memory, let it be this process and not the agent. Kernels may not allow it; then it is not
+	// so.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	for _, one := range []struct {
 		resource int

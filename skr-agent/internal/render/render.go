@@ -1,14 +1,14 @@
 // Package render turns a module's content into the objects to install.
 //
-// In go the bytes of one blob, already verified, and how they are packed; out come the objects in a defined order: files by
-// path, documents as they stand in the file. The package is pure. It promises that content which cannot be read whole gives an
-// error that names file, document and object, and no objects at all. It decides nothing about a cluster: scope, namespaces
-// and marks of ownership are the installer's.
+// In go the bytes of one blob, already verified, and how they are packed; out come the objects in a defined order:
+// files by path, documents as they stand in the file. The package is pure. It promises that content which cannot be
+// read whole gives an error that names file, document and object, and no objects at all. It decides nothing about a
+// cluster: scope, namespaces and marks of ownership are the installer's.
 //
-// Charts and overlays are programs, written by somebody else. Two more promises hold for them. They give the same objects on
-// every runtime and at every pass: nothing is fetched, nothing of the cluster is read but what Input says, and templates that
-// let chance or the clock decide are refused. And they run in a child process that is taken away when it needs too much time
-// or memory (Confined), because Go cannot interrupt a template.
+// Charts and overlays are programs, written by somebody else. Two more promises hold for them. They give the same
+// objects on every runtime and at every pass: nothing is fetched, nothing of the cluster is read but what Input says,
+// and templates that let chance or the clock decide are refused. And they run in a child process that is taken away
+// when it needs too much time or memory (Confined), because Go cannot interrupt a template.
 package render
 
 import (
@@ -34,7 +34,8 @@ const (
 	MaxObjects = 2_000
 	// MaxObjectBytes bounds an object as JSON; etcd takes 1.5 MiB.
 	MaxObjectBytes = 1 << 20
-	// maxDocumentBytes bounds one document of YAML before it is parsed: an object, indented. Parsing takes 80 times as much.
+	// maxDocumentBytes bounds one document of YAML before it is parsed: an object, indented. Parsing takes 80 times as
+	// much.
 	maxDocumentBytes = 2 * MaxObjectBytes
 	// maxDocuments leaves room for documents that hold nothing but a comment.
 	maxDocuments = 2 * MaxObjects
@@ -66,9 +67,9 @@ type Capabilities struct {
 	APIVersions []string
 }
 
-// Render returns the objects that content holds. Content of type oci-dir is a tar; of type oci-ref it is YAML or a tar, each
-// compressed or not, told apart by how it begins; of type helm-chart a chart, of type kustomize a tar of overlays. Lists are
-// taken apart. An object that appears twice is an error, for only one of both could be what was meant.
+// Render returns the objects that content holds. Content of type oci-dir is a tar; of type oci-ref it is YAML or a tar,
+// each compressed or not, told apart by how it begins; of type helm-chart a chart, of type kustomize a tar of overlays.
+// Lists are taken apart. An object that appears twice is an error, for only one of both could be what was meant.
 //
 // YAML is rendered in time and memory that its size bounds. Templates and overlays are programs: Confined runs them.
 func Render(in Input) (objects []*unstructured.Unstructured, err error) {
@@ -251,8 +252,8 @@ func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// wellFormed checks what everything after it relies on. The accessors of unstructured objects give "" for a field of a wrong
-// type, so that such a field is found here as a missing one.
+// wellFormed checks what everything after it relies on. The accessors of unstructured objects give "" for a field of a
+// wrong type, so that such a field is found here as a missing one.
 func wellFormed(object *unstructured.Unstructured) error {
 	switch {
 	case object.GetAPIVersion() == "":

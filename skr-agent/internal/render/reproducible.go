@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// unsettled are the functions of templates that need not give the same for the same arguments: chance, the clock, and maps in
-// the order Go walks them in. To each belongs what stands in for it in a second rendering: something of the same form that
-// certainly differs, and that names the function so that it can be told apart from text which only mentions it. Functions
-// without a stand-in differ by themselves, always or nearly so.
+// unsettled are the functions of templates that need not give the same for the same arguments: chance, the clock, and
+// maps in the order Go walks them in. To each belongs what stands in for it in a second rendering: something of the
+// same form that certainly differs, and that names the function so that it can be told apart from text which only
+// mentions it. Functions without a stand-in differ by themselves, always or nearly so.
 //
-// The set is sprig's nonhermeticFunctions without what the engine takes away (env, expandenv, getHostByName); keys and values are
-// ours, and so is whatever makes a key, a certificate or a salt.
+// The set is sprig's nonhermeticFunctions without what the engine takes away (env, expandenv, getHostByName); keys and
+// values are ours, and so is whatever makes a key, a certificate or a salt.
 var unsettled = map[string]string{
 	"now":                      "(toDate `2006-01-02` `1999-12-31`)",
 	"ago":                      "printf `%v ago`",
@@ -43,12 +43,13 @@ var unsettled = map[string]string{
 // unsorted say how often more a chart is rendered that uses them: two keys come in the same order every second time.
 const passesOfUnsorted = 4
 
-// reproducible renders a chart and refuses it when another rendering gives other objects. What templates compute and then do
-// not use, or put into a comment, does no harm.
+// reproducible renders a chart and refuses it when another rendering gives other objects. What templates compute and
+// then do not use, or put into a comment, does no harm.
 //
-// A chart without unsettled functions is rendered once. Others are rendered again with stand-ins for them, wherever templates
-// or what they could be made of stand: in files and in values. Two ways to escape are known, and both only with a clock that is
-// printed no finer than by seconds: date, given something that is no date, and a template put together from pieces for tpl.
+// A chart without unsettled functions is rendered once. Others are rendered again with stand-ins for them, wherever
+// templates or what they could be made of stand: in files and in values. Two ways to escape are known, and both only
+// with a clock that is printed no finer than by seconds: date, given something that is no date, and a template put
+// together from pieces for tpl.
 func (in Input) reproducible(files []file) ([]placed, error) {
 	found, err := in.pass(files, in.Values)
 	if err != nil {
@@ -169,7 +170,8 @@ func (u usage) unsorted() bool {
 	return false
 }
 
-// of names the functions that a file uses, also by way of other templates, or those of the whole chart if that is unclear.
+// of names the functions that a file uses, also by way of other templates, or those of the whole chart if that is
+// unclear.
 func (u usage) of(name string) string {
 	seen := map[string]bool{}
 	var calls []string

@@ -26,8 +26,8 @@ type template struct {
 	usesTpl  bool
 }
 
-// survey looks for unsettled functions wherever templates may come from. Templates are found again by the names that Helm gives
-// them: a file's path with the names of charts for those of their folders, or the name after define.
+// survey looks for unsettled functions wherever templates may come from. Templates are found again by the names that
+// Helm gives them: a file's path with the names of charts for those of their folders, or the name after define.
 func survey(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {
@@ -66,8 +66,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates that a text defines; its own is named as the file. What cannot be parsed, or has no
-// actions, is none.
+// parseTemplate returns the templates that a text defines; its own is named as the file. What cannot be parsed, or has
+// no actions, is none.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil

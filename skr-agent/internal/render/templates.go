@@ -28,8 +28,9 @@ func templated(in Input) ([]placed, error) {
 	return found, nil
 }
 
-// pass renders a chart once, from its files, since templates may change the values that they are given. It gives its objects in
-// the order in which they are installed: definitions first, then by kind as Helm does, then by file and place in the file.
+// pass renders a chart once, from its files, since templates may change the values that they are given. It gives its
+// objects in the order in which they are installed: definitions first, then by kind as Helm does, then by file and
+// place in the file.
 func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	c, err := loadChart(files)
 	if err != nil {
@@ -62,8 +63,8 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	return slices.Concat(definitions, early, rest), nil
 }
 
-// UsualCapabilities are those of a cluster that nobody can ask: Kubernetes' own APIs. Where its version is not known either, it is that of the
-// Kubernetes libraries in this program.
+// UsualCapabilities are those of a cluster that nobody can ask: Kubernetes' own APIs. Where its version is not known
+// either, it is that of the Kubernetes libraries in this program.
 func UsualCapabilities(version string) Capabilities {
 	return Capabilities{Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions}
 }
@@ -98,7 +99,8 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	if err := checkNames(c); err != nil {
 		return nil, err
 	}
-	// Every pass is a first one: what a chart does else on upgrades belongs to Helm's store of releases, which is not kept here.
+	// Every pass is a first one: what a chart does else on upgrades belongs to Helm's store of releases, which is not kept
+	// here.
 	release := chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}
 	capabilities := &chartutil.Capabilities{
 		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions, HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
@@ -155,8 +157,8 @@ func manifests(texts map[string]string) ([]placed, error) {
 	return found, nil
 }
 
-// split divides a template's output where lines start with ---. What follows on such a line belongs to the next document, and
-// documents of blanks are none.
+// split divides a template's output where lines start with ---. What follows on such a line belongs to the next
+// document, and documents of blanks are none.
 //
 // Source: Helm's releaseutil.SplitManifests, whose regular expression takes ten times as long.
 func split(text string) []string {

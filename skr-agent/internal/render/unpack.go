@@ -31,8 +31,8 @@ type file struct {
 	data []byte
 }
 
-// unpack returns the YAML files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor; what headers
-// say about them is not believed.
+// unpack returns the YAML files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor;
+// what headers say about them is not believed.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
 	if err != nil {
@@ -131,8 +131,8 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 	return files, nil
 }
 
-// admit reports whether a member is a file. Members that have no business in a module are an error even though nothing is ever
-// written to a disk: a module that carries them was not packed by anybody who knew what is inside.
+// admit reports whether a member is a file. Members that have no business in a module are an error even though nothing
+// is ever written to a disk: a module that carries them was not packed by anybody who knew what is inside.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name
 	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {

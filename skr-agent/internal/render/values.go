@@ -20,16 +20,16 @@ const (
 	maxExpandedBytes = 4 << 20
 )
 
-// configured reads a module's config layer. It is a mapping of values, as in a chart's values.yaml, or Kyma's older form, which
-// holds nothing but configs:
+// configured reads a module's config layer. It is a mapping of values, as in a chart's values.yaml, or Kyma's older
+// form, which holds nothing but configs:
 //
 //	configs:
 //	- name: my-chart                 # of no consequence when there is one entry
 //	  overrides: "a.b=1,c=two"       # as of helm --set
 //	  clientConfig: "Namespace=kyma-system,CreateNamespace=true"
 //
-// Of clientConfig only Namespace concerns what is rendered, and it has to be the one the module goes to. The rest told the
-// Helm client how to talk to the cluster.
+// Of clientConfig only Namespace concerns what is rendered, and it has to be the one the module goes to. The rest told
+// the Helm client how to talk to the cluster.
 //
 // Source: kyma-project/module-manager, getConfigAndOverridesForInstall; lifecycle-manager's internal/manifest/v1beta1.
 func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
@@ -100,8 +100,8 @@ func settings(text any) (map[string]any, error) {
 	return strvals.Parse(line)
 }
 
-// checkExpansion refuses YAML that is larger than a document may be once its aliases are written out. Charts do use aliases in
-// their values, so that they are not refused as such.
+// checkExpansion refuses YAML that is larger than a document may be once its aliases are written out. Charts do use
+// aliases in their values, so that they are not refused as such.
 func checkExpansion(data []byte) error {
 	if len(data) > maxValuesBytes {
 		return fmt.Errorf("%d bytes, at most %d", len(data), maxValuesBytes)
@@ -116,8 +116,8 @@ func checkExpansion(data []byte) error {
 	return nil
 }
 
-// weigh returns about how many bytes a document has with its aliases written out, or more than allowed. A node under way weighs
-// too much already, for it contains itself.
+// weigh returns about how many bytes a document has with its aliases written out, or more than allowed. A node under
+// way weighs too much already, for it contains itself.
 func weigh(n *goyaml.Node, known map[*goyaml.Node]int) int {
 	const tooMuch = maxExpandedBytes + 1
 	if n.Kind == goyaml.AliasNode {

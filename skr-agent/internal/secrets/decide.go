@@ -29,9 +29,10 @@ type Change struct {
 	Secret *corev1.Secret
 }
 
-// Decide returns the change from what a runtime has, nil for nothing, to what it is to have. It is pure. A Secret that somebody else made
-// is an error: nothing here may take it over. Ours is one that has the label, the one with the UID of which this agent knows that it was, empty for
-// none, and one that already holds exactly what is sealed: whoever takes the label away changes nothing by it.
+// Decide returns the change from what a runtime has, nil for nothing, to what it is to have. It is pure. A Secret that
+// somebody else made is an error: nothing here may take it over. Ours is one that has the label, the one with the UID
+// of which this agent knows that it was, empty for none, and one that already holds exactly what is sealed: whoever
+// takes the label away changes nothing by it.
 func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, want.Labels)

@@ -1,7 +1,8 @@
-// Package secrets writes the runtime's Secrets: what a bundle has sealed for this agent and the agent's own key go in, Secrets come out.
+// Package secrets writes the runtime's Secrets: what a bundle has sealed for this agent and the agent's own key go in,
+// Secrets come out.
 //
-// It touches only Secrets that it wrote itself, and deletes only those that are named as to go. What it decrypts goes into Secrets and
-// nowhere else: errors, logs and reports have names and reasons.
+// It touches only Secrets that it wrote itself, and deletes only those that are named as to go. What it decrypts goes
+// into Secrets and nowhere else: errors, logs and reports have names and reasons.
 package secrets
 
 import (
@@ -36,8 +37,8 @@ type Keeper struct {
 // Recipient is whom the runtime's Secrets are to be encrypted to.
 func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep brings the Secrets in line with what is sealed and tells what became of them. Without again, what was in line before is taken to
-// be so still. Nothing sealed is nothing said: all stays.
+// Keep brings the Secrets in line with what is sealed and tells what became of them. Without again, what was in line
+// before is taken to be so still. Nothing sealed is nothing said: all stays.
 func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
 		k.told = nil
@@ -64,7 +65,8 @@ func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	return append(problems, k.remove(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all Secrets that are sealed, for a runtime whose Kyma was deleted. What cannot be decrypted has no names to delete.
+// Clear deletes all Secrets that are sealed, for a runtime whose Kyma was deleted. What cannot be decrypted has no
+// names to delete.
 func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil
@@ -146,7 +148,8 @@ func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
 	return answerOf(client.IgnoreNotFound(err))
 }
 
-// refused is an answer of the API server without its words: who refuses a Secret may repeat it, as admission webhooks do.
+// refused is an answer of the API server without its words: who refuses a Secret may repeat it, as admission webhooks
+// do.
 type refused metav1.StatusReason
 
 func (r refused) Error() string {
@@ -164,8 +167,8 @@ func answerOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, empty without one. An answer of the API server without a reason of its
-// own is WriteFailed.
+// reasonOf returns the reason of the first problem, empty without one. An answer of the API server without a reason of
+// its own is WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""

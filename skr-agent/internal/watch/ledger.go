@@ -8,11 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// spacing is how far apart reports of one watch are: a single change is told at once, a storm as often as somebody reads.
+// spacing is how far apart reports of one watch are: a single change is told at once, a storm as often as somebody
+// reads.
 const spacing = 5 * time.Second
 
-// ledger is what one watch saw: a counter and the objects that changed last. It is pure and bounded: an object that changes a
-// thousand times is one entry, and there are at most bundle.MaxWatchedReported of them.
+// ledger is what one watch saw: a counter and the objects that changed last. It is pure and bounded: an object that
+// changes a thousand times is one entry, and there are at most bundle.MaxWatchedReported of them.
 type ledger struct {
 	changes int64
 	trouble string
@@ -42,7 +43,8 @@ func (l *ledger) due(now time.Time) time.Duration {
 	return max(0, l.toldAt.Add(spacing).Sub(now))
 }
 
-// tell takes news up into what is told. Since is a sequence that no report had yet and the next one does not fall below.
+// tell takes news up into what is told. Since is a sequence that no report had yet and the next one does not fall
+// below.
 func (l *ledger) tell(since int64, now time.Time) {
 	if !l.news() || l.due(now) > 0 {
 		return

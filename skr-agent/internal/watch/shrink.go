@@ -16,8 +16,8 @@ type seen struct {
 	print string
 }
 
-// shrink makes of an object what is remembered of it: of metadata alone the fingerprint is that of the spec, of a whole object that
-// of the status.
+// shrink makes of an object what is remembered of it: of metadata alone the fingerprint is that of the spec, of a whole
+// object that of the status.
 func shrink(in any) (any, error) {
 	switch o := in.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -39,8 +39,8 @@ func small(o metav1.Object, fingerprint string) *seen {
 	}
 }
 
-// specPrint changes with the generation, and when a deletion begins. Kinds without generations, such as ConfigMaps, have no status
-// either, so that each of their versions counts.
+// specPrint changes with the generation, and when a deletion begins. Kinds without generations, such as ConfigMaps,
+// have no status either, so that each of their versions counts.
 func specPrint(o metav1.Object) string {
 	deleting := o.GetDeletionTimestamp() != nil
 	if o.GetGeneration() == 0 {

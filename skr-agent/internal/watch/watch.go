@@ -1,9 +1,9 @@
-// Package watch sees objects of the runtime change that the control plane asked about. The watchers of the bundle in force go in;
-// what changed comes out for the report, and the agent is woken as soon as there is something to tell.
+// Package watch sees objects of the runtime change that the control plane asked about. The watchers of the bundle in
+// force go in; what changed comes out for the report, and the agent is woken as soon as there is something to tell.
 //
-// It promises bounds: one open watch per watcher, a name and a fingerprint per object, at most maxObjects of them, and a report of
-// bounded size. Nothing of an object leaves the package but its name. What is there when a watch begins is no change; an object that
-// gets or loses the labels is one. Kinds that are not served are looked for again.
+// It promises bounds: one open watch per watcher, a name and a fingerprint per object, at most maxObjects of them, and
+// a report of bounded size. Nothing of an object leaves the package but its name. What is there when a watch begins is
+// no change; an object that gets or loses the labels is one. Kinds that are not served are looked for again.
 package watch
 
 import (
@@ -62,8 +62,8 @@ func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, most: maxObjects, running: map[string]*watch{}}
 }
 
-// Start says how long watches may live and who wants to know when there is news: wake gets the time before which Tell would not
-// tell it yet. It is called once, before Set.
+// Start says how long watches may live and who wants to know when there is news: wake gets the time before which Tell
+// would not tell it yet. It is called once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
 }
@@ -96,8 +96,9 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Tell returns what is to be reported of all watches, sorted by name; it is the same until there is news. Since is a sequence that no
-// report had yet and the next report does not fall below. Wait is when to ask again for news that is held back, 0 when there is none.
+// Tell returns what is to be reported of all watches, sorted by name; it is the same until there is news. Since is a
+// sequence that no report had yet and the next report does not fall below. Wait is when to ask again for news that is
+// held back, 0 when there is none.
 func (w *Watches) Tell(since int64, now time.Time) (told []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

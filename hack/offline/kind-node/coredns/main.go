@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins that kubeadm's Corefile names and no others: the rest, with the clients of many
-// clouds, would take longer to compile than all of Kubernetes.
+// Command coredns is CoreDNS with the plugins that kubeadm's Corefile names and no others: the rest, with the clients
+// of many clouds, would take longer to compile than all of Kubernetes.
 package main
 
 import (

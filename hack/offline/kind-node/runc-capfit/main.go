@@ -1,6 +1,6 @@
-// Command runc-capfit is an OCI runtime that runs runc, after removing from a container's capabilities what this machine does
-// not hold. A privileged container asks for every capability that the kernel knows, and where the bounding set lacks
-// one, runc alone fails with "unable to apply caps: operation not permitted".
+// Command runc-capfit is an OCI runtime that runs runc, after removing from a container's capabilities what this
+// machine does not hold. A privileged container asks for every capability that the kernel knows, and where the bounding
+// set lacks one, runc alone fails with "unable to apply caps: operation not permitted".
 package main
 
 import (

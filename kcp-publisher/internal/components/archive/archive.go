@@ -1,10 +1,10 @@
 // Package archive reads and writes OCM common transport archives: OCI artifacts with their repositories and tags in one
 // folder, tar or gzipped tar, as the official ocm command line makes them.
 //
-// In goes a path; out come OCI repositories that oras reads from and copies into. What is read is bounded, and its digest
-// checked while it is read; a tar with anything in it that is neither its index nor a blob named by digest is refused,
-// and a folder's other files are not looked at. What is written appears at its path complete or not at all, and equal
-// content gives equal bytes.
+// In goes a path; out come OCI repositories that oras reads from and copies into. What is read is bounded, and its
+// digest checked while it is read; a tar with anything in it that is neither its index nor a blob named by digest is
+// refused, and a folder's other files are not looked at. What is written appears at its path complete or not at all,
+// and equal content gives equal bytes.
 //
 // It never follows a link out of an archive, never uses a name from an archive as a name on disk, never believes a size
 // somebody declared, and never speaks to a network.
@@ -46,9 +46,10 @@ type Limits struct {
 	Ratio int64
 }
 
-// DefaultLimits hold for Open. 100,000 entries are some ten thousand component versions, as many as an index has room for.
-// 16 GiB are a release of all modules with their images. Images are compressed already, so that archives with them unpack
-// to about their own size; manifests and charts do to ten or twenty times of it, and 200 is what only bombs reach.
+// DefaultLimits hold for Open. 100,000 entries are some ten thousand component versions, as many as an index has room
+// for. 16 GiB are a release of all modules with their images. Images are compressed already, so that archives with them
+// unpack to about their own size; manifests and charts do to ten or twenty times of it, and 200 is what only bombs
+// reach.
 func DefaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
@@ -145,8 +146,8 @@ func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 // Versions returns the index, by repository and tag; entries without a tag come last in their repository.
 func (a *Archive) Versions() []Version { return a.index.versions() }
 
-// Verify reads every blob and checks its digest, and that every entry of the index has its manifest. The error names all
-// that is wrong.
+// Verify reads every blob and checks its digest, and that every entry of the index has its manifest. The error names
+// all that is wrong.
 func (a *Archive) Verify(ctx context.Context) error {
 	digests, err := a.blobs.list()
 	if err != nil {

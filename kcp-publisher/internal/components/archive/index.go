@@ -39,8 +39,8 @@ type index struct {
 	entries []Version
 }
 
-// decodeIndex reads artifact-index.json. A tag that means two things, and names that no registry would take, are refused:
-// what is read here becomes part of references.
+// decodeIndex reads artifact-index.json. A tag that means two things, and names that no registry would take, are
+// refused: what is read here becomes part of references.
 func decodeIndex(data []byte) (*index, error) {
 	var d document
 	doubts, err := kjson.UnmarshalStrict(data, &d, kjson.DisallowDuplicateFields)

@@ -32,9 +32,9 @@ type extent struct{ offset, size int64 }
 
 // openFile opens a tar or gzipped tar.
 //
-// A gzipped tar cannot be read at offsets. It is unpacked once into one temporary file that has no name any more when the
-// first byte is written, and then is a tar like any other: no name from the archive reaches the disk, an
-// archive with images needs no memory, and nothing is left behind by a process that is killed.
+// A gzipped tar cannot be read at offsets. It is unpacked once into one temporary file that has no name any more when
+// the first byte is written, and then is a tar like any other: no name from the archive reaches the disk, an archive
+// with images needs no memory, and nothing is left behind by a process that is killed.
 func (l Limits) openFile(path string) (blobs, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -106,7 +106,8 @@ func gunzip(to io.Writer, from io.Reader, limit int64) error {
 	return nil
 }
 
-// scan reads the headers of a tar and remembers where its blobs are. It refuses whatever does not belong into an archive.
+// scan reads the headers of a tar and remembers where its blobs are. It refuses whatever does not belong into an
+// archive.
 func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	t := &tarball{file: file, found: map[digest.Digest]extent{}}
 	reader, seen, end := tar.NewReader(file), map[string]bool{}, int64(0)
@@ -177,8 +178,8 @@ func entryName(header *tar.Header) (string, error) {
 	return "", fmt.Errorf("entry %q: want %s, or %s/ with a digest as sha256.<hexadecimal>", header.Name, indexFile, blobsDir)
 }
 
-// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete, and
-// one with something behind it that other readers might see.
+// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete,
+// and one with something behind it that other readers might see.
 func checkEnd(file *io.SectionReader, end int64) error {
 	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "what follows the last entry", maxPaddingBytes)
 	switch {

@@ -42,9 +42,9 @@ func FormatOf(path string) Format {
 
 // Writer is a common transport archive that is being written. It may be used by any number of goroutines.
 //
-// Blobs go into a folder: an existing archive's own, where nobody sees them before the index names them, or else a new one beside
-// the path. Close makes all of it visible by one rename, of the index, the new folder or the packed file. So a crash leaves
-// what was there before, and at worst a folder ".<name>.*.partial" beside it, which may be removed.
+// Blobs go into a folder: an existing archive's own, where nobody sees them before the index names them, or else a new
+// one beside the path. Close makes all of it visible by one rename, of the index, the new folder or the packed file. So
+// a crash leaves what was there before, and at worst a folder ".<name>.*.partial" beside it, which may be removed.
 type Writer struct {
 	path    string
 	format  Format

@@ -1,5 +1,5 @@
-// Package assemble makes an OCM component version of a module's files: a folder with manifests, a kustomization, or a Helm chart goes in, a
-// component descriptor with its blobs comes out. The same files make the same bytes.
+// Package assemble makes an OCM component version of a module's files: a folder with manifests, a kustomization, or a
+// Helm chart goes in, a component descriptor with its blobs comes out. The same files make the same bytes.
 package assemble
 
 import (
@@ -26,8 +26,8 @@ type Component struct {
 	Content bundle.Blob
 }
 
-// New makes a component version of files, with the images that they use and those that are named besides. digests are known digests of
-// images, by reference; an image that names a digest itself needs none.
+// New makes a component version of files, with the images that they use and those that are named besides. digests are
+// known digests of images, by reference; an image that names a digest itself needs none.
 func New(name, version, provider string, files Files, images []string, digests map[string]digest.Digest) (*Component, error) {
 	if err := errors.Join(ocm.CheckName(name), ocm.CheckVersion(version)); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ const (
 // Repository is where a component is below a registry's path.
 func (c *Component) Repository() string { return "component-descriptors/" + c.Descriptor.Name }
 
-// Push writes the component version into its repository and returns the digest of its manifest. A version that is there already with
-// other content stays as it is, which is an error.
+// Push writes the component version into its repository and returns the digest of its manifest. A version that is there
+// already with other content stays as it is, which is an error.
 func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Digest, error) {
 	manifest, blobs, err := c.manifest()
 	if err != nil {

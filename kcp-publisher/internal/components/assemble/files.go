@@ -25,8 +25,8 @@ type Files struct {
 	Type      string
 	MediaType string
 	Packed    []byte
-	// Images are those that the files use, as far as they are plain manifests; Rendered says that they are not, so that only a cluster knows
-	// which images there are.
+	// Images are those that the files use, as far as they are plain manifests; Rendered says that they are not, so that
+	// only a cluster knows which images there are.
 	Images   []string
 	Rendered bool
 }
@@ -39,8 +39,8 @@ const (
 	mediaTypeTar, mediaTypeChart            = "application/x-tar", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// Read packs what is at a path: a chart as a folder or as `helm package` writes it, a folder with a kustomization, or a folder or file with
-// manifests.
+// Read packs what is at a path: a chart as a folder or as `helm package` writes it, a folder with a kustomization, or a
+// folder or file with manifests.
 func Read(from string) (Files, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -132,7 +132,8 @@ func chartFolder(from string) (Files, error) {
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: zipped.Bytes(), Rendered: true}, nil
 }
 
-// regularOnly refuses links and the like, which Helm follows: a chart of somebody else would take files from outside of its folder along.
+// regularOnly refuses links and the like, which Helm follows: a chart of somebody else would take files from outside of
+// its folder along.
 func regularOnly(folder fs.FS) error {
 	return fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {
@@ -215,7 +216,8 @@ func checkObject(object map[string]any) error {
 	return nil
 }
 
-// readFolder reads the regular files of a folder that are wanted, in the order of their paths. Hidden files and folders are left out.
+// readFolder reads the regular files of a folder that are wanted, in the order of their paths. Hidden files and folders
+// are left out.
 func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
 	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {

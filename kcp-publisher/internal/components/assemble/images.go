@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// imageResource describes an image. Its name and version are those of the image where they can be: only such an image is localized where
-// a signature is required.
+// imageResource describes an image. Its name and version are those of the image where they can be: only such an image
+// is localized where a signature is required.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

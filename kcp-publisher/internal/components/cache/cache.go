@@ -1,16 +1,16 @@
 // Package cache keeps blobs and manifests by digest on disk, so that a restart fetches nothing twice.
 //
 // In goes an OCI repository; out comes one that answers from disk what it was asked for before. What it hands out is
-// checked against its digest on every read, wherever it comes from: before the first byte, or at the end of a stream that is too
-// large to keep. What is damaged on disk is dropped and fetched again.
-// It stays below its size by dropping what was read longest ago. Pins say which digest a name had when it was first read,
-// and are never dropped.
+// checked against its digest on every read, wherever it comes from: before the first byte, or at the end of a stream
+// that is too large to keep. What is damaged on disk is dropped and fetched again. It stays below its size by dropping
+// what was read longest ago. Pins say which digest a name had when it was first read, and are never dropped.
 //
 // It never answers what a tag means, never makes a file name of anything but a checked digest, and never fails a read
 // because the disk is full or gone: then it passes through, and Stats says so.
 //
-// Several processes may share the folder. Files appear by rename and carry the time of their last use, so that the folder
-// itself is the truth about what is there and what goes first; nothing is held in memory that could disagree with it.
+// Several processes may share the folder. Files appear by rename and carry the time of their last use, so that the
+// folder itself is the truth about what is there and what goes first; nothing is held in memory that could disagree
+// with it.
 package cache
 
 import (
@@ -62,7 +62,8 @@ type Cache struct {
 type Stats struct {
 	Hits   int64 // reads answered from disk, or by another read that was under way
 	Misses int64 // reads that had to ask the source
-	// Damaged files were found, dropped and fetched again. More than a few mean a failing disk, or somebody who writes there.
+	// Damaged files were found, dropped and fetched again. More than a few mean a failing disk, or somebody who writes
+	// there.
 	Damaged int64
 	Evicted int64 // files dropped because the cache was full
 	// Unstored reads could not be kept, because the disk was full or not writable. Failure is the last one's reason.
@@ -71,10 +72,11 @@ type Stats struct {
 	Bytes    int64 // on disk, as far as this process knows
 }
 
-// Open opens the cache in dir, which is made when needed, and removes what processes that died left half written. It may
-// grow to maxBytes; single blobs of more than a quarter of it are not kept.
+// Open opens the cache in dir, which is made when needed, and removes what processes that died left half written. It
+// may grow to maxBytes; single blobs of more than a quarter of it are not kept.
 //
-// A pin that cannot be read is an error that names its file: forgetting it would mean to trust what a registry says now.
+// A pin that cannot be read is an error that names its file: forgetting it would mean to trust what a registry says
+// now.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: size of %d bytes: want more than 0", dir, maxBytes)

@@ -33,8 +33,8 @@ func (c *Cache) keeps(desc ocispec.Descriptor) bool {
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
 }
 
-// load opens a blob of size bytes that were checked just now, and marks it as used. It gives nil when there is none; what
-// is there but damaged is dropped.
+// load opens a blob of size bytes that were checked just now, and marks it as used. It gives nil when there is none;
+// what is there but damaged is dropped.
 func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	name, ok := fileOf(d)
 	if !ok {
@@ -126,8 +126,8 @@ type errDisk struct{ error }
 
 func (e errDisk) Unwrap() error { return e.error }
 
-// store writes a blob while checking it, and gives its bytes back when they are few. The error is an errDisk when not the
-// source is to blame.
+// store writes a blob while checking it, and gives its bytes back when they are few. The error is an errDisk when not
+// the source is to blame.
 func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	if desc.Size <= smallBytes {
 		data, err := content.ReadAll(body, desc)
@@ -248,7 +248,8 @@ func (c *Cache) evict() error {
 	return c.evictBeyond(func(int64) int64 { return c.maxBytes })
 }
 
-// makeRoom drops a tenth of what is there and at least one blob, since the disk is smaller than the cache may be, or others fill it.
+// makeRoom drops a tenth of what is there and at least one blob, since the disk is smaller than the cache may be, or
+// others fill it.
 func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }

@@ -37,7 +37,8 @@ func pinFile(name string) string {
 
 // Pinned returns the digest that the name had when it was first pinned, by whichever process.
 //
-// A pin whose file became unreadable since Open is pinned still, to an empty digest that nothing is equal to; Pin says why.
+// A pin whose file became unreadable since Open is pinned still, to an empty digest that nothing is equal to; Pin says
+// why.
 func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	c.mu.Lock()
 	d, ok := c.pins[name]
@@ -82,8 +83,8 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 	return nil
 }
 
-// makePin writes the pin unless there is one, and gives the digest that is pinned then. The file appears by a link, which
-// only one of several processes can make.
+// makePin writes the pin unless there is one, and gives the digest that is pinned then. The file appears by a link,
+// which only one of several processes can make.
 func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	data, err := json.Marshal(p)
 	if err != nil {

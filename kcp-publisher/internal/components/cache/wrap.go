@@ -54,8 +54,9 @@ func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool
 	return r.from.Exists(ctx, target)
 }
 
-// Fetch returns content from disk, else from the source while it is written to disk. However many ask at once, the source
-// is asked once. Content too large for the cache is passed on, and reading it to its end fails when it is something else.
+// Fetch returns content from disk, else from the source while it is written to disk. However many ask at once, the
+// source is asked once. Content too large for the cache is passed on, and reading it to its end fails when it is
+// something else.
 func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	c := r.cache
 	if !c.keeps(target) {
@@ -128,8 +129,8 @@ func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error
 	return landed{desc: desc, data: data}, nil
 }
 
-// share runs one fetch for all who ask for the same at the same time. Errors are shared too, unless they say nothing about
-// who only waited.
+// share runs one fetch for all who ask for the same at the same time. Errors are shared too, unless they say nothing
+// about who only waited.
 func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, error)) (landed, error) {
 	for {
 		mine := false // written before the result is sent, and read after it was received
@@ -166,8 +167,8 @@ type referenceRepository struct {
 	fetcher registry.ReferenceFetcher
 }
 
-// FetchReference returns a manifest by digest from disk, and one by tag in one request of the source; when the disk has what
-// the tag names, its content is not transferred.
+// FetchReference returns a manifest by digest from disk, and one by tag in one request of the source; when the disk has
+// what the tag names, its content is not transferred.
 func (r referenceRepository) FetchReference(ctx context.Context, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
 	c := r.cache
 	if desc, data, ok := c.manifest(reference); ok {
@@ -227,8 +228,8 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 	return desc, body, err
 }
 
-// manifest returns a manifest by digest from disk when it says its own media type: the source might give another one to a
-// manifest that does not.
+// manifest returns a manifest by digest from disk when it says its own media type: the source might give another one to
+// a manifest that does not.
 func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	d := digest.Digest(reference)
 	name, ok := fileOf(d)

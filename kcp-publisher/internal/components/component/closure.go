@@ -14,8 +14,9 @@ const (
 	maxComponents = 200
 )
 
-// Closure returns a component version and all that it refers to, recursively, each once: first itself, then its references in their
-// order, each followed by its own. What it refers to is given as it is; checking it is for who trusts the first.
+// Closure returns a component version and all that it refers to, recursively, each once: first itself, then its
+// references in their order, each followed by its own. What it refers to is given as it is; checking it is for who
+// trusts the first.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
 	w := walk{reader: r, seen: map[string]bool{}}
 	if err := w.visit(ctx, c, nil); err != nil {
@@ -59,11 +60,12 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	return nil
 }
 
-// Images returns the references of all images of components, sorted, each once. A digest that the component states is part of
-// them.
+// Images returns the references of all images of components, sorted, each once. A digest that the component states is
+// part of them.
 //
-// A signature covers an image's name, version, type and digest, and nothing of where it is. With signed set, an image is therefore
-// listed only if its reference ends like its own name and version: under any other it could stand for another image.
+// A signature covers an image's name, version, type and digest, and nothing of where it is. With signed set, an image
+// is therefore listed only if its reference ends like its own name and version: under any other it could stand for
+// another image.
 func Images(components []Component, signed bool) []string {
 	var images []string
 	for _, c := range components {
@@ -83,8 +85,9 @@ func namesItself(r ocm.Resource) bool {
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
-// image returns an image's reference with the digest that the component states, whatever digest the access has; empty for what is no
-// image, is somewhere else than in a registry, or is relative to a registry that the component is not in.
+// image returns an image's reference with the digest that the component states, whatever digest the access has; empty
+// for what is no image, is somewhere else than in a registry, or is relative to a registry that the component is not
+// in.
 func (c Component) image(r ocm.Resource) string {
 	if !r.IsImage() {
 		return ""

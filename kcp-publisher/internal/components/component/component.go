@@ -1,5 +1,5 @@
-// Package component reads OCM component versions: a name and a version go in, the verified descriptor and the places of the
-// contents come out.
+// Package component reads OCM component versions: a name and a version go in, the verified descriptor and the places of
+// the contents come out.
 //
 // Everything read is bounded and checked against its digest. A version whose manifest changed under the same name is an
 // error, never silently used. What runtimes cannot read where it is is stored beside their bundles.
@@ -28,7 +28,8 @@ var ErrMissing = reason.Errorf(reason.ComponentNotFound, "component version not 
 // Component is a component version as it was found.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Manifest is the component version's own manifest or index; empty for a descriptor that was given and is in no repository.
+	// Manifest is the component version's own manifest or index; empty for a descriptor that was given and is in no
+	// repository.
 	Manifest ocispec.Descriptor
 	// Repository is the OCI repository with the blobs that runtimes read from; empty when it must be copied first.
 	Repository string
@@ -87,7 +88,8 @@ type Reader struct {
 type entry struct {
 	mu        sync.Mutex // held while the version is read, so that it is read once
 	component Component
-	// frozen says that the version has been accepted as it is. Before that, a forged first answer must not shut out the genuine one.
+	// frozen says that the version has been accepted as it is. Before that, a forged first answer must not shut out the
+	// genuine one.
 	frozen  bool
 	err     error
 	checked time.Time
@@ -190,7 +192,8 @@ func (r *Reader) fresh(e *entry) bool {
 	return !e.checked.IsZero() && r.now().Sub(e.checked) < lifetime
 }
 
-// accept stores a version that was read in its entry. A frozen entry takes no other manifest; without a check it is frozen at once.
+// accept stores a version that was read in its entry. A frozen entry takes no other manifest; without a check it is
+// frozen at once.
 func (r *Reader) accept(e *entry, component Component) error {
 	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
 		return changed(component.Descriptor.Name, component.Descriptor.Version, was, is)
@@ -289,8 +292,8 @@ func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	return repository, err
 }
 
-// reference returns what to fetch: the tag, or, for a version that was read in an earlier life, its digest, which the cache may
-// have. A registry that is away is no reason to doubt what is known.
+// reference returns what to fetch: the tag, or, for a version that was read in an earlier life, its digest, which the
+// cache may have. A registry that is away is no reason to doubt what is known.
 func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (string, error) {
 	tag := ocm.Tag(version)
 	if r.Pins == nil {

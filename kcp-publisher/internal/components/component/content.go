@@ -38,9 +38,9 @@ func contentIn(repository string, blob ocispec.Descriptor) Content {
 // mediaTypeChart is the layer of an OCI artifact that is a chart.
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// Content returns where runtimes read the content of a resource, compared with the resource's digest if it has one. What is in an
-// archive, a Helm repository or several pieces is stored in place first. The answer is remembered as component versions are, and a
-// reference that comes to mean something else is an error.
+// Content returns where runtimes read the content of a resource, compared with the resource's digest if it has one.
+// What is in an archive, a Helm repository or several pieces is stored in place first. The answer is remembered as
+// component versions are, and a reference that comes to mean something else is an error.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	content, err := r.settle(ctx, c, resource, place)
 	if err != nil {
@@ -50,7 +50,8 @@ func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource
 	return content, nil
 }
 
-// Bytes returns the content of a resource, bounded by bundle.MaxLayerBytes and compared with the resource's digest if it has one.
+// Bytes returns the content of a resource, bounded by bundle.MaxLayerBytes and compared with the resource's digest if
+// it has one.
 func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) ([]byte, error) {
 	found, err := r.locate(ctx, c, resource, nil)
 	if err != nil {
@@ -116,7 +117,8 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
 }
 
-// layer finds a layer of the component version; that of a given descriptor may be in any repository that the component has.
+// layer finds a layer of the component version; that of a given descriptor may be in any repository that the component
+// has.
 func (r *Reader) layer(ctx context.Context, c Component, d digest.Digest) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	if layer, ok := find(c.root.layers, d); ok {
 		return layer, c.root.repository, c.Repository, nil
@@ -183,8 +185,8 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 	return checked, err
 }
 
-// coveredBytes does the same for a content that is at hand. Of an artifact set only what its manifest leads to is covered: the
-// rest of the blob is anybody's.
+// coveredBytes does the same for a content that is at hand. Of an artifact set only what its manifest leads to is
+// covered: the rest of the blob is anybody's.
 func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	if err := agree(ocm.CheckContent(resource, found.bytes)); err != nil || !resource.Digest.OfArtifact() {
 		return found, err
@@ -252,7 +254,8 @@ func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resourc
 	return found, r.means(c, resource, reference, d)
 }
 
-// splitReference returns the repository with its host, and the digest or else the tag: a tag beside a digest is for people.
+// splitReference returns the repository with its host, and the digest or else the tag: a tag beside a digest is for
+// people.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {

@@ -15,8 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// CopyTo copies the component version as it is into a repository of the same name below the place, and gives the name under
-// which its content can be read there. A version that is there already costs one request for each of its blobs, and one more.
+// CopyTo copies the component version as it is into a repository of the same name below the place, and gives the name
+// under which its content can be read there. A version that is there already costs one request for each of its blobs,
+// and one more.
 func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error) {
 	_, err := c.copyTo(ctx, place)
 	return place.Name(descriptorsPath + c.Descriptor.Name), err
@@ -31,7 +32,8 @@ func (c Component) copyTo(ctx context.Context, place store.Store) (completed boo
 	return c.copyInto(ctx, to, place.String())
 }
 
-// copied reports whether the manifest of the component version is in the repository that CopyTo copies it to, whatever became of its blobs.
+// copied reports whether the manifest of the component version is in the repository that CopyTo copies it to, whatever
+// became of its blobs.
 func (c Component) copied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -84,8 +86,8 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 	return false, nil
 }
 
-// complete copies what is missing below a manifest that is there, and reports whether anything was: a registry may have lost blobs and kept
-// the manifest.
+// complete copies what is missing below a manifest that is there, and reports whether anything was: a registry may have
+// lost blobs and kept the manifest.
 func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string) (bool, error) {
 	var missing atomic.Bool
 	options.PostCopy = func(context.Context, ocispec.Descriptor) error {
@@ -102,8 +104,8 @@ func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to or
 	return missing.Load(), nil
 }
 
-// withoutSubject returns what a manifest is made of. Its subject is what it is about, such as OCM's index of all components, and need
-// not be where the component is.
+// withoutSubject returns what a manifest is made of. Its subject is what it is about, such as OCM's index of all
+// components, and need not be where the component is.
 func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	all, err := content.Successors(ctx, from, of)
 	if err != nil || of.MediaType != ocispec.MediaTypeImageManifest && of.MediaType != ocispec.MediaTypeImageIndex {

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// foreign opens a repository that a descriptor names, for reading. What a descriptor says is foreign: neither it nor the registry
-// that it names may lead the publisher to addresses of its own network that nobody configured.
+// foreign opens a repository that a descriptor names, for reading. What a descriptor says is foreign: neither it nor
+// the registry that it names may lead the publisher to addresses of its own network that nobody configured.
 func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
 	if r.internal(host, place) {
@@ -43,9 +43,9 @@ func (r *Reader) configured(hostPort string, place store.Store) bool {
 	})
 }
 
-// internal reports whether a host is, by its name or address, one of this machine or network and not one of the configured ones.
-// A public name that resolves to an address of this machine is refused where the connection is made; a company's registries may well
-// have private addresses.
+// internal reports whether a host is, by its name or address, one of this machine or network and not one of the
+// configured ones. A public name that resolves to an address of this machine is refused where the connection is made; a
+// company's registries may well have private addresses.
 func (r *Reader) internal(hostPort string, place store.Store) bool {
 	return !r.configured(hostPort, place) && store.IsInternalHost(hostPort)
 }

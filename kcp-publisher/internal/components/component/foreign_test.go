@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestARegistryCannotLeadIntoThisNetwork: the store's tests say where redirects may lead; here it is seen that repositories of
-// components are opened that way.
+// TestARegistryCannotLeadIntoThisNetwork: the store's tests say where redirects may lead; here it is seen that
+// repositories of components are opened that way.
 func TestARegistryCannotLeadIntoThisNetwork(t *testing.T) {
 	w := newWorld(t)
 	asked := false
@@ -31,7 +31,8 @@ func TestARegistryCannotLeadIntoThisNetwork(t *testing.T) {
 		}
 	})
 	t.Run("by a name that resolves to this machine", func(t *testing.T) {
-		// What a descriptor names is not opened by the name of this machine; a public name that resolves to it is the same once resolved.
+		// What a descriptor names is not opened by the name of this machine; a public name that resolves to it is the same
+		// once resolved.
 		repository, err := w.registries.Foreign("localhost:" + strings.Split(host, ":")[1] + "/charts/a")
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")

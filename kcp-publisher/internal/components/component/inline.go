@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline returns a component version whose descriptor is known, as ModuleTemplates have it. Its local blobs are looked for in the
-// configured sources and then in the repository that its last context names.
+// Inline returns a component version whose descriptor is known, as ModuleTemplates have it. Its local blobs are looked
+// for in the configured sources and then in the repository that its last context names.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()
 	if err != nil {
@@ -33,8 +33,8 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	return c, r.judge(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// blobOf finds a blob of a component whose descriptor was given. It gives the repository to read from, and its name when runtimes
-// can read there too.
+// blobOf finds a blob of a component whose descriptor was given. It gives the repository to read from, and its name
+// when runtimes can read there too.
 func (r *Reader) blobOf(ctx context.Context, c Component, d digest.Digest) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	for _, source := range r.Sources {
 		name := source.Repository(c.Descriptor.Name)

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// settled is where the content of a resource was found. It is looked for again as seldom as component versions are: thousands of
-// runtimes ask for the same content.
+// settled is where the content of a resource was found. It is looked for again as seldom as component versions are:
+// thousands of runtimes ask for the same content.
 type settled struct {
 	mu sync.Mutex // held while the content is looked for, so that it is looked for once
 	state
@@ -64,7 +64,8 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 	return content, err
 }
 
-// copy copies the component version to the place. What was copied is looked for each time, and looked through as seldom as versions are.
+// copy copies the component version to the place. What was copied is looked for each time, and looked through as seldom
+// as versions are.
 func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -92,8 +93,8 @@ func (r *Reader) restored(ctx context.Context, content Content, place store.Stor
 	}
 }
 
-// find looks for the content and stores what no repository has in one piece. An error that says nothing about the content, but
-// about the caller or the place, is given and not remembered.
+// find looks for the content and stores what no repository has in one piece. An error that says nothing about the
+// content, but about the caller or the place, is given and not remembered.
 func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store) error {
 	known := s.content.Digest != "" && s.err == nil && there
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
@@ -151,8 +152,8 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 	return there, nil
 }
 
-// tagName names what the reference of a resource means, for remembering that. It begins with the component version, and no
-// component version has a space in it.
+// tagName names what the reference of a resource means, for remembering that. It begins with the component version, and
+// no component version has a space in it.
 func (c Component) tagName(resource ocm.Resource) string {
 	data, _ := json.Marshal(struct { // of strings and numbers, which cannot fail
 		Name, Version string

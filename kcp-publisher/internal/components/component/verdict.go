@@ -21,11 +21,13 @@ type verdict struct {
 	err   error
 }
 
-// ErrRefused is what Check's errors wrap when they say something about the version, and not about what kept it from being checked.
+// ErrRefused is what Check's errors wrap when they say something about the version, and not about what kept it from
+// being checked.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// Accepted returns nil when a version that was in use before may still be: it was accepted with the keys of today in this life, or it can be
-// read and is accepted now. The error wraps ErrRefused or ErrMissing, or says that it could not be found out.
+// Accepted returns nil when a version that was in use before may still be: it was accepted with the keys of today in
+// this life, or it can be read and is accepted now. The error wraps ErrRefused or ErrMissing, or says that it could not
+// be found out.
 func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]
@@ -54,7 +56,8 @@ func (r *Reader) noteVerdict(c Component, round int, err error) {
 	}
 }
 
-// Recheck makes every version be checked anew when it is asked for next: the keys that it was checked with are others now.
+// Recheck makes every version be checked anew when it is asked for next: the keys that it was checked with are others
+// now.
 func (r *Reader) Recheck() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

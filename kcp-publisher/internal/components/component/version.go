@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// root is the artifact that a component version is: an image manifest, or an index of one manifest with the descriptor and others
-// with contents.
+// root is the artifact that a component version is: an image manifest, or an index of one manifest with the descriptor
+// and others with contents.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
@@ -126,8 +126,8 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	return document.Manifests[chosen], slices.Delete(slices.Clone(document.Manifests), chosen, chosen+1), nil
 }
 
-// decodeManifest reads what a registry answered as an image manifest. Nobody has signed it, so that everything later code
-// relies on is checked here: a digest of an unknown form would make the digest library panic.
+// decodeManifest reads what a registry answered as an image manifest. Nobody has signed it, so that everything later
+// code relies on is checked here: a digest of an unknown form would make the digest library panic.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{}, fmt.Errorf("mediaType: was sent as %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)

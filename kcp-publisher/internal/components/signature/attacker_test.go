@@ -59,7 +59,8 @@ func TestAForgedFirstAnswerShutsNobodyOut(t *testing.T) {
 	}
 }
 
-// polyglot returns an artifact set whose main artifact is no manifest, and which is YAML too if somebody reads it as that.
+// polyglot returns an artifact set whose main artifact is no manifest, and which is YAML too if somebody reads it as
+// that.
 func polyglot(t *testing.T, main digest.Digest) []byte {
 	t.Helper()
 	var buffer bytes.Buffer

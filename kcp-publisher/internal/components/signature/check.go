@@ -37,8 +37,9 @@ func NewVerifier(policy Policy, now func() time.Time) *Verifier {
 	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
 }
 
-// TakeSecrets replaces the keys that Secrets labeled operator.kyma-project.io/signature hold: the label's value is the name of the
-// signature, every value of the Secret a key or certificate. Secrets that cannot be read are left out and named in the error.
+// TakeSecrets replaces the keys that Secrets labeled operator.kyma-project.io/signature hold: the label's value is the
+// name of the signature, every value of the Secret a key or certificate. Secrets that cannot be read are left out and
+// named in the error.
 func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 	trusted := map[string]ocm.Trust{}
 	var problems []error
@@ -97,7 +98,8 @@ func (v *Verifier) Requires(component string) bool {
 	return !covered || r.required
 }
 
-// Check returns nil when the component version may be used. The error is a Refusal, or says that it could not be found out.
+// Check returns nil when the component version may be used. The error is a Refusal, or says that it could not be found
+// out.
 func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
 	name := c.Descriptor.Name
 	r, covered := v.ruleFor(name)
@@ -156,9 +158,9 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete reports whether the digests in signed descriptors hold for what they name: every reference is that very descriptor, and
-// what is installed, or is an image, is covered by a digest. Contents are compared with their digests whenever they are read;
-// where an image is, only its digest can say, for the place is not signed.
+// complete reports whether the digests in signed descriptors hold for what they name: every reference is that very
+// descriptor, and what is installed, or is an image, is covered by a digest. Contents are compared with their digests
+// whenever they are read; where an image is, only its digest can say, for the place is not signed.
 func complete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {

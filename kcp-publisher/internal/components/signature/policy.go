@@ -1,5 +1,5 @@
-// Package signature decides whether a component version is signed as an operator demands: a policy and keys go in, and for every
-// component version an answer comes out, with the reason when it is no.
+// Package signature decides whether a component version is signed as an operator demands: a policy and keys go in, and
+// for every component version an answer comes out, with the reason when it is no.
 //
 // A signature counts only with all that it covers: the digests of the component's own descriptor, of the descriptors it
 // refers to, recursively, and of the contents. Nothing that is not signed is ever believed to say whether it must be.

@@ -69,7 +69,8 @@ func TestCertificatesAreRenewedBeforeAnyConnectionIsRefused(t *testing.T) {
 		if changed {
 			renewals++
 		}
-		// Whoever still has yesterday's authorities accepts what is served today, and today's accept what was served yesterday.
+		// Whoever still has yesterday's authorities accepts what is served today, and today's accept what was served
+		// yesterday.
 		for what, c := range map[string]struct {
 			authorities []byte
 			served      map[string][]byte

@@ -33,8 +33,8 @@ const (
 	servingLife   = 90 * 24 * time.Hour
 )
 
-// certificates are the ones in the Secret: an authority of our own, and what it vouches for. Both are renewed after two thirds of
-// their life; a renewed authority is trusted beside the one before, so that no connection is ever refused.
+// certificates are the ones in the Secret: an authority of our own, and what it vouches for. Both are renewed after two
+// thirds of their life; a renewed authority is trusted beside the one before, so that no connection is ever refused.
 type certificates struct {
 	// client does not cache.
 	client    client.Client
@@ -101,7 +101,8 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("the certificate of the webhooks is not made yet")
 }
 
-// renewed returns the content of the Secret as it should be, and whether that is another. It is pure but for the randomness of keys.
+// renewed returns the content of the Secret as it should be, and whether that is another. It is pure but for the
+// randomness of keys.
 func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey]}
@@ -123,7 +124,8 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 	return fresh, true, err
 }
 
-// due reports whether two thirds of a certificate's life are over, or have not begun, as a clock was ahead when it was made.
+// due reports whether two thirds of a certificate's life are over, or have not begun, as a clock was ahead when it was
+// made.
 func due(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }

@@ -96,8 +96,8 @@ func webhooks(scheme *runtime.Scheme) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	// controller-runtime's server only registers them, which makes its metrics. It has no limits for what anybody may send, so that another
-	// one serves them.
+	// controller-runtime's server only registers them, which makes its metrics. It has no limits for what anybody may
+	// send, so that another one serves them.
 	mux := http.NewServeMux()
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
@@ -105,8 +105,8 @@ func webhooks(scheme *runtime.Scheme) (http.Handler, error) {
 	return mux, nil
 }
 
-// limits are those of the webhooks, which everybody in the cluster reaches. What the API server sends is one object, at most 3 MiB by its own
-// limit, as it is and as it was; a conversion takes some four times its body in memory.
+// limits are those of the webhooks, which everybody in the cluster reaches. What the API server sends is one object, at
+// most 3 MiB by its own limit, as it is and as it was; a conversion takes some four times its body in memory.
 var limits = serve.Limits{
 	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second, Write: 30 * time.Second,
 }
@@ -162,8 +162,8 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 // NeedLeaderElection is false: every replica serves, and all say the same.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start keeps certificates and registrations in line until the context ends: at once when somebody changes or deletes them, and every
-// checkInterval.
+// Start keeps certificates and registrations in line until the context ends: at once when somebody changes or deletes
+// them, and every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watched := range r.watched() {
@@ -247,8 +247,8 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 	})
 }
 
-// validate lets ModuleTemplates be checked before they are written. Fail open: a publisher that is down must keep nobody from
-// working, and it checks again when it resolves.
+// validate lets ModuleTemplates be checked before they are written. Fail open: a publisher that is down must keep
+// nobody from working, and it checks again when it resolves.
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	const name = configurationName
 	gvk := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}

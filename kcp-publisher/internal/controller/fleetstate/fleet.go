@@ -1,5 +1,6 @@
-// Package fleetstate holds what a publisher knows about each runtime besides the status of its Kyma: one record per runtime, under one lock, by the name
-// of the Kyma. Everything in it is lost with the process and found again from the registry and the API server.
+// Package fleetstate holds what a publisher knows about each runtime besides the status of its Kyma: one record per
+// runtime, under one lock, by the name of the Kyma. Everything in it is lost with the process and found again from the
+// registry and the API server.
 package fleetstate
 
 import (
@@ -69,7 +70,8 @@ func (f *Fleet) count(before, now bool) {
 	}
 }
 
-// Of returns a copy of the record of a Kyma. A record of another object with the same name, or of another runtime, starts over.
+// Of returns a copy of the record of a Kyma. A record of another object with the same name, or of another runtime,
+// starts over.
 func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
 	return f.EditOf(kyma, func(*Runtime) {})
 }

@@ -71,8 +71,8 @@ func TestPendingLastsUntilPublished(t *testing.T) {
 	}
 }
 
-// TestRecordsFollowTheirKymas checks random histories: a record belongs to one object and one runtime, and each publish record that is dropped is
-// released once.
+// TestRecordsFollowTheirKymas checks random histories: a record belongs to one object and one runtime, and each publish
+// record that is dropped is released once.
 func TestRecordsFollowTheirKymas(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {

@@ -25,7 +25,8 @@ type Report struct {
 	// Accepted is the newest report that was accepted, nil for none. Refused is why the newest one was refused.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
-	// Arrived is when the accepted report arrived. After a restart it is when it was made: another publisher may have received it.
+	// Arrived is when the accepted report arrived. After a restart it is when it was made: another publisher may have
+	// received it.
 	Arrived time.Time
 	// Unread is why a registry that answers did not return the report.
 	Unread error
@@ -52,8 +53,8 @@ func (r Report) ArrivalOf(status *v1beta2.RuntimeStatus, accepted bundle.Accepte
 	return ingest.Arrived(status, accepted, r.Accepted == nil, now)
 }
 
-// Overtaken reports whether a status follows from a newer report of the same key. A sequence that is far ahead of this clock does not count, because
-// reports that follow it are accepted with lower ones.
+// Overtaken reports whether a status follows from a newer report of the same key. A sequence that is far ahead of this
+// clock does not count, because reports that follow it are accepted with lower ones.
 func (r Report) Overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
 	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence || plan.Ahead(status.ReportSequence, now) {
 		return false

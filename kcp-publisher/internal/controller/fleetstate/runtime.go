@@ -14,8 +14,8 @@ import (
 
 // Runtime is the record of one runtime.
 type Runtime struct {
-	// UID is that of the Kyma, and ID the id of its runtime. A new Kyma of the same name inherits neither reports nor what was published, nor does
-	// another runtime.
+	// UID is that of the Kyma, and ID the id of its runtime. A new Kyma of the same name inherits neither reports nor what
+	// was published, nor does another runtime.
 	UID types.UID
 	ID  string
 	// Report is the newest report as it was judged.
@@ -33,12 +33,13 @@ type Runtime struct {
 	Counted Counted
 	// Written is a Kyma whose status was written here with versions of rollouts, until the cache has it.
 	Written *v1beta2.Kyma
-	// Published is what the publisher knows of the runtime's repository. It belongs to the worker that reconciles the Kyma; controller-runtime has
-	// one for each name.
+	// Published is what the publisher knows of the runtime's repository. It belongs to the worker that reconciles the
+	// Kyma; controller-runtime has one for each name.
 	Published *publish.Record
 }
 
-// startOver makes the record that of another Kyma or runtime. Notifications, changes, pending work and metrics are by name, and stay.
+// startOver makes the record that of another Kyma or runtime. Notifications, changes, pending work and metrics are by
+// name, and stay.
 func (r *Runtime) startOver(uid types.UID, id string) {
 	*r = Runtime{UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff, Counted: r.Counted}
 }
@@ -49,8 +50,8 @@ type Basis struct {
 	Version string
 	View    *plan.View
 	Source  *bundle.Source
-	// All counts the changes that concern all Kymas: of the catalog, the keys, the signature policy, Watchers and the image pull Secret. Own is
-	// Runtime.Changed.
+	// All counts the changes that concern all Kymas: of the catalog, the keys, the signature policy, Watchers and the
+	// image pull Secret. Own is Runtime.Changed.
 	All, Own int64
 	// Report is the digest of the content of the newest report. Its time is not part of it.
 	Report digest.Digest

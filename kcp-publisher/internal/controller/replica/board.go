@@ -1,6 +1,6 @@
-// Package replica runs one of several processes that divide a fleet among themselves. It takes and hands over leases so that each process has its
-// fair share of the shards and one of them is the planner, and keeps the ConfigMap in which they tell each other that they live and what
-// is planned. What is decided is decided in package shard.
+// Package replica runs one of several processes that divide a fleet among themselves. It takes and hands over leases so
+// that each process has its fair share of the shards and one of them is the planner, and keeps the ConfigMap in which
+// they tell each other that they live and what is planned. What is decided is decided in package shard.
 package replica
 
 import (
@@ -26,9 +26,11 @@ import (
 const (
 	// readInterval is how often the board is read, and beatInterval how often a member says that it lives.
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
-	// memberTimeout is after how long without a word a member counts as gone, memberForgotten after how long it is taken off the board.
+	// memberTimeout is after how long without a word a member counts as gone, memberForgotten after how long it is taken
+	// off the board.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
-	// announcedFor is for how long what was read counts. Whoever waits for Outdated after a change knows that nobody goes by what was there before.
+	// announcedFor is for how long what was read counts. Whoever waits for Outdated after a change knows that nobody goes
+	// by what was there before.
 	announcedFor = 6 * time.Second
 	// Outdated is announcedFor with time for what was begun by then.
 	Outdated = announcedFor + 2*time.Second
@@ -57,7 +59,8 @@ type Board struct {
 	own *shard.Announcement
 }
 
-// member is what a member said last, and since when. Moved says that it has said something else before, so that it lived when this process did.
+// member is what a member said last, and since when. Moved says that it has said something else before, so that it
+// lived when this process did.
 type member struct {
 	said  string
 	since time.Time
@@ -97,8 +100,8 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// knowsOthers reports whether it is known of all others whether they live. Who joins before would wait for those that do not to take their share, while
-// the others have given up its own.
+// knowsOthers reports whether it is known of all others whether they live. Who joins before would wait for those that
+// do not to take their share, while the others have given up its own.
 func (b *Board) knowsOthers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +232,8 @@ func (b *Board) Resign() {
 	b.own = nil
 }
 
-// Announced returns what the planner has announced; known is false while that may be out of date, or is not for as many shards.
+// Announced returns what the planner has announced; known is false while that may be out of date, or is not for as many
+// shards.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -243,14 +247,16 @@ func (b *Board) fresh() bool {
 	return !b.asked.IsZero() && max(now.Sub(b.asked), now.Round(0).Sub(b.asked.Round(0))) <= announcedFor
 }
 
-// Shards returns how many shards there were for whoever planned last, 0 for nobody; known is false while that is not read.
+// Shards returns how many shards there were for whoever planned last, 0 for nobody; known is false while that is not
+// read.
 func (b *Board) Shards() (shards int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.announced.Shards, b.fresh()
 }
 
-// Members returns the processes that divide the fleet into as many shards and live; known is false while that may be out of date.
+// Members returns the processes that divide the fleet into as many shards and live; known is false while that may be
+// out of date.
 func (b *Board) Members() (live []string, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -47,7 +47,8 @@ type Replica struct {
 // NeedLeaderElection says that every replica takes its share.
 func (r *Replica) NeedLeaderElection() bool { return false }
 
-// Start takes, works and gives up until the context ends. An error says that a lease was lost, or that a part cannot be worked on.
+// Start takes, works and gives up until the context ends. An error says that a lease was lost, or that a part cannot be
+// worked on.
 func (r *Replica) Start(ctx context.Context) error {
 	r.holders, r.began = map[int]string{}, time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -101,7 +102,8 @@ func (r *Replica) compete(ctx context.Context, part int) error {
 	return nil
 }
 
-// hold waits for a part, works on it, and releases it when it is another replica's or the context ends: first the work ends, then the lease.
+// hold waits for a part, works on it, and releases it when it is another replica's or the context ends: first the work
+// ends, then the lease.
 func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
@@ -132,8 +134,8 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	return r.work(ctx, part, lease, lost)
 }
 
-// work works on a part until it is another replica's. A lease that is lost ends the process, as that of a single publisher does: what is under way
-// cannot be called back.
+// work works on a part until it is another replica's. A lease that is lost ends the process, as that of a single
+// publisher does: what is under way cannot be called back.
 func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)

@@ -1,5 +1,5 @@
-// Package catalog indexes what a control plane offers: ModuleTemplates and ModuleReleaseMetas go in, an immutable Snapshot
-// comes out that answers which template a module in a channel means. It does no I/O and knows no runtime.
+// Package catalog indexes what a control plane offers: ModuleTemplates and ModuleReleaseMetas go in, an immutable
+// Snapshot comes out that answers which template a module in a channel means. It does no I/O and knows no runtime.
 package catalog
 
 import (
@@ -79,8 +79,8 @@ type Choice struct {
 	Err error
 }
 
-// New indexes templates and metas. Order does not matter. A restricted module is shown to nobody unless its ModuleReleaseMeta has a
-// kymaSelector.
+// New indexes templates and metas. Order does not matter. A restricted module is shown to nobody unless its
+// ModuleReleaseMeta has a kymaSelector.
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
 	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}}
 	for i := range metas {
@@ -190,8 +190,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// private are annotations that mean nothing in another cluster: kubectl's own record, which repeats the whole object, and the commit
-// that an object came with, which would make every runtime's catalog another one.
+// private are annotations that mean nothing in another cluster: kubectl's own record, which repeats the whole object,
+// and the commit that an object came with, which would make every runtime's catalog another one.
 var private = []string{"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest, v1beta2.AnnotationPrune}
 
 func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
@@ -224,7 +224,8 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// Templates returns the ModuleTemplates of the names as a status tracks them, by name. Those that are not there are left out.
+// Templates returns the ModuleTemplates of the names as a status tracks them, by name. Those that are not there are
+// left out.
 func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	found := make(map[string]v1beta2.PartialMeta, len(names))
 	for _, name := range names {
@@ -237,7 +238,8 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// Relevant returns the labels of a Kyma that can make a difference: two Kymas with the same ones are shown the same modules.
+// Relevant returns the labels of a Kyma that can make a difference: two Kymas with the same ones are shown the same
+// modules.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

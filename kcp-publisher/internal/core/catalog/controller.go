@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// ProvidedBy returns the catalog as a module sees it whose spec.modules[].controller is that name: only ModuleTemplates with the label
-// controller-name of that value are looked up. For an empty name all templates are.
+// ProvidedBy returns the catalog as a module sees it whose spec.modules[].controller is that name: only ModuleTemplates
+// with the label controller-name of that value are looked up. For an empty name all templates are.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
 		return s

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// disclosing tells which field of an entry holds what looks like a secret, as a first error; the second is that the entry cannot be
-// looked into.
+// disclosing tells which field of an entry holds what looks like a secret, as a first error; the second is that the
+// entry cannot be looked into.
 func disclosing(object string, entry bundle.CatalogEntry) (finding, problem error) {
 	data, err := json.Marshal(entry)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 // Lookup returns what a module in a channel means to a Kyma with these labels. The error has one of reason.Problems.
 //
-// A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and component
-// name, among templates of the channel.
+// A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and
+// component name, among templates of the channel.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.Offered(module, channel, kyma)
 	if err != nil {
@@ -32,8 +32,8 @@ func (s *Snapshot) HasVersion(module, version string) bool {
 	return len(s.templatesOf(module, version)) > 0
 }
 
-// Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be had. The error has one of
-// reason.Problems.
+// Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be
+// had. The error has one of reason.Problems.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -49,8 +49,8 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 	return "", reason.Errorf(reason.ChannelMissing, "module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
 }
 
-// At returns what a version of a module in a channel means to a Kyma with these labels, also when the channel has another one by now.
-// The error has one of reason.Problems.
+// At returns what a version of a module in a channel means to a Kyma with these labels, also when the channel has
+// another one by now. The error has one of reason.Problems.
 func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -66,7 +66,8 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	return s.shown(o, channel, version, kyma)
 }
 
-// Pinned returns what a module in one version means to a Kyma with these labels, whatever its channels have. The error has one of reason.Problems.
+// Pinned returns what a module in one version means to a Kyma with these labels, whatever its channels have. The error
+// has one of reason.Problems.
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -82,8 +83,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
-// Installed returns what a version of a module means that a runtime has already, by whatever channel and whoever may ask for it now. The
-// error has one of reason.Problems.
+// Installed returns what a version of a module means that a runtime has already, by whatever channel and whoever may
+// ask for it now. The error has one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheld != nil {
@@ -169,7 +170,8 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	return Choice{}, reason.Errorf(reason.TemplateDoubled, "module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
 }
 
-// lookupOlder never finds that a module is hidden: while a ModuleReleaseMeta is made anew, an old template says nothing of who may have it.
+// lookupOlder never finds that a module is hidden: while a ModuleReleaseMeta is made anew, an old template says nothing
+// of who may have it.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.called[module]
 	var found []*template
@@ -219,8 +221,8 @@ func (t *template) choice(c Choice) (Choice, error) {
 	return c, nil
 }
 
-// Mandatory returns the modules that every runtime gets, sorted by name; of several versions the highest. One that is declared
-// and cannot be found has an Err: leaving it out would remove it from every runtime.
+// Mandatory returns the modules that every runtime gets, sorted by name; of several versions the highest. One that is
+// declared and cannot be found has an Err: leaving it out would remove it from every runtime.
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {

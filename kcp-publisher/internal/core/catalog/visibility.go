@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Hidden reports whether a lookup found nothing because a module is kept from the Kyma, by labels or a selector. Unlike what is missing or
-// broken, that is a decision of the operator's: what is installed has to go.
+// Hidden reports whether a lookup found nothing because a module is kept from the Kyma, by labels or a selector. Unlike
+// what is missing or broken, that is a decision of the operator's: what is installed has to go.
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously deployed should be removed".
 func Hidden(err error) bool {
@@ -75,15 +75,16 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 	return found
 }
 
-// Visible returns the catalog that a Kyma with these labels may choose from: ModuleReleaseMetas with the channels that it may follow, and
-// the templates that those mean. Mandatory modules are not for choosing.
+// Visible returns the catalog that a Kyma with these labels may choose from: ModuleReleaseMetas with the channels that
+// it may follow, and the templates that those mean. Mandatory modules are not for choosing.
 //
 // Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates. Templates of modules without a
 // ModuleReleaseMeta are shown besides, where the older lookups find them.
 //
-// held returns the version that the runtime may have of a channel whose version is held back from it, empty for a channel without such. The
-// channel is shown with that version and its template, so that a version that is held changes nothing of what the runtime sees. A channel whose
-// held version has no template any more is shown as it is: it would else look as if it were gone.
+// held returns the version that the runtime may have of a channel whose version is held back from it, empty for a
+// channel without such. The channel is shown with that version and its template, so that a version that is held changes
+// nothing of what the runtime sees. A channel whose held version has no template any more is shown as it is: it would
+// else look as if it were gone.
 //
 // If the entries exceed the size of a document, the largest ones are left out.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
@@ -120,8 +121,8 @@ type sizedEntry struct {
 // catalogBytes bounds the entries of one Catalog document, which also has a header and separators.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
-// largestThatFits returns the size of the largest entry that a document can carry together with all smaller ones. The largest entries
-// are left out first, so that no module can push the others out of the catalog.
+// largestThatFits returns the size of the largest entry that a document can carry together with all smaller ones. The
+// largest entries are left out first, so that no module can push the others out of the catalog.
 func largestThatFits(entries []sizedEntry) int {
 	sizes := make([]int, len(entries))
 	for i, e := range entries {
@@ -147,8 +148,8 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels returns those of a module that a Kyma with these labels may follow, and whose templates may be used; what is held back in the version
-// that the Kyma may have.
+// channels returns those of a module that a Kyma with these labels may follow, and whose templates may be used; what is
+// held back in the version that the Kyma may have.
 func (s *Snapshot) channels(o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool) []v1beta2.ChannelVersion {
 	if o.meta.Spec.Mandatory != nil || o.broken != nil || o.hiddenFrom(kyma) != "" {
 		return nil
@@ -202,7 +203,8 @@ func (t *template) mayBeSeen(kyma labels.Set) bool {
 	return t.withheld == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False && hiddenByLabels(t.Labels, kyma) == ""
 }
 
-// foundByOlderLookups reports whether a Kyma may ask for a template without a ModuleReleaseMeta: it says its channel itself.
+// foundByOlderLookups reports whether a Kyma may ask for a template without a ModuleReleaseMeta: it says its channel
+// itself.
 func (s *Snapshot) foundByOlderLookups(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }

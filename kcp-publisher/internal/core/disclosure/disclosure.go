@@ -1,6 +1,6 @@
-// Package disclosure finds what looks like a secret in what is about to be published. Bundles are signed, not encrypted, and every
-// runtime may read the catalog, so that a password in a ModuleTemplate would be told to a whole fleet. A JSON value goes in, the first
-// finding comes out; it names field and kind, and never the value.
+// Package disclosure finds what looks like a secret in what is about to be published. Bundles are signed, not
+// encrypted, and every runtime may read the catalog, so that a password in a ModuleTemplate would be told to a whole
+// fleet. A JSON value goes in, the first finding comes out; it names field and kind, and never the value.
 //
 // It knows what can be known by its form. A password that looks like a word is not found.
 package disclosure
@@ -26,8 +26,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: holds what looks like %s, and every runtime would get to read it", f.Field, f.Looks)
 }
 
-// Find returns the first finding in a JSON value as encoding/json decodes it, in the order of sorted keys. at is the field that the
-// value is, and fields that are in public are passed over, with all below them.
+// Find returns the first finding in a JSON value as encoding/json decodes it, in the order of sorted keys. at is the
+// field that the value is, and fields that are in public are passed over, with all below them.
 func Find(value any, at string, public []string) (Finding, bool) {
 	if slices.Contains(public, at) {
 		return Finding{}, false

@@ -12,7 +12,8 @@ import (
 
 const benchRuntimes, benchModules = 10_000, 20
 
-// benchFleet returns a fleet in which a tenth of the runtimes has a broken module, a tenth waits for its bundle, and five rollouts are on their way.
+// benchFleet returns a fleet in which a tenth of the runtimes has a broken module, a tenth waits for its bundle, and
+// five rollouts are on their way.
 func benchFleet() Input {
 	in := Input{Now: noon}
 	all, everybody := int32(100), int64(1)<<53

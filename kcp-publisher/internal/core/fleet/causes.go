@@ -21,7 +21,8 @@ const (
 	fromModule  source = "runtime" // status.runtime.reasons.modules[].runtime
 )
 
-// situations is the only place where a reason becomes a situation. A reason without an entry has the situation of Other.
+// situations is the only place where a reason becomes a situation. A reason without an entry has the situation of
+// Other.
 var situations = map[source]map[v1beta2.Reason]Situation{
 	fromPublish: {
 		v1beta2.Reason(reason.AgentOutdated):        AgentOutdated,

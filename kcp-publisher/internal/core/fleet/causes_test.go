@@ -19,7 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// scene is what became of a runtime, and what the model says first of it. Health is by the situation unless it is given.
+// scene is what became of a runtime, and what the model says first of it. Health is by the situation unless it is
+// given.
 type scene struct {
 	name      string
 	change    func(*world)

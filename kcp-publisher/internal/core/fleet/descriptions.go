@@ -1,6 +1,7 @@
 package fleet
 
-// Descriptions are all situations, in the order of a bundle's way: of several that are true of a runtime, its cause is the first.
+// Descriptions are all situations, in the order of a bundle's way: of several that are true of a runtime, its cause is
+// the first.
 func Descriptions() []Description { return append([]Description(nil), descriptions...) }
 
 var descriptions = []Description{

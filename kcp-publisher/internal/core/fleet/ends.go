@@ -11,7 +11,8 @@ import (
 const (
 	// rootWarning is how long before its end a root of trust is a warning, as the publisher logs it.
 	rootWarning = 30 * 24 * time.Hour
-	// certificateShare is of how many parts of a certificate's life the last one is left when it is a warning: two of three are for its renewal.
+	// certificateShare is of how many parts of a certificate's life the last one is left when it is a warning: two of
+	// three are for its renewal.
 	certificateShare = 3
 	// certificatesNamed is how many runtimes a warning about certificates names.
 	certificatesNamed = 3
@@ -28,8 +29,8 @@ func RootEnds(at, now time.Time) *Cause {
 	return &Cause{RootExpiresSoon, "the root of trust expires at " + at.UTC().Format(time.RFC3339), byName[RootExpiresSoon].Advice}
 }
 
-// certificatesEnd names the runtimes that report and whose agents' certificates have expired or expire soon; empty for none. What is in a runtime's way
-// besides is its own: one that fails for something else may lose its certificate too.
+// certificatesEnd names the runtimes that report and whose agents' certificates have expired or expire soon; empty for
+// none. What is in a runtime's way besides is its own: one that fails for something else may lose its certificate too.
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0
@@ -51,7 +52,8 @@ func certificatesEnd(in Input) string {
 	return fmt.Sprintf("certificates of agents that have expired or expire soon: %d (%s)", all, strings.Join(names, ", "))
 }
 
-// certificateEnds is about a certificate that was not renewed when it was due. Agents ask for another one after a third of its life.
+// certificateEnds is about a certificate that was not renewed when it was due. Agents ask for another one after a third
+// of its life.
 func certificateEnds(k *known) *found {
 	published := k.published()
 	if k.one || published == nil || published.Certificate == nil {

@@ -1,6 +1,6 @@
-// Package fleet tells how all runtimes are doing: in go what the control plane holds and the time, out come each runtime's health with the
-// first cause of what is wrong, the versions that run where, and the rollouts. The command line, the page, the metrics and `why` show this
-// model, so that they never disagree.
+// Package fleet tells how all runtimes are doing: in go what the control plane holds and the time, out come each
+// runtime's health with the first cause of what is wrong, the versions that run where, and the rollouts. The command
+// line, the page, the metrics and `why` show this model, so that they never disagree.
 package fleet
 
 import (
@@ -19,7 +19,8 @@ type Input struct {
 	Metas    []v1beta2.ModuleReleaseMeta
 	// RootExpires is when the root of trust expires, zero where nobody knows it.
 	RootExpires time.Time
-	// Held is why nothing is published at all, such as a commit that is applied in part; empty where nothing is in the way.
+	// Held is why nothing is published at all, such as a commit that is applied in part; empty where nothing is in the
+	// way.
 	Held string
 	Now  time.Time
 }
@@ -44,7 +45,8 @@ type Health string
 
 // Healths of a runtime, the worst first.
 const (
-	// Failing runtimes have something in their way that does not pass by itself: a refused bundle, a broken module, a failed publish.
+	// Failing runtimes have something in their way that does not pass by itself: a refused bundle, a broken module, a
+	// failed publish.
 	Failing Health = "Failing"
 	// Silent runtimes have reported once and are not heard for longer than allowed.
 	Silent Health = "Silent"
@@ -56,7 +58,8 @@ const (
 	Deleting Health = "Deleting"
 	// Behind runtimes have not put in force yet what was published to them, or their modules are not ready yet.
 	Behind Health = "Behind"
-	// Healthy runtimes run what was published to them, and all of it is ready. What keeps a newer version back may still be their cause.
+	// Healthy runtimes run what was published to them, and all of it is ready. What keeps a newer version back may still
+	// be their cause.
 	Healthy Health = "Healthy"
 )
 
@@ -96,7 +99,8 @@ type Runtime struct {
 	Cause *Cause `json:"cause,omitempty"`
 	// Since is when the cause began, nil where nobody knows.
 	Since *time.Time `json:"since,omitempty"`
-	// LastReport is when the runtime was heard last as far as it was noted; nil for never. Reporting says that it is heard still.
+	// LastReport is when the runtime was heard last as far as it was noted; nil for never. Reporting says that it is heard
+	// still.
 	LastReport *time.Time `json:"lastReport,omitempty"`
 	Reporting  bool       `json:"reporting"`
 	// Published and InForce are the sequences of the newest bundle and of that which the runtime reported; 0 for none.
@@ -115,7 +119,8 @@ type Runtime struct {
 type RuntimeModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is what runs, empty where that is unknown; Asked what was published, empty where the module is being removed.
+	// Version is what runs, empty where that is unknown; Asked what was published, empty where the module is being
+	// removed.
 	Version string        `json:"version,omitempty"`
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HealthyUntil returns until when Judge calls a runtime healthy and names no cause, if its Kyma does not change before and no rollout keeps a version
-// from it; the zero time where it does not even now.
+// HealthyUntil returns until when Judge calls a runtime healthy and names no cause, if its Kyma does not change before
+// and no rollout keeps a version from it; the zero time where it does not even now.
 func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	if r := kyma.Status.Runtime; r == nil || r.ID != plan.RuntimeID(kyma) || kyma.Status.State != v1beta2.StateReady || !kyma.DeletionTimestamp.IsZero() {
 		return time.Time{}

@@ -101,7 +101,8 @@ func wantListed(t *testing.T, got, want Runtime, free bool) {
 	}
 }
 
-// TestWhatIsVouchedForIsHealthyUntilThen looks at Kymas of all kinds at any time, which people label and delete after the publisher wrote their status.
+// TestWhatIsVouchedForIsHealthyUntilThen looks at Kymas of all kinds at any time, which people label and delete after
+// the publisher wrote their status.
 func TestWhatIsVouchedForIsHealthyUntilThen(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)

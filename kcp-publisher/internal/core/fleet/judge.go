@@ -13,21 +13,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Rollouts are the rollouts that may keep versions from runtimes, made ready for being asked about many Kymas. The zero value knows none. They
-// are safe for concurrent use, and share what they were made of.
+// Rollouts are the rollouts that may keep versions from runtimes, made ready for being asked about many Kymas. The zero
+// value knows none. They are safe for concurrent use, and share what they were made of.
 type Rollouts struct{ holders plan.Holders }
 
 // NewRollouts returns rollouts to judge Kymas by.
 func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHolders(all)} }
 
-// Judge says how a runtime is doing, by what its Kyma in the control plane says, by rollouts and the time. What it returns shares the Kyma's
-// labels.
+// Judge says how a runtime is doing, by what its Kyma in the control plane says, by rollouts and the time. What it
+// returns shares the Kyma's labels.
 func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
 	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
 }
 
-// JudgeModule is Judge as far as it concerns one module, and reports whether the Kyma says anything of it. A remark about the module is a cause,
-// too.
+// JudgeModule is Judge as far as it concerns one module, and reports whether the Kyma says anything of it. A remark
+// about the module is a cause, too.
 func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.Time) (Runtime, bool) {
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {

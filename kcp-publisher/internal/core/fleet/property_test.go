@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// randomKyma returns a Kyma with any conditions, modules and memory, be it that the publisher never writes them together.
+// randomKyma returns a Kyma with any conditions, modules and memory, be it that the publisher never writes them
+// together.
 func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	one := func(all ...string) string { return all[r.IntN(len(all))] }
 	maybe := func(n int) bool { return r.IntN(n) == 0 }

@@ -9,7 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootNote is what a publisher notes of its root of trust at its Lease, for whoever has no keys. It is not signed: nothing is decided by it.
+// RootNote is what a publisher notes of its root of trust at its Lease, for whoever has no keys. It is not signed:
+// nothing is decided by it.
 type RootNote struct {
 	Epoch   int64     `json:"epoch"`
 	Version int64     `json:"version"`
@@ -48,8 +49,9 @@ func ParseRootNote(text string) (RootNote, error) {
 	return n, nil
 }
 
-// NewestRoot returns when the newest root of trust ends that the notes of a namespace tell of, zero without one. Versions are compared within a fleet;
-// of several fleets the first end counts. Notes without a fleet's name count where there are no others. Of two notes of one version the earlier end counts.
+// NewestRoot returns when the newest root of trust ends that the notes of a namespace tell of, zero without one.
+// Versions are compared within a fleet; of several fleets the first end counts. Notes without a fleet's name count
+// where there are no others. Of two notes of one version the earlier end counts.
 func NewestRoot(notes []RootNote) time.Time {
 	newest := map[string]RootNote{}
 	for _, n := range notes {

@@ -19,8 +19,8 @@ type Row struct {
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 
-// Healthy returns the runtime of a row and reports whether it is healthy: whether the publisher says so for now and nobody has suspended or deleted
-// it since. Of any other one nothing is known before its Kyma is read in full.
+// Healthy returns the runtime of a row and reports whether it is healthy: whether the publisher says so for now and
+// nobody has suspended or deleted it since. Of any other one nothing is known before its Kyma is read in full.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
 	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" || r.Deleted != "" {
@@ -29,8 +29,8 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	return Runtime{ID: line(r.Runtime), Namespace: r.Namespace, Kyma: r.Name, State: v1beta2.StateReady, Health: Healthy, Reporting: true}, true
 }
 
-// Listed is Healthy with what a list shows of a runtime: its modules, channel, bundles and versions. It reports no runtime where the row does not say
-// all of that, as by an older publisher.
+// Listed is Healthy with what a list shows of a runtime: its modules, channel, bundles and versions. It reports no
+// runtime where the row does not say all of that, as by an older publisher.
 func (r Row) Listed(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
 	if !healthy || r.Channel == "" {
@@ -53,7 +53,8 @@ func (r Row) Listed(now time.Time) (Runtime, bool) {
 	return runtime, true
 }
 
-// MayHold reports whether a rollout may keep a version from a healthy runtime of which no more is known than a row says: that would be its cause.
+// MayHold reports whether a rollout may keep a version from a healthy runtime of which no more is known than a row
+// says: that would be its cause.
 func (r Rollouts) MayHold(runtime *Runtime) bool {
 	for i := range runtime.Modules {
 		if m := &runtime.Modules[i]; r.holders.MayHold(m.Name, m.Version) {

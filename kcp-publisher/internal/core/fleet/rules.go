@@ -14,11 +14,13 @@ import (
 const (
 	// takenWithin is how long a runtime that reports may take to report the newest bundle: agents look every minute or so.
 	takenWithin = 30 * time.Minute
-	// settledWithin is how long modules may be neither ready nor in error: agents call it an error after 10 minutes where nothing moves.
+	// settledWithin is how long modules may be neither ready nor in error: agents call it an error after 10 minutes where
+	// nothing moves.
 	settledWithin = time.Hour
 	// notedWithin is by when a runtime that reports is noted again: publishers note each one within plan.MaxUnnoted.
 	notedWithin = plan.MaxUnnoted + time.Hour
-	// deletedWithin is how long publishers wait for the runtime of a deleted Kyma unless they are told otherwise, and some time to act on it.
+	// deletedWithin is how long publishers wait for the runtime of a deleted Kyma unless they are told otherwise, and some
+	// time to act on it.
 	deletedWithin = 25 * time.Hour
 )
 
@@ -34,8 +36,8 @@ type found struct {
 	since time.Time
 }
 
-// rules look for what is in the way, in the order of a bundle's way; the first that finds something names it. What passes by itself comes after what
-// does not, or it would hide that. They return nil for nothing.
+// rules look for what is in the way, in the order of a bundle's way; the first that finds something names it. What
+// passes by itself comes after what does not, or it would hide that. They return nil for nothing.
 var rules = []func(*known) *found{
 	suspended, notLookedAt, unpublishable, unsealed, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
 	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
@@ -54,8 +56,8 @@ func suspended(k *known) *found {
 	return f
 }
 
-// SuspendedBy returns which program labeled a suspended Kyma and when, as the API server noted it: the time is that of its last change of the Kyma.
-// Both are empty where nobody knows, as of a Kyma that was read from a cache.
+// SuspendedBy returns which program labeled a suspended Kyma and when, as the API server noted it: the time is that of
+// its last change of the Kyma. Both are empty where nobody knows, as of a Kyma that was read from a cache.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+v1beta2.LabelSkipReconciliation+`"`) {
@@ -270,8 +272,8 @@ func notTaken(k *known) *found {
 	return &found{situation: BundleNotTaken, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// pending is about a bundle that is not reported yet. Where the publisher calls the Kyma Ready all the same, the bundle changes none of its modules,
-// and nothing is missing.
+// pending is about a bundle that is not reported yet. Where the publisher calls the Kyma Ready all the same, the bundle
+// changes none of its modules, and nothing is missing.
 func pending(k *known) *found {
 	published := k.unreported()
 	switch {

@@ -7,11 +7,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxRunning bounds the bytes of Running: it is a cell of a table that people look at, too. It has room for about 45 modules.
+// maxRunning bounds the bytes of Running: it is a cell of a table that people look at, too. It has room for about 45
+// modules.
 const maxRunning = 1 << 10
 
-// Running returns the modules of a healthy runtime as status.runtime.running has them. It is empty where they do not fit, where one has a
-// state that healthy runtimes do not have, and where one does not run in the version that was published: rollouts go by that one.
+// Running returns the modules of a healthy runtime as status.runtime.running has them. It is empty where they do not
+// fit, where one has a state that healthy runtimes do not have, and where one does not run in the version that was
+// published: rollouts go by that one.
 func Running(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return ""

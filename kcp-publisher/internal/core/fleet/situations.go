@@ -1,7 +1,7 @@
 package fleet
 
-// Situation names what is in a runtime's way, for programs: one of the constants below. They are a field of what commands print and a label of
-// metrics: extend, do not rename.
+// Situation names what is in a runtime's way, for programs: one of the constants below. They are a field of what
+// commands print and a label of metrics: extend, do not rename.
 type Situation string
 
 // Situations of what the control plane knows by itself, before anything is published.
@@ -131,7 +131,8 @@ const (
 	CommitHolds     Situation = "CommitHolds"
 )
 
-// Description is what a situation means to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT and WAVE in its advice stand for names.
+// Description is what a situation means to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT and WAVE in its
+// advice stand for names.
 type Description struct {
 	Situation Situation
 	// Health is that of a runtime whose first cause it is, empty for warnings of the whole fleet.

@@ -12,7 +12,8 @@ const (
 	maxLineBytes = 256
 )
 
-// text returns a message as it may be shown: a runtime may write anything. It is the only place that messages go through.
+// text returns a message as it may be shown: a runtime may write anything. It is the only place that messages go
+// through.
 func text(message string) string {
 	if len(message) <= maxTextBytes && isPlain(message) {
 		return message

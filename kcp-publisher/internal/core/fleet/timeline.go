@@ -14,7 +14,8 @@ import (
 // maxTimeline is how many bundles a timeline has. It bounds what the registry is asked for, too.
 const maxTimeline = 5
 
-// Bundle is one of a runtime's last bundles. What Signed has, the bundle proves; all else is what the publisher noted in the Kyma's status.
+// Bundle is one of a runtime's last bundles. What Signed has, the bundle proves; all else is what the publisher noted
+// in the Kyma's status.
 type Bundle struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence"`
@@ -22,7 +23,8 @@ type Bundle struct {
 	Published time.Time `json:"published"`
 	// Commit is that of the repository which the control plane followed, empty for none.
 	Commit string `json:"commit,omitempty"`
-	// Changes are the first modules whose version it changes, More how many others there are. Nobody knows them of a bundle without Noted.
+	// Changes are the first modules whose version it changes, More how many others there are. Nobody knows them of a
+	// bundle without Noted.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
 	// Noted says that the status remembers what became of it.
@@ -59,8 +61,8 @@ const (
 	OutcomeUnknown Outcome = "Unknown"
 )
 
-// Chain is what was read of a runtime's bundles in the registry: the newest and those before it, each named in the statement of the one after. The
-// zero value says that nobody asked.
+// Chain is what was read of a runtime's bundles in the registry: the newest and those before it, each named in the
+// statement of the one after. The zero value says that nobody asked.
 type Chain struct {
 	Bundles []bundle.BundleIdentity
 	// Ends is why no bundle before those was verified, empty where there is none or enough were read.
@@ -69,8 +71,8 @@ type Chain struct {
 	Asked bool
 }
 
-// ReadChain follows a runtime's bundles from the one that was published last. read returns the verified identity of a bundle by its digest; its error
-// ends the chain.
+// ReadChain follows a runtime's bundles from the one that was published last. read returns the verified identity of a
+// bundle by its digest; its error ends the chain.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -90,8 +92,8 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	return chain
 }
 
-// Timeline returns a runtime's last bundles, the newest first: those that the status remembers, and those of the chain. All texts are bounded and
-// printable.
+// Timeline returns a runtime's last bundles, the newest first: those that the status remembers, and those of the chain.
+// All texts are bounded and printable.
 func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	r := kyma.Status.Runtime
 	if r == nil || r.Published == nil {

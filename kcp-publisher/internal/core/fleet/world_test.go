@@ -29,8 +29,8 @@ var (
 	earlier = digest.FromString("earlier")
 )
 
-// world is a Kyma with what the publisher knows of its runtime: bundle 7 was published an hour ago, and the runtime reported a minute ago that it
-// runs it and that its modules are ready. Its status is what the publisher makes of that.
+// world is a Kyma with what the publisher knows of its runtime: bundle 7 was published an hour ago, and the runtime
+// reported a minute ago that it runs it and that its modules are ready. Its status is what the publisher makes of that.
 type world struct {
 	*testing.T
 	kyma     v1beta2.Kyma
@@ -147,7 +147,8 @@ func (w *world) failed(err error) *world {
 	return w
 }
 
-// asks resolves what the Kyma asks for with a catalog of keda 1.0.0 in regular and 1.1.0, of which there is no template, in fast; beta is for others.
+// asks resolves what the Kyma asks for with a catalog of keda 1.0.0 in regular and 1.1.0, of which there is no
+// template, in fast; beta is for others.
 func (w *world) asks(m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request)) *world {
 	w.Helper()
 	meta := func(module string, beta bool, channels ...v1beta2.ChannelVersion) v1beta2.ModuleReleaseMeta {

@@ -1,6 +1,6 @@
-// Package forecast tells what a change of the control plane would do to its fleet: the Kymas and the catalog as they are and as they
-// would be go in, out comes which runtimes would get which version in place of which, and what would hold them. It is pure, and it
-// decides by what decides for real: resolve.
+// Package forecast tells what a change of the control plane would do to its fleet: the Kymas and the catalog as they
+// are and as they would be go in, out comes which runtimes would get which version in place of which, and what would
+// hold them. It is pure, and it decides by what decides for real: resolve.
 package forecast
 
 import (
@@ -31,7 +31,8 @@ type Fleet struct {
 type Change struct {
 	Module  string `json:"module"`
 	Channel string `json:"channel,omitempty"`
-	// From is the version that the runtimes were given last, empty for none; To the one they would be given, empty for none.
+	// From is the version that the runtimes were given last, empty for none; To the one they would be given, empty for
+	// none.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Held says what keeps them from what they ask for, or lets them wait; empty when nothing does.
@@ -61,7 +62,8 @@ type Wave struct {
 
 // Forecast is what would happen.
 type Forecast struct {
-	// Runtimes is how many there would be, Changed to how many of them, or of those that would leave, anything would happen.
+	// Runtimes is how many there would be, Changed to how many of them, or of those that would leave, anything would
+	// happen.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
 	// Coming and Leaving are runtimes whose Kymas would be new or deleted, sorted.

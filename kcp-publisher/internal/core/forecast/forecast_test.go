@@ -21,8 +21,8 @@ import (
 // saturday is a day on which calm runtimes' windows are shut.
 var saturday = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// offers returns a catalog from "module channel version ..." per module; every version from 1.0.0 to 3.0.0 has a template, and 3.0.0
-// requires downtime.
+// offers returns a catalog from "module channel version ..." per module; every version from 1.0.0 to 3.0.0 has a
+// template, and 3.0.0 requires downtime.
 func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	t.Helper()
 	var templates []v1beta2.ModuleTemplate

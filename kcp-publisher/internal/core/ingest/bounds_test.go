@@ -26,7 +26,8 @@ func TestAHostileReportCannotMakeAStatusThatTheAPIRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatAPublisherAcceptsItCanWrite: what passes the check makes a status of which the schema has nothing to say, and what does not is named.
+// TestWhatAPublisherAcceptsItCanWrite: what passes the check makes a status of which the schema has nothing to say, and
+// what does not is named.
 func TestWhatAPublisherAcceptsItCanWrite(t *testing.T) {
 	schema, err := kymaschema.New()
 	if err != nil {

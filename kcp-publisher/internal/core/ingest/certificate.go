@@ -2,8 +2,8 @@ package ingest
 
 import "github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 
-// lastCertificate returns the life of the certificate that was issued to the agent last. A bundle brings none once the last one has expired, or while
-// the enrollment key is missing, which is when people have to know of it.
+// lastCertificate returns the life of the certificate that was issued to the agent last. A bundle brings none once the
+// last one has expired, or while the enrollment key is missing, which is when people have to know of it.
 func lastCertificate(before *v1beta2.RuntimeStatus, published v1beta2.PublishedBundle) *v1beta2.CertificateLife {
 	if published.Certificate == nil && before != nil && before.Published != nil && before.Key != nil {
 		return before.Published.Certificate.DeepCopy()

@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestTheEndOfTheLastCertificateStaysKnown: once it has expired, or the enrollment key is missing, bundles bring no certificate.
+// TestTheEndOfTheLastCertificateStaysKnown: once it has expired, or the enrollment key is missing, bundles bring no
+// certificate.
 func TestTheEndOfTheLastCertificateStaysKnown(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)

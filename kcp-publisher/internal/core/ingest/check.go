@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// Check returns why what a runtime says of its Kyma and its modules can be no status here, naming the field. It is asked before anything of a
-// report is kept or resolved.
+// Check returns why what a runtime says of its Kyma and its modules can be no status here, naming the field. It is
+// asked before anything of a report is kept or resolved.
 func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	var spec *v1beta2.KymaSpec
 	if report.Kyma != nil {
@@ -28,8 +28,9 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// Unwritable returns the status to be written in the place of one that the API server refuses: the one before, which it has, and that it is not
-// what the runtime says. What was published is noted all the same, or no other bundle could follow.
+// Unwritable returns the status to be written in the place of one that the API server refuses: the one before, which it
+// has, and that it is not what the runtime says. What was published is noted all the same, or no other bundle could
+// follow.
 func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if refused.Runtime != nil {

@@ -8,15 +8,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// A status counts only for the bundle that it names by digest. Most bundles change no module all the same: a catalog, a window or a key is new, or
-// the one before would expire. What a report about an earlier bundle says of a module is true of the newest one too, as long as both ask for exactly
-// the same of that module: what runs is what the report proved, and nothing else is to come. So such a module stays Ready while the report is
-// awaited; condition Accepted says that it is.
+// A status counts only for the bundle that it names by digest. Most bundles change no module all the same: a catalog, a
+// window or a key is new, or the one before would expire. What a report about an earlier bundle says of a module is
+// true of the newest one too, as long as both ask for exactly the same of that module: what runs is what the report
+// proved, and nothing else is to come. So such a module stays Ready while the report is awaited; condition Accepted
+// says that it is.
 //
-// Which bundles differ in what is noted with the newest one when it is published. Where that is not known, nothing carries over.
+// Which bundles differ in what is noted with the newest one when it is published. Where that is not known, nothing
+// carries over.
 
-// maxEarlier and maxChanged bound what is noted: a runtime that is so far behind reports the newest bundle next, and of a bundle of which so much was
-// changed nothing is noted.
+// maxEarlier and maxChanged bound what is noted: a runtime that is so far behind reports the newest bundle next, and of
+// a bundle of which so much was changed nothing is noted.
 const (
 	maxEarlier = 5
 	maxChanged = 50
@@ -46,8 +48,8 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// unchangedSince returns the earlier bundle that the newest report is about. After the allowed silence, a runtime that reports and does not take the
-// newest bundle is not healthy any more, whatever runs there.
+// unchangedSince returns the earlier bundle that the newest report is about. After the allowed silence, a runtime that
+// reports and does not take the newest bundle is not healthy any more, whatever runs there.
 func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
 	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.Silence {
 		return nil
@@ -60,7 +62,8 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns until when a runtime may take to report the newest bundle and be as healthy as it reported an earlier one, zero where it has done so.
+// TakenUntil returns until when a runtime may take to report the newest bundle and be as healthy as it reported an
+// earlier one, zero where it has done so.
 func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}
@@ -78,8 +81,8 @@ func (f Facts) tellsAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }
 
-// running returns the version of a module that runs: as the newest report says, empty where the runtime does not have it. What a report leaves out
-// is as it was known.
+// running returns the version of a module that runs: as the newest report says, empty where the runtime does not have
+// it. What a report leaves out is as it was known.
 func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) string {
 	switch {
 	case r.Name != "":

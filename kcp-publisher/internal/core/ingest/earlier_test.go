@@ -120,7 +120,8 @@ func TestAChangedModuleIsProcessingAtItsOldVersionUntilItIsReported(t *testing.T
 	m.want("Processing", "not Accepted (Pending): "+waits, "not Modules (NotReady): module keda is Processing: "+waits,
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet", "not Ready (NotReady): "+waits,
 		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
-	// What is unrelated and follows does not make it Ready, nor does a version that comes back: nobody knows what ran between.
+	// What is unrelated and follows does not make it Ready, nor does a version that comes back: nobody knows what ran
+	// between.
 	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
 	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing || m.status.Modules[1].State != v1beta2.StateReady {
 		t.Error(outline(m.status))

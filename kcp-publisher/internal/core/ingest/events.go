@@ -17,8 +17,9 @@ type Event struct {
 	Note    string
 }
 
-// Happened returns what happened between two statuses of a Kyma that were written one after the other. Nothing else is asked, so that neither a restart
-// nor another publisher tells it again. A promotion is two Events of a runtime, and three where its modules take a while to be ready.
+// Happened returns what happened between two statuses of a Kyma that were written one after the other. Nothing else is
+// asked, so that neither a restart nor another publisher tells it again. A promotion is two Events of a runtime, and
+// three where its modules take a while to be ready.
 func Happened(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
 	tell := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
@@ -117,7 +118,8 @@ func installed(status v1beta2.KymaStatus) map[string]string {
 	return versions
 }
 
-// fell reports whether a state is trouble that the one before was not. Between Warning and Error only the way down is told.
+// fell reports whether a state is trouble that the one before was not. Between Warning and Error only the way down is
+// told.
 func fell(before, after v1beta2.State) bool {
 	return after == v1beta2.StateError && before != v1beta2.StateError ||
 		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError

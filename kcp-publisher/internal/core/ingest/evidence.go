@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence notes what the newest report proves of the versions that rollouts gave. It proves nothing unless it names the newest
-// bundle by its digest, was made for the wishes of the Kyma that the bundle answers, and tells of the module in exactly the
-// version that was given, applied or tried: all else is about something that was there before.
+// evidence notes what the newest report proves of the versions that rollouts gave. It proves nothing unless it names
+// the newest bundle by its digest, was made for the wishes of the Kyma that the bundle answers, and tells of the module
+// in exactly the version that was given, applied or tried: all else is about something that was there before.
 func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil

@@ -75,7 +75,8 @@ func TestAFleetIsNotNotedAtOnce(t *testing.T) {
 	}
 }
 
-// TestARestartHearsNobodyLaterOrEarlier: what lies in the registry when a publisher starts may have been read before and not been noted.
+// TestARestartHearsNobodyLaterOrEarlier: what lies in the registry when a publisher starts may have been read before
+// and not been noted.
 func TestARestartHearsNobodyLaterOrEarlier(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
 	noted := func(said time.Time) *v1beta2.RuntimeStatus {
@@ -110,8 +111,8 @@ func TestARestartHearsNobodyLaterOrEarlier(t *testing.T) {
 	}
 }
 
-// TestSilenceThatIsNotSureIsNotTold: a publisher that has not looked for a report yet calls nobody silent whom the one before may have heard, and
-// nobody healthy either.
+// TestSilenceThatIsNotSureIsNotTold: a publisher that has not looked for a report yet calls nobody silent whom the one
+// before may have heard, and nobody healthy either.
 func TestSilenceThatIsNotSureIsNotTold(t *testing.T) {
 	s := healthy()
 	status := s.status()

@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// What became of the last bundles is remembered for people, in the status that is written anyway: when a bundle is published, when the runtime reports it,
-// and when a module's state changes. Nothing here makes a write of its own. It is what the publisher said at the time; who signed which bundle, the
-// bundles in the registry prove.
+// What became of the last bundles is remembered for people, in the status that is written anyway: when a bundle is
+// published, when the runtime reports it, and when a module's state changes. Nothing here makes a write of its own. It
+// is what the publisher said at the time; who signed which bundle, the bundles in the registry prove.
 
 // maxHistory and maxVersionChanges bound what is remembered of one runtime: about 300 bytes for each bundle.
 const (
@@ -18,7 +18,8 @@ const (
 	maxVersionChanges = 3
 )
 
-// history returns the last bundles as they are known after a look; before is what was known of the runtime, nil for nothing.
+// history returns the last bundles as they are known after a look; before is what was known of the runtime, nil for
+// nothing.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
 	all, published := after.Runtime.History, after.Runtime.Published // after is nobody else's
 	if published == nil {
@@ -28,7 +29,8 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	if before != nil {
 		last = before.Published
 	}
-	// One that was published before there was a history stays out of it: at an update of the publisher every status would be written.
+	// One that was published before there was a history stays out of it: at an update of the publisher every status would
+	// be written.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
 		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)

@@ -37,8 +37,8 @@ func secrets(before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons
 	}
 }
 
-// KnownSecrets returns the names of the Secrets that the runtime may have: those that the control plane has for it, and those it was given
-// before, until the runtime has said that the bundle by which they go is carried out.
+// KnownSecrets returns the names of the Secrets that the runtime may have: those that the control plane has for it, and
+// those it was given before, until the runtime has said that the bundle by which they go is carried out.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range have {

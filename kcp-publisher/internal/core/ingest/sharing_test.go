@@ -9,7 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestAStatusSharesNothing: the answer of the API server is decoded into the status that was sent, while what it was made of is read by others.
+// TestAStatusSharesNothing: the answer of the API server is decoded into the status that was sent, while what it was
+// made of is read by others.
 func TestAStatusSharesNothing(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}

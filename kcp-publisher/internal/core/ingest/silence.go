@@ -17,8 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Unheard returns the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed silence is
-// over; unnoted is as in Facts. Before that, the status stays as it is; Status judges again once reports can be read again.
+// Unheard returns the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed
+// silence is over; unnoted is as in Facts. Before that, the status stays as it is; Status judges again once reports can
+// be read again.
 func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time) (v1beta2.KymaStatus, bool) {
 	if before.Runtime == nil || before.Runtime.Observed == nil {
 		return before, false
@@ -40,9 +41,9 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	return after, true
 }
 
-// heard returns when a report was heard; seen is no later than now, as what was noted by a clock that was ahead is. One that was heard
-// before, which its sequence tells, is not heard again: neither by a restart, nor by whoever owns the registry and writes the same report
-// in other bytes.
+// heard returns when a report was heard; seen is no later than now, as what was noted by a clock that was ahead is. One
+// that was heard before, which its sequence tells, is not heard again: neither by a restart, nor by whoever owns the
+// registry and writes the same report in other bytes.
 func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -60,7 +61,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reporting says what is to be thought of the runtime's reports, and reports whether what they say is not to be relied on.
+// reporting says what is to be thought of the runtime's reports, and reports whether what they say is not to be relied
+// on.
 func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time, set func(string, string, string, bool)) bool {
 	r := after.Runtime
 	switch {

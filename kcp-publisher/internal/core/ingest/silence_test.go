@@ -112,7 +112,8 @@ func sorted(lines string) string {
 	return strings.Join(all, "\n")
 }
 
-// TestSilenceIsCountedFromTheArrival: the runtime's own clock says nothing about when it was heard, and neither does a restart.
+// TestSilenceIsCountedFromTheArrival: the runtime's own clock says nothing about when it was heard, and neither does a
+// restart.
 func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	report := func(sequence int64, said time.Time) bundle.AcceptedReport {

@@ -1,5 +1,6 @@
-// Package ingest turns what runtimes report into the status of their Kymas. The decisions are pure: the status before, the
-// report and what was published go in, the status after comes out. It shares nothing with them: what the API server answers is decoded into it.
+// Package ingest turns what runtimes report into the status of their Kymas. The decisions are pure: the status before,
+// the report and what was published go in, the status after comes out. It shares nothing with them: what the API server
+// answers is decoded into it.
 package ingest
 
 import (
@@ -23,8 +24,8 @@ type Facts struct {
 	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
 	Published    *plan.Published
 	PublishError error
-	// Problems are why modules are not as they were asked for, and remarks about others. That a rollout holds a module is not among them: it would
-	// write the status of a whole fleet before the first runtime has the version.
+	// Problems are why modules are not as they were asked for, and remarks about others. That a rollout holds a module is
+	// not among them: it would write the status of a whole fleet before the first runtime has the version.
 	Problems []bundle.Problem
 	// Templates are the control plane's ModuleTemplates of the newest bundle's modules, by name.
 	Templates map[string]v1beta2.PartialMeta
@@ -42,18 +43,21 @@ type Facts struct {
 	SecretsError error
 	// Silence is how long a runtime may be silent.
 	Silence time.Duration
-	// Unnoted is until when another publisher may have heard the runtime and not noted it, zero once this one has looked for its report.
+	// Unnoted is until when another publisher may have heard the runtime and not noted it, zero once this one has looked
+	// for its report.
 	Unnoted time.Time
 	// Carried says that its reports are carried by hand.
 	Carried  bool
 	Deleting bool
 	// Finished says that the runtime was taken over from lifecycle-manager, and is not given back any more.
 	Finished bool
-	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and holds what was published.
+	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and
+	// holds what was published.
 	Deviation  *plan.Deviation
 	Consistent bool
 
-	// unchanged is how the newest bundle differs from the one that the newest report is about, nil where that is the newest or not known.
+	// unchanged is how the newest bundle differs from the one that the newest report is about, nil where that is the
+	// newest or not known.
 	unchanged *v1beta2.EarlierBundle
 }
 
@@ -62,7 +66,8 @@ const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// Remember writes what the runtime said into the part of the status that outlives a restart; seen is when this report was first seen.
+// Remember writes what the runtime said into the part of the status that outlives a restart; seen is when this report
+// was first seen.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
 	if status.Runtime == nil {
 		status.Runtime = &v1beta2.RuntimeStatus{}
@@ -176,8 +181,8 @@ func setter(conditions *[]metav1.Condition, generation int64, now time.Time) fun
 	}
 }
 
-// bounded keeps what a runtime wrote well below what the API takes as the message of a condition: one it refuses would keep
-// the whole status from being written.
+// bounded keeps what a runtime wrote well below what the API takes as the message of a condition: one it refuses would
+// keep the whole status from being written.
 func bounded(message string) string {
 	const maxMessageBytes = 4096
 	return bundle.Bounded(message, maxMessageBytes)
@@ -241,7 +246,8 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReaso
 	}
 }
 
-// refusesBundles reports whether the newest report names a bundle that the runtime refused since the last one it accepted.
+// refusesBundles reports whether the newest report names a bundle that the runtime refused since the last one it
+// accepted.
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
 // registry says when the registry did not hold what was published, and when that is over.
@@ -274,7 +280,8 @@ func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, 
 	}
 }
 
-// modules returns one entry per module that is published, asked for or still installed, with its reasons, sorted by name.
+// modules returns one entry per module that is published, asked for or still installed, with its reasons, sorted by
+// name.
 func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
 	found, why := map[string]v1beta2.ModuleStatus{}, byModule{}
 	reported := map[string]bundle.ReportedModule{}
@@ -338,7 +345,8 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// moduleStatus is that of a module that the newest bundle asks for. Its version is the one that runs, as far as the newest report tells.
+// moduleStatus is that of a module that the newest bundle asks for. Its version is the one that runs, as far as the
+// newest report tells.
 func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: running(m, r, before, facts),

@@ -26,7 +26,8 @@ var (
 
 const allowedSilence = 30 * time.Minute
 
-// scene is what a case starts from: bundle 7 with keda and mail is published, the runtime has applied it and both are ready.
+// scene is what a case starts from: bundle 7 with keda and mail is published, the runtime has applied it and both are
+// ready.
 type scene struct {
 	before v1beta2.KymaStatus
 	facts  Facts

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// hearTakeover notes how far a runtime is taken over. It is believed only about the newest bundle: what is left in the registry of a
-// takeover that was aborted says nothing of the next one.
+// hearTakeover notes how far a runtime is taken over. It is believed only about the newest bundle: what is left in the
+// registry of a takeover that was aborted says nothing of the next one.
 func hearTakeover(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t, said := r.Takeover, report.Takeover
 	if t == nil || said == nil || string(said.Phase) != t.Published || r.Published == nil || report.Observed == nil ||

@@ -1,16 +1,18 @@
 // Package memo remembers computed values within a limit of bytes.
 //
-// Runtimes and module teams choose the size of what they send, so a limit on the number of entries does not limit memory. Each memo therefore
-// has a function that returns the size of an entry, and drops the least recently used entries first. hashicorp/golang-lru bounds entries only.
+// Runtimes and module teams choose the size of what they send, so a limit on the number of entries does not limit
+// memory. Each memo therefore has a function that returns the size of an entry, and drops the least recently used
+// entries first. hashicorp/golang-lru bounds entries only.
 //
-// Memo is for values that are shared by content, such as the differences of two states. Shared is for values that one party asks for: each
-// holder has one value, its next value replaces the previous one, and a value without a holder is dropped.
+// Memo is for values that are shared by content, such as the differences of two states. Shared is for values that one
+// party asks for: each holder has one value, its next value replaces the previous one, and a value without a holder is
+// dropped.
 package memo
 
 import "sync"
 
-// EntryBytes is about what the memo itself needs for an entry with a digest as its key. Size functions add it, so that the number of small values
-// is limited as well.
+// EntryBytes is about what the memo itself needs for an entry with a digest as its key. Size functions add it, so that
+// the number of small values is limited as well.
 const EntryBytes = 256
 
 // Limit bounds a memo. The most recent value always stays, even if it is larger than the limit.
@@ -81,7 +83,8 @@ type entry[K comparable, V any] struct {
 	bytes int
 	// holders counts the holders of an entry of a Shared.
 	holders int
-	// next and previous are nil after the entry was dropped. Its value is zero then, because holders may still refer to it.
+	// next and previous are nil after the entry was dropped. Its value is zero then, because holders may still refer to
+	// it.
 	next, previous *entry[K, V]
 }
 

@@ -2,8 +2,8 @@ package memo
 
 import "sync"
 
-// Shared remembers one value for each holder. Holders with the same key share a value. It is safe for concurrent use; each holder belongs to one
-// goroutine at a time.
+// Shared remembers one value for each holder. Holders with the same key share a value. It is safe for concurrent use;
+// each holder belongs to one goroutine at a time.
 type Shared[K comparable, V any] struct {
 	mu     sync.Mutex // guards values
 	values lru[K, V]

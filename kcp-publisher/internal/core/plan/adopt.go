@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Memory is what is remembered, outside of the registry, of the bundle that was published last to a runtime. The zero value remembers that
-// none was.
+// Memory is what is remembered, outside of the registry, of the bundle that was published last to a runtime. The zero
+// value remembers that none was.
 type Memory struct {
 	Epoch, Sequence int64
 	Digest          digest.Digest
@@ -57,7 +57,8 @@ func (p *Published) Record() v1beta2.PublishedBundle {
 	}
 }
 
-// certificateLife returns how long a certificate holds, nil for none. It is the publisher's own, and whoever relies on it checks it.
+// certificateLife returns how long a certificate holds, nil for none. It is the publisher's own, and whoever relies on
+// it checks it.
 func certificateLife(text string) *v1beta2.CertificateLife {
 	from, until, err := trust.CertificateLife(text)
 	if text == "" || err != nil {
@@ -95,8 +96,9 @@ type Deviation struct {
 type Adopted struct {
 	// Last is the bundle that the next one is compared with, nil for none.
 	Last *Published
-	// Keep says that Last is known to be what was published last, so that what does not resolve keeps its manifest in it. Of any other
-	// bundle nothing is kept: whoever owns the registry chooses what lies there, and an old bundle is signed as well as a new one.
+	// Keep says that Last is known to be what was published last, so that what does not resolve keeps its manifest in it.
+	// Of any other bundle nothing is kept: whoever owns the registry chooses what lies there, and an old bundle is signed
+	// as well as a new one.
 	Keep bool
 	// Sequence is the newest known to be used in the root's epoch.
 	Sequence int64
@@ -112,12 +114,13 @@ func (a Adopted) Kept() *Published {
 	return nil
 }
 
-// Adopt decides what a runtime's next bundle follows. Own is what this process published or adopted before, remembered what its status
-// says (nil where nobody writes one), stored what lies in the registry.
+// Adopt decides what a runtime's next bundle follows. Own is what this process published or adopted before, remembered
+// what its status says (nil where nobody writes one), stored what lies in the registry.
 //
-// The registry only confirms what is remembered. A bundle that is not the remembered one is adopted in one case: it names the remembered
-// one as the one before it, and a publisher key of today's root signed it. That is what a crash leaves between a push and the status. There
-// is at most one such bundle, because the next is not pushed before the status names the last (see Unrecorded).
+// The registry only confirms what is remembered. A bundle that is not the remembered one is adopted in one case: it
+// names the remembered one as the one before it, and a publisher key of today's root signed it. That is what a crash
+// leaves between a push and the status. There is at most one such bundle, because the next is not pushed before the
+// status names the last (see Unrecorded).
 func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, now time.Time) Adopted {
 	last := Memory{}
 	if remembered != nil {
@@ -152,8 +155,8 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	return adopted
 }
 
-// Unrecorded reports whether the last bundle has to be remembered before another one is pushed: a second one that is lost with a crash
-// could not be told from one that somebody else put there.
+// Unrecorded reports whether the last bundle has to be remembered before another one is pushed: a second one that is
+// lost with a crash could not be told from one that somebody else put there.
 func (a Adopted) Unrecorded(remembered *Memory) bool {
 	return remembered != nil && a.Keep && a.Last.Digest != remembered.Digest
 }
@@ -168,8 +171,8 @@ func (a *Adopted) follow(found *Published, last Memory) {
 	a.Keep = true
 }
 
-// versionsAfter returns what a runtime was given once it has a bundle: what the bundle says, and what was known before of modules that it
-// neither has nor removes.
+// versionsAfter returns what a runtime was given once it has a bundle: what the bundle says, and what was known before
+// of modules that it neither has nor removes.
 func versionsAfter(p *Published, before map[string]string) map[string]string {
 	versions := maps.Clone(before)
 	if versions == nil {
@@ -182,8 +185,9 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 	return versions
 }
 
-// usable reports whether what lies there was signed by a key of today's root, in its epoch, and neither for a time that has not come nor far ahead
-// of the last sequence in that epoch, 0 for none: after a clock that was ahead, sequences go on by one from the highest.
+// usable reports whether what lies there was signed by a key of today's root, in its epoch, and neither for a time that
+// has not come nor far ahead of the last sequence in that epoch, 0 for none: after a clock that was ahead, sequences go
+// on by one from the highest.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !farAhead(s.Bundle.Predicate.Sequence, last, now)
 }
@@ -237,8 +241,8 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	return says(v1beta2.ReasonBundleUnknown, "the registry has bundle %d, %s, which this publisher does not know: another one publishes too, or the control plane lost its memory", found.Predicate.Sequence, found.Digest)
 }
 
-// said is what the last bundle that is known said of modules that go, and of modules that go back. What the runtime has accepted of it need not
-// be said again.
+// said is what the last bundle that is known said of modules that go, and of modules that go back. What the runtime has
+// accepted of it need not be said again.
 type said struct {
 	digest         digest.Digest
 	removals       []string
@@ -257,8 +261,8 @@ func (a Adopted) said(remembered *Memory) said {
 	return said{}
 }
 
-// rollbacks returns what the next bundle says of modules that go back to an older version. It is said until the runtime has accepted a
-// bundle that says so: an agent that was away refuses an older version otherwise.
+// rollbacks returns what the next bundle says of modules that go back to an older version. It is said until the runtime
+// has accepted a bundle that says so: an agent that was away refuses an older version otherwise.
 func (s said) rollbacks(given, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {

@@ -11,13 +11,14 @@ import (
 
 // Changes is how what a bundle asks for differs from what the one before it asked for.
 type Changes struct {
-	// Modules are those that were added, left out, or are asked for in any other way: another version, content, configuration or label. They are
-	// sorted.
+	// Modules are those that were added, left out, or are asked for in any other way: another version, content,
+	// configuration or label. They are sorted.
 	Modules []string
 }
 
-// ChangesBetween returns how two states differ for modules, nil where all modules may be concerned. What agents only look for, watch or show is no
-// part of it: the intervals, the catalog, Watchers, windows, offers, and the agent's own image.
+// ChangesBetween returns how two states differ for modules, nil where all modules may be concerned. What agents only
+// look for, watch or show is no part of it: the intervals, the catalog, Watchers, windows, offers, and the agent's own
+// image.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	if before.Takeover != after.Takeover || !equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// FinalizableUntold decides the same of a Kyma whose runtime was not told to remove its modules, such as while the registry is down.
+// FinalizableUntold decides the same of a Kyma whose runtime was not told to remove its modules, such as while the
+// registry is down.
 func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 	if !saidGone(kyma) {
 		return "", ""
@@ -18,7 +19,8 @@ func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 
 func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
 
-// FinalizableRefused decides the same of a Kyma to which nothing may be published, such as one whose runtime is another Kyma's.
+// FinalizableRefused decides the same of a Kyma to which nothing may be published, such as one whose runtime is another
+// Kyma's.
 func FinalizableRefused(kyma *v1beta2.Kyma, timeout time.Duration, now time.Time) (reason, message string) {
 	const left = "nothing may be published for it, so that a runtime of its stays as it is"
 	switch s := kyma.Status.Runtime; {

@@ -18,8 +18,8 @@ func RecordFeatures(report bundle.Report) []string {
 	return list
 }
 
-// lacks returns the features of this version that a runtime's agent does not understand, by its newest report or else by the status. The list is empty
-// before the first report: a new agent gets all that the operator asked for.
+// lacks returns the features of this version that a runtime's agent does not understand, by its newest report or else
+// by the status. The list is empty before the first report: a new agent gets all that the operator asked for.
 func lacks(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
 	var has []string
 	switch {
@@ -33,7 +33,8 @@ func lacks(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundl
 	return slices.DeleteFunc(bundle.AllFeatures(), func(f bundle.Feature) bool { return slices.Contains(has, string(f)) })
 }
 
-// Understood returns the request without the settings that the runtime's agent does not understand, and the features of the settings left out.
+// Understood returns the request without the settings that the runtime's agent does not understand, and the features of
+// the settings left out.
 func Understood(request resolve.Request) (resolve.Request, []bundle.Feature) {
 	var left []bundle.Feature
 	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool { return !slices.Contains(request.Lacks, f) })

@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// LifecycleManagerFinalizer returns the finalizer with which lifecycle-manager keeps an object of the control plane, empty where the object has none
-// of it, and the module whose Manifests it would delete before the object goes, empty where it has nothing to delete that matters here.
+// LifecycleManagerFinalizer returns the finalizer with which lifecycle-manager keeps an object of the control plane,
+// empty where the object has none of it, and the module whose Manifests it would delete before the object goes, empty
+// where it has nothing to delete that matters here.
 //
 // Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (its VirtualService is owned by the Watcher, and goes
 // with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.

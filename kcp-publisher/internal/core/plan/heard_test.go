@@ -42,7 +42,8 @@ func TestWhenARuntimeWasHeard(t *testing.T) {
 	}
 }
 
-// TestAModuleThatAReportLeavesOutIsNotGone: a removal goes on until a report names all that is there, and no Kyma goes before.
+// TestAModuleThatAReportLeavesOutIsNotGone: a removal goes on until a report names all that is there, and no Kyma goes
+// before.
 func TestAModuleThatAReportLeavesOutIsNotGone(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Holders are the rollouts that keep versions from runtimes, by what they roll out. They are made once and asked about each Kyma, also by several
-// at a time.
+// Holders are the rollouts that keep versions from runtimes, by what they roll out. They are made once and asked about
+// each Kyma, also by several at a time.
 type Holders map[rollout.Track]*rollout.Holder
 
 // Hold is a rollout that keeps a version from a runtime.
@@ -41,7 +41,8 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout may keep a version of a module from a runtime of which no more is known than the version that it was given.
+// MayHold reports whether a rollout may keep a version of a module from a runtime of which no more is known than the
+// version that it was given.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
 		if track.Module == module && !holder.Spares(version) {

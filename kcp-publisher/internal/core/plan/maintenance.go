@@ -18,8 +18,8 @@ type Maintenance struct {
 	Minimum time.Duration
 }
 
-// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, else those of the policy; nil when there is
-// neither. An annotation that means nothing is an error, and never taken for none.
+// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, else those of the policy; nil when
+// there is neither. An annotation that means nothing is an error, and never taken for none.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	if text, own := kyma.Annotations[v1beta2.AnnotationMaintenanceWindows]; own {
 		windows, err := window.ParseWindows([]byte(text))

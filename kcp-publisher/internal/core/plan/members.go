@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// MemberCache lists the members of a fleet repeatedly. It remembers which modules each Kyma follows until the Kyma or the catalog changes. The
-// zero value is empty. One goroutine may use it.
+// MemberCache lists the members of a fleet repeatedly. It remembers which modules each Kyma follows until the Kyma or
+// the catalog changes. The zero value is empty. One goroutine may use it.
 type MemberCache struct {
 	catalog *catalog.Snapshot
 	members map[types.UID]member
@@ -39,8 +39,8 @@ type member struct {
 // requestKey is equal for requests that follow the same modules.
 type requestKey [sha256.Size]byte
 
-// maxFollowsBytes limits the remembered follows, because runtimes choose the size of what they request. Follows that are not remembered are computed in
-// every round.
+// maxFollowsBytes limits the remembered follows, because runtimes choose the size of what they request. Follows that
+// are not remembered are computed in every round.
 const maxFollowsBytes = 32 << 20
 
 // reset drops everything that was computed with another catalog.
@@ -71,8 +71,8 @@ func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
 
-// Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of those that name one
-// runtime only its owner.
+// Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of
+// those that name one runtime only its owner.
 func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
@@ -100,7 +100,8 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	return all
 }
 
-// followed returns the modules that a Kyma follows. A Kyma with invalid annotations follows none, because nothing is published to it.
+// followed returns the modules that a Kyma follows. A Kyma with invalid annotations follows none, because nothing is
+// published to it.
 func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
 	if known.version != "" && known.version == kyma.ResourceVersion {
 		if follows, found := c.follows.Of(&known.follows); found {
@@ -142,8 +143,8 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes of each track, with what their Kymas say of the track's module; none of a track that is at rest. A nil atRest says that
-// none is.
+// Tracks returns the runtimes of each track, with what their Kymas say of the track's module; none of a track that is
+// at rest. A nil atRest says that none is.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
 	// Members that follow the same share one slice, whose tracks are found once.
@@ -220,8 +221,8 @@ func unpublishable(kyma *v1beta2.Kyma) bool {
 	return ready != nil && ready.Reason == v1beta2.ReasonPublishFailed
 }
 
-// MovesRollouts reports whether a change of a Kyma may move a rollout. A report that says the same again does not: silence is noticed
-// by time.
+// MovesRollouts reports whether a change of a Kyma may move a rollout. A report that says the same again does not:
+// silence is noticed by time.
 func MovesRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
 		unpublishable(before) != unpublishable(after) || !equality.Semantic.DeepEqual(moving(before), moving(after))

@@ -16,8 +16,8 @@ import (
 
 var padding = strings.Repeat("x", 280)
 
-// hostileRequest returns a Kyma whose runtime requests the largest list of modules that a report can carry: all modules of the catalog, and unknown ones
-// with long names that differ in every request.
+// hostileRequest returns a Kyma whose runtime requests the largest list of modules that a report can carry: all modules
+// of the catalog, and unknown ones with long names that differ in every request.
 func hostileRequest(name string, request int, snapshot *catalog.Snapshot) v1beta2.Kyma {
 	kyma := living(name)
 	kyma.UID, kyma.ResourceVersion = types.UID(name), fmt.Sprint(request)

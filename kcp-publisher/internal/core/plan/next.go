@@ -21,10 +21,11 @@ type Published struct {
 	// StateBlob and CatalogBlob are the two documents.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
-	// Versions are those that the runtime has been given with it, by module: of its manifests, and the last known of modules that are asked
-	// for and do not resolve. No module goes below without a rollback.
+	// Versions are those that the runtime has been given with it, by module: of its manifests, and the last known of
+	// modules that are asked for and do not resolve. No module goes below without a rollback.
 	Versions map[string]string
-	// Changes is how it differs from the bundle before it, Predicate.Previous; nil where that is not known or concerns all modules.
+	// Changes is how it differs from the bundle before it, Predicate.Previous; nil where that is not known or concerns all
+	// modules.
 	Changes *Changes
 }
 
@@ -41,11 +42,12 @@ type Wanted struct {
 	KeepsAll bool
 }
 
-// lastBundleValidity is the life of a bundle that says goodbye: a runtime may be carried, switched off, or away for a season.
+// lastBundleValidity is the life of a bundle that says goodbye: a runtime may be carried, switched off, or away for a
+// season.
 const lastBundleValidity = 365 * 24 * time.Hour
 
-// Next decides what the next bundle of a runtime says and why it needs one: the first reason that holds, or none when the last bundle
-// says all that there is to say.
+// Next decides what the next bundle of a runtime says and why it needs one: the first reason that holds, or none when
+// the last bundle says all that there is to say.
 func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time) (bundle.Predicate, Reason) {
 	last, asked := adopted.Last, wanted.Asked
 	next := bundle.Predicate{
@@ -94,8 +96,8 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// pending returns what may be in the runtime and is not asked for any more. A module stays among them until the runtime has applied a
-// bundle that said so and no longer lists it: an agent that was away must still learn of it.
+// pending returns what may be in the runtime and is not asked for any more. A module stays among them until the runtime
+// has applied a bundle that said so and no longer lists it: an agent that was away must still learn of it.
 func (s said) pending(last *Published, asked []string, r Runtime) []string {
 	known := slices.Collect(maps.Keys(r.given()))
 	known = append(append(known, r.Installed...), s.removals...)

@@ -190,7 +190,8 @@ func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 	}
 }
 
-// TestANewEpochStartsSequencesOver: who stole a publisher's key may have published so far ahead that nobody can go on from there.
+// TestANewEpochStartsSequencesOver: who stole a publisher's key may have published so far ahead that nobody can go on
+// from there.
 func TestANewEpochStartsSequencesOver(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Owners are the Kymas that runtimes belong to, by runtime id: of two Kymas that name one runtime, the one that the runtime has enrolled
-// with, else the one that was published to, else the older.
+// Owners are the Kymas that runtimes belong to, by runtime id: of two Kymas that name one runtime, the one that the
+// runtime has enrolled with, else the one that was published to, else the older.
 type Owners map[string]*v1beta2.Kyma
 
 // NewOwners returns the owners among all Kymas that there are, deleted and skipped ones included.
@@ -24,8 +24,9 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 	return owners
 }
 
-// Check refuses a Kyma whose runtime is another Kyma's, or cannot be one: two that publish to one runtime would overwrite each other's
-// bundle forever. It also refuses one that began with another runtime: that one's key and Secrets are not the new one's.
+// Check refuses a Kyma whose runtime is another Kyma's, or cannot be one: two that publish to one runtime would
+// overwrite each other's bundle forever. It also refuses one that began with another runtime: that one's key and
+// Secrets are not the new one's.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -40,8 +41,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	return nil
 }
 
-// Claimed returns the id of the runtime that a Kyma can own: the one that it began with, whatever its label says since. Who may edit a Kyma
-// could else wait for the runtime of another one.
+// Claimed returns the id of the runtime that a Kyma can own: the one that it began with, whatever its label says since.
+// Who may edit a Kyma could else wait for the runtime of another one.
 func Claimed(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID

@@ -10,7 +10,8 @@ import (
 // Reason says why a runtime needs a new bundle. Empty means that it needs none.
 type Reason string
 
-// Why a runtime needs a new bundle. They are a label of a metric and a field of what `publish` prints: extend, do not rename.
+// Why a runtime needs a new bundle. They are a label of a metric and a field of what `publish` prints: extend, do not
+// rename.
 const (
 	// ReasonFirst: no bundle was published to the runtime before.
 	ReasonFirst Reason = "First"
@@ -34,7 +35,8 @@ const (
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonKymaChanged: the runtime's Kyma has another generation, or in a runtime with autonomy another spec, which the bundle answers.
+	// ReasonKymaChanged: the runtime's Kyma has another generation, or in a runtime with autonomy another spec, which the
+	// bundle answers.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued: the agent gets a certificate, or another one.
 	ReasonCertificateIssued Reason = "CertificateIssued"
@@ -44,7 +46,8 @@ const (
 	ReasonRootChanged Reason = "RootChanged"
 	// ReasonSequenceBehind: the runtime or the status knows a newer bundle than the last one.
 	ReasonSequenceBehind Reason = "SequenceBehind"
-	// ReasonIssuedAhead: the last bundle was issued by a clock that was ahead, and no agent whose clock is right may take it.
+	// ReasonIssuedAhead: the last bundle was issued by a clock that was ahead, and no agent whose clock is right may take
+	// it.
 	ReasonIssuedAhead Reason = "IssuedAhead"
 	// ReasonValidityTooShort: the last bundle would expire before it is carried to the runtime.
 	ReasonValidityTooShort Reason = "ValidityTooShort"
@@ -73,12 +76,12 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
-// maxAhead is by how much the clocks of two publishers may differ before the bundles of the one that is ahead are issued again. Agents allow for a
-// day, of which their own clocks need a part.
+// maxAhead is by how much the clocks of two publishers may differ before the bundles of the one that is ahead are
+// issued again. Agents allow for a day, of which their own clocks need a part.
 const maxAhead = time.Hour
 
-// statementReason returns why the same is to be stated once more. Remembered is the newest sequence that the control plane published in the
-// epoch, validity how long a bundle has to be valid to arrive.
+// statementReason returns why the same is to be stated once more. Remembered is the newest sequence that the control
+// plane published in the epoch, validity how long a bundle has to be valid to arrive.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
 	return first(

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Reporter returns whose reports are accepted as those of a Kyma's runtime: of the enrolled key, or of one that shows an unused token or
-// a certificate of the fleet.
+// Reporter returns whose reports are accepted as those of a Kyma's runtime: of the enrolled key, or of one that shows
+// an unused token or a certificate of the fleet.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
 	reporter := bundle.Reporter{Runtime: runtime, Fleet: r.Root.Fleet, Now: now}

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Request returns what a Kyma's runtime asks for: what the Kyma says, and what leaves it by the newest report, nil without one. The
-// error is of the Kyma's annotations, and means that nothing may be published.
+// Request returns what a Kyma's runtime asks for: what the Kyma says, and what leaves it by the newest report, nil
+// without one. The error is of the Kyma's annotations, and means that nothing may be published.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := asked(kyma)
 	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
@@ -65,10 +65,11 @@ func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	return r.Settings.Autonomy
 }
 
-// given returns the versions that a runtime has, by module: those that it was given by what the control plane remembers, and what it says itself
-// of modules that it has from before the control plane knew it or lost its memory. What it says counts against what is remembered when it
-// tells of a newer bundle, or refuses the remembered one as a downgrade: a push can be forgotten in a crash. It also counts for modules that the
-// runtime chose by itself: what it took from an offer is no version to go below.
+// given returns the versions that a runtime has, by module: those that it was given by what the control plane
+// remembers, and what it says itself of modules that it has from before the control plane knew it or lost its memory.
+// What it says counts against what is remembered when it tells of a newer bundle, or refuses the remembered one as a
+// downgrade: a push can be forgotten in a crash. It also counts for modules that the runtime chose by itself: what it
+// took from an offer is no version to go below.
 func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -91,8 +92,8 @@ func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[str
 	return versions
 }
 
-// running returns the versions that a runtime still runs because those of the bundle in force are refused there, by module. The runtime is believed
-// only about that very bundle: what it says of an older one may be over.
+// running returns the versions that a runtime still runs because those of the bundle in force are refused there, by
+// module. The runtime is believed only about that very bundle: what it says of an older one may be over.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil || report.Observed.Digest.String() != status.Published.Digest {
 		return nil
@@ -132,7 +133,8 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// asked returns the part of a request that says which modules a Kyma is to have. The error is of the Kyma's annotations.
+// asked returns the part of a request that says which modules a Kyma is to have. The error is of the Kyma's
+// annotations.
 func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True

@@ -36,8 +36,8 @@ func TestOnlyWhatIsRefusedOfTheBundleInForceMayGoBackToWhatRuns(t *testing.T) {
 	}
 }
 
-// A runtime took 2.0.0 from an offer while it was cut off, the API server there refuses it, and 1.0.0 still runs. Its agent refuses every bundle
-// with less than 2.0.0, until one with 2.0.0 is in force and 1.0.0 is gone back to by name.
+// A runtime took 2.0.0 from an offer while it was cut off, the API server there refuses it, and 1.0.0 still runs. Its
+// agent refuses every bundle with less than 2.0.0, until one with 2.0.0 is in force and 1.0.0 is gone back to by name.
 func TestWhatARefusedManifestAsksForIsTheFloor(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: "sha256:one", Sequence: 1, Versions: map[string]string{"keda": "1.0.0"}}}
 	report := &bundle.AcceptedReport{Report: bundle.Report{

@@ -29,7 +29,8 @@ type Runtime struct {
 	KymaSpec digest.Digest
 	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
 	Deleting bool
-	// Validity is how long its bundles must be valid at least, because they are on their way for that long; 0 asks for nothing.
+	// Validity is how long its bundles must be valid at least, because they are on their way for that long; 0 asks for
+	// nothing.
 	Validity time.Duration
 	// KymaUID is that of its Kyma in the control plane, empty where there is none.
 	KymaUID string
@@ -42,7 +43,8 @@ type Runtime struct {
 	ObservedEpoch, ObservedSequence int64
 	// LeavesModulesOut says that there are more: who is not among Installed is not gone.
 	LeavesModulesOut bool
-	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none needed.
+	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none
+	// needed.
 	Source *bundle.Source
 	// Secrets are those for the runtime, nil when nothing is to be said about them.
 	Secrets *Secrets
@@ -62,7 +64,8 @@ type Secrets struct {
 	Partial bool
 }
 
-// Runtime returns what is known of a Kyma's runtime: from the Kyma's annotations and status, and from the newest report, nil without one.
+// Runtime returns what is known of a Kyma's runtime: from the Kyma's annotations and status, and from the newest
+// report, nil without one.
 func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
 	id := RuntimeID(kyma)
 	next := Runtime{
@@ -109,8 +112,8 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// hear takes what the runtime reported. The modules and the bundle are of the same report: what a runtime has means something only
-// together with the bundle that it applied.
+// hear takes what the runtime reported. The modules and the bundle are of the same report: what a runtime has means
+// something only together with the bundle that it applied.
 func (r *Runtime) hear(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.Requests = proves(report.CertificateRequest, r.Audience.KeyThumbprint)
@@ -132,8 +135,9 @@ func (r Runtime) given() map[string]string {
 	return r.Remembered.Versions
 }
 
-// used returns the newest sequence of the root's epoch that is remembered, or that the runtime says it has seen: a runtime is believed about
-// itself, as far as the clock allows. A new epoch starts over, also after sequences so far ahead that nobody could go on from there.
+// used returns the newest sequence of the root's epoch that is remembered, or that the runtime says it has seen: a
+// runtime is believed about itself, as far as the clock allows. A new epoch starts over, also after sequences so far
+// ahead that nobody could go on from there.
 func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
 		newest = m.Sequence
@@ -144,7 +148,8 @@ func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	return newest
 }
 
-// equivocates reports whether the runtime has accepted another bundle of the last one's sequence: one that was forgotten in a crash.
+// equivocates reports whether the runtime has accepted another bundle of the last one's sequence: one that was
+// forgotten in a crash.
 func (r Runtime) equivocates(last *Published) bool {
 	p := last.Predicate
 	return r.ObservedEpoch == p.Epoch && r.ObservedSequence == p.Sequence && r.Observed != last.Digest

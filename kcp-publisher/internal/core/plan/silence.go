@@ -12,13 +12,16 @@ import (
 )
 
 const (
-	// carriedSilence is how long reports that are carried by hand may be missing when nobody says otherwise: a season at sea.
+	// carriedSilence is how long reports that are carried by hand may be missing when nobody says otherwise: a season at
+	// sea.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence is how long they may be missing at most: bundles are valid as long, and whoever keeps one back keeps it that long.
+	// maxCarriedSilence is how long they may be missing at most: bundles are valid as long, and whoever keeps one back
+	// keeps it that long.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
-// MaxUnnoted is how long at most a runtime is heard without anything being written: a report that says nothing new is noted once a day.
+// MaxUnnoted is how long at most a runtime is heard without anything being written: a report that says nothing new is
+// noted once a day.
 const MaxUnnoted = 24 * time.Hour
 
 // Received is a report that a publisher accepted.
@@ -28,11 +31,13 @@ type Received struct {
 	Recorded bool
 }
 
-// LastReport returns the time of the last report of a Kyma's runtime: of the one in its status, or of one that a publisher received since, nil for none.
-// Since is from when on another publisher may have received a report without recording it, zero if the report was asked for.
+// LastReport returns the time of the last report of a Kyma's runtime: of the one in its status, or of one that a
+// publisher received since, nil for none. Since is from when on another publisher may have received a report without
+// recording it, zero if the report was asked for.
 //
-// A received report counts once the status follows from it: otherwise the content that is not recorded yet would look like a failure. Until then, the
-// runtime may have reported. A report that is refused may never be recorded, and does not count.
+// A received report counts once the status follows from it: otherwise the content that is not recorded yet would look
+// like a failure. Until then, the runtime may have reported. A report that is refused may never be recorded, and does
+// not count.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
 	last := silence.LastReport{At: Heard(kyma)}
 	if !since.IsZero() {
@@ -58,8 +63,8 @@ func RefusedReport(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// Unnoted returns until when another publisher may have heard a Kyma's runtime without noting it, where this one began at a time and has not
-// looked for its report yet.
+// Unnoted returns until when another publisher may have heard a Kyma's runtime without noting it, where this one began
+// at a time and has not looked for its report yet.
 func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
@@ -71,9 +76,9 @@ func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	return began
 }
 
-// Heard returns when a runtime was last heard: when its report reached the control plane, by the control plane's clock. A report that is
-// carried by hand tells of the time when it was written; where its runtime's clock is ahead, that is no later than its arrival. The zero time
-// stands for never.
+// Heard returns when a runtime was last heard: when its report reached the control plane, by the control plane's clock.
+// A report that is carried by hand tells of the time when it was written; where its runtime's clock is ahead, that is
+// no later than its arrival. The zero time stands for never.
 func Heard(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		return HeardIn(kyma, *r.Observed)
@@ -81,8 +86,8 @@ func Heard(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// Reports reports whether a runtime is heard by what its Kyma's condition says: the time in the status is noted once a day. Reports that are
-// carried by hand say nothing of now.
+// Reports reports whether a runtime is heard by what its Kyma's condition says: the time in the status is noted once a
+// day. Reports that are carried by hand say nothing of now.
 func Reports(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
@@ -106,8 +111,8 @@ func carried(kyma *v1beta2.Kyma) bool {
 	return carried && err == nil
 }
 
-// Allowed returns how long a Kyma's runtime may be silent, and whether its bundles and reports are carried by hand. A duration that
-// cannot be read is as good as none, and the error says so.
+// Allowed returns how long a Kyma's runtime may be silent, and whether its bundles and reports are carried by hand. A
+// duration that cannot be read is as good as none, and the error says so.
 func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
 	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
 	switch annotation {

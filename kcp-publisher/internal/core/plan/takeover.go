@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// TakeoverPhase returns how far a Kyma is taken over from lifecycle-manager, empty for one that is not. A deleted one is not any more.
+// TakeoverPhase returns how far a Kyma is taken over from lifecycle-manager, empty for one that is not. A deleted one
+// is not any more.
 func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
@@ -26,8 +27,9 @@ func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	}
 }
 
-// takeOver completes a request with what a takeover says. While it is not known what the runtime's own Kyma asks for now, the runtime keeps what it
-// has: the control plane's Kyma says what the runtime began with, maybe years ago, and a report of before an aborted takeover what it asked for then.
+// takeOver completes a request with what a takeover says. While it is not known what the runtime's own Kyma asks for
+// now, the runtime keeps what it has: the control plane's Kyma says what the runtime began with, maybe years ago, and a
+// report of before an aborted takeover what it asked for then.
 func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	phase, err := TakeoverPhase(kyma)
 	if phase == "" || err != nil {

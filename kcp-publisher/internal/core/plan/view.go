@@ -10,13 +10,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View is what Kymas are resolved by: a catalog, and the gates that were decided with exactly that catalog. It does not change.
+// View is what Kymas are resolved by: a catalog, and the gates that were decided with exactly that catalog. It does not
+// change.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
 	// Awaited are the runtimes that a rollout waits for: their bundles and reports come first.
 	Awaited map[string]bool
-	// State names what they were worked out from, where another process has to have planned exactly that; else it is empty.
+	// State names what they were worked out from, where another process has to have planned exactly that; else it is
+	// empty.
 	State string
 }
 
@@ -31,8 +33,8 @@ func (v *View) Same(other *View) bool {
 // Awaits reports whether a rollout waits for a runtime; a nil view knows of none.
 func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
 
-// decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and, if it may choose
-// by itself, for all that it may choose.
+// decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and,
+// if it may choose by itself, for all that it may choose.
 func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
 	if len(v.Gates) == 0 {
 		return nil
@@ -62,7 +64,8 @@ func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2
 	return decisions
 }
 
-// shown returns the versions that a runtime's catalog shows where a rollout holds back what the channel has; nil for none.
+// shown returns the versions that a runtime's catalog shows where a rollout holds back what the channel has; nil for
+// none.
 func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
 	if request.NoCatalog || request.Deleting {
 		return nil
@@ -86,8 +89,8 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 	request.Gates, request.Shown = v.decisions(runtime, *request, known), v.shown(runtime, *request, known)
 }
 
-// Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its version without being in
-// the bundle, and so what is known of that version.
+// Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its
+// version without being in the bundle, and so what is known of that version.
 func (v *View) Given(runtime string, published Published, known *v1beta2.RuntimeStatus) map[string]v1beta2.GivenVersion {
 	var before *v1beta2.PublishedBundle
 	if known != nil {
@@ -110,7 +113,8 @@ func (v *View) Given(runtime string, published Published, known *v1beta2.Runtime
 	return given
 }
 
-// Differs returns a function that reports whether the gates of two views of the same catalog decide otherwise for a member.
+// Differs returns a function that reports whether the gates of two views of the same catalog decide otherwise for a
+// member.
 func (v *View) Differs(other *View) func(Member) bool {
 	moved, others := v.Gates.Moved(other.Gates), v.shownOtherwise(other)
 	if len(moved) == 0 {
@@ -134,8 +138,8 @@ func (v *View) Differs(other *View) func(Member) bool {
 	}
 }
 
-// shownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by another view of the
-// same catalog.
+// shownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by
+// another view of the same catalog.
 func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {

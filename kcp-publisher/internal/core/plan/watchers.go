@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// JudgeWatchers decides what runtimes are to watch, sorted by name, and why not the rest. Of too many the oldest stay: a new one never
-// ends one that works.
+// JudgeWatchers decides what runtimes are to watch, sorted by name, and why not the rest. Of too many the oldest stay:
+// a new one never ends one that works.
 func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
 	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

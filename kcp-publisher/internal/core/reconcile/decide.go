@@ -1,8 +1,10 @@
-// Package reconcile decides what a reconcile of one Kyma does next, and in which state it ends. It is pure: the controller reads the facts, calls Decide,
-// takes the action, adds its result to the facts, and calls Decide again until the action is End.
+// Package reconcile decides what a reconcile of one Kyma does next, and in which state it ends. It is pure: the
+// controller reads the facts, calls Decide, takes the action, adds its result to the facts, and calls Decide again
+// until the action is End.
 //
-// A reconcile has one entry and one exit. Its guarantees are properties of Decide, which the tests check for every combination of facts: nothing is
-// published while the control plane is incomplete, to a Kyma that is refused, or while the registry must not be asked; and every sequence of results ends.
+// A reconcile has one entry and one exit. Its guarantees are properties of Decide, which the tests check for every
+// combination of facts: nothing is published while the control plane is incomplete, to a Kyma that is refused, or while
+// the registry must not be asked; and every sequence of results ends.
 package reconcile
 
 import "time"
@@ -54,8 +56,8 @@ type Result string
 
 // The results of actions.
 const (
-	// Yes: the known report is the newest; the Kyma is admitted; the bundle is up to date; the report was fetched; the bundle was published. A failure
-	// that concerns this runtime alone is part of the status, and Yes as well.
+	// Yes: the known report is the newest; the Kyma is admitted; the bundle is up to date; the report was fetched; the
+	// bundle was published. A failure that concerns this runtime alone is part of the status, and Yes as well.
 	Yes Result = "Yes"
 	// No is the opposite.
 	No Result = "No"
@@ -116,13 +118,14 @@ func Decide(f Facts) (State, Action) {
 	return f.publish()
 }
 
-// mayPoll reports whether a report that is new is all that could give this reconcile anything to do. Nearly all reconciles of a fleet at rest end with
-// that answer.
+// mayPoll reports whether a report that is new is all that could give this reconcile anything to do. Nearly all
+// reconciles of a fleet at rest end with that answer.
 func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }
 
-// hold decides while the Kyma cannot be resolved. If that lasts, reports are recorded and silence is noticed: only publishing waits.
+// hold decides while the Kyma cannot be resolved. If that lasts, reports are recorded and silence is noticed: only
+// publishing waits.
 func (f Facts) hold() (State, Action) {
 	switch {
 	case f.Changing < HoldSettles:

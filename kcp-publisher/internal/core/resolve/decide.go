@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// decide returns what a runtime gets of one module, with what it got last, and why that is not what it asks for. What cannot be resolved
-// keeps its last manifest.
+// decide returns what a runtime gets of one module, with what it got last, and why that is not what it asks for. What
+// cannot be resolved keeps its last manifest.
 func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
 	if !w.module.Managed {
 		return keptUnmanaged(last), nil
@@ -45,8 +45,8 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	return manifest, nil
 }
 
-// keptAtFloor returns the manifest of a module whose choice is older than what the runtime has: the last one, or where that is older too, what
-// the catalog has of the version in the runtime; nil leaves it there as it is.
+// keptAtFloor returns the manifest of a module whose choice is older than what the runtime has: the last one, or where
+// that is older too, what the catalog has of the version in the runtime; nil leaves it there as it is.
 func (w wish) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
 	if last != nil || w.kept == nil {
 		return last
@@ -87,7 +87,8 @@ func (w *wish) forControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced says that a module for the control plane is asked for elsewhere; of a mandatory one nobody asked for there is nothing to say.
+// misplaced says that a module for the control plane is asked for elsewhere; of a mandatory one nobody asked for there
+// is nothing to say.
 func (w *wish) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
@@ -96,8 +97,8 @@ func (w *wish) misplaced() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the choice is older than what the runtime has, and no rollout takes that back. A version that runs all the time,
-// because the newer one could not be applied, is none.
+// downgrades reports whether the choice is older than what the runtime has, and no rollout takes that back. A version
+// that runs all the time, because the newer one could not be applied, is none.
 func (w *wish) downgrades() bool {
 	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
 }
@@ -114,7 +115,8 @@ func (w *wish) stays() *bundle.Problem {
 	return warning(reason.OlderVersionAsked, "module %s: stays at version %s: %s, which is older", w.module.Name, w.floor, by)
 }
 
-// changedInPlace reports whether content changed under the same version: that is another release than the one that was published.
+// changedInPlace reports whether content changed under the same version: that is another release than the one that was
+// published.
 func changedInPlace(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component && !slices.EqualFunc(last.Content, next.Content, sameBlob)
 }

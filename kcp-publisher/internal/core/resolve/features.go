@@ -19,8 +19,8 @@ func (r Request) lacking(m *bundle.Manifest) []bundle.Feature {
 	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Lacks, f) })
 }
 
-// readable returns the last manifest of a module unless the runtime's agent does not understand that one either: then the module stays in the runtime
-// as it is.
+// readable returns the last manifest of a module unless the runtime's agent does not understand that one either: then
+// the module stays in the runtime as it is.
 func (r Request) readable(last *bundle.Manifest) *bundle.Manifest {
 	if len(r.lacking(last)) > 0 {
 		return nil
@@ -44,8 +44,8 @@ func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	return warning(reason.AgentOutdated, "module %s: %s%s: it stays as it is until the agent is upgraded", module, Outdated, strings.Join(names, ", "))
 }
 
-// CheckTakeover returns why nothing may be published to a runtime that is taken over: an agent that does not understand that would install modules over
-// those that are there.
+// CheckTakeover returns why nothing may be published to a runtime that is taken over: an agent that does not understand
+// that would install modules over those that are there.
 func (r Request) CheckTakeover() error {
 	if r.Takeover == "" || !slices.Contains(r.Lacks, bundle.FeatureTakeover) {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// wireFields are the fields that need a feature, by their names in JSON: no other field of a bundle has one of these names.
+// wireFields are the fields that need a feature, by their names in JSON: no other field of a bundle has one of these
+// names.
 var wireFields = map[string]bundle.Feature{
 	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover, "imagePullSecret": bundle.FeatureImagePullSecret,
 	"namespaceLabels": bundle.FeatureNamespaceLabels,

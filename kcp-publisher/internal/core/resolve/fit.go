@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// budget counts the parts of a desired state against the limits of agents. An agent refuses a whole bundle that exceeds one of them.
+// budget counts the parts of a desired state against the limits of agents. An agent refuses a whole bundle that exceeds
+// one of them.
 type budget struct {
 	manifests     int
 	contentBytes  int64
@@ -60,9 +61,9 @@ func encodedSize(m bundle.Manifest) int {
 	return len(encoded)
 }
 
-// fit leaves out the modules that would make an agent refuse the whole bundle, each with a Problem. The budget goes to mandatory modules,
-// then to the versions that the runtime has, then to upgrades of these, then to new modules. So a request for one more module stops no
-// other, and an upgrade that does not fit keeps the version before.
+// fit leaves out the modules that would make an agent refuse the whole bundle, each with a Problem. The budget goes to
+// mandatory modules, then to the versions that the runtime has, then to upgrades of these, then to new modules. So a
+// request for one more module stops no other, and an upgrade that does not fit keeps the version before.
 func (r *Result) fit(request Request) {
 	b := budget{modules: map[string]string{}}
 	fitting := map[string]*bundle.Manifest{}
@@ -139,8 +140,8 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 	r.State.Manifests = kept
 }
 
-// fitOffers bounds the offers. The first offer of each module comes first, then the second of each, and small offers before large ones, so
-// that a module with many or large offers cannot push out those of another module.
+// fitOffers bounds the offers. The first offer of each module comes first, then the second of each, and small offers
+// before large ones, so that a module with many or large offers cannot push out those of another module.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate

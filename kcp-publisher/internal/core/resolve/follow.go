@@ -13,8 +13,8 @@ import (
 // Follow is a module of a request that gets whatever its channel has. Version is what the channel has now.
 type Follow struct{ Module, Channel, Version string }
 
-// Follows returns the modules of a request that a promotion reaches. A channel's version counts although it cannot be had: a catalog
-// that is broken for a moment must not look like a runtime without the module.
+// Follows returns the modules of a request that a promotion reaches. A channel's version counts although it cannot be
+// had: a catalog that is broken for a moment must not look like a runtime without the module.
 func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	if request.Deleting {
 		return nil

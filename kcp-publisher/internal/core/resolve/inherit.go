@@ -20,8 +20,9 @@ type Inherited struct {
 	Objects []bundle.ObjectRef
 }
 
-// inherit returns the wishes with those for inherited modules at exactly the version that is installed, whatever channels, rollouts or
-// visibility say. A module that nobody asks for is among them too: it has to be adopted before it can be removed.
+// inherit returns the wishes with those for inherited modules at exactly the version that is installed, whatever
+// channels, rollouts or visibility say. A module that nobody asks for is among them too: it has to be adopted before it
+// can be removed.
 func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
@@ -62,7 +63,8 @@ func (r Result) released(request Request) Result {
 	return r.keeping(request)
 }
 
-// keeping returns the result that has what the last bundle had, and nothing else. What was given back is lifecycle-manager's, and no part of it.
+// keeping returns the result that has what the last bundle had, and nothing else. What was given back is
+// lifecycle-manager's, and no part of it.
 func (r Result) keeping(request Request) Result {
 	if last := request.Last; last != nil && (last.Takeover != bundle.TakeoverRelease || request.Takeover == bundle.TakeoverRelease) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)

@@ -44,7 +44,8 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	return manifest, nil
 }
 
-// check returns why no manifest can be made of a component: it could not be read, or no agent would fetch what is in it.
+// check returns why no manifest can be made of a component: it could not be read, or no agent would fetch what is in
+// it.
 func (w *wish) check(content Content) error {
 	if content.Err != nil {
 		return ofComponent(content.Err)

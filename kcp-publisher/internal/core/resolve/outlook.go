@@ -26,8 +26,8 @@ type Prospect struct {
 // unread stands for the content of a component that is not read.
 var unread = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// Outlook tells, module by module, what Resolve would decide for a runtime that was given these versions. It takes for granted that
-// every component can be read, because it reads none. What is not asked for any more has no version.
+// Outlook tells, module by module, what Resolve would decide for a runtime that was given these versions. It takes for
+// granted that every component can be read, because it reads none. What is not asked for any more has no version.
 func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range given {

@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Ref names a component version. Template is the ModuleTemplate that holds its descriptor, empty when a repository does.
+// Ref names a component version. Template is the ModuleTemplate that holds its descriptor, empty when a repository
+// does.
 type Ref struct{ Component, Version, Template string }
 
 // Need is a component version whose content must be known.
@@ -78,8 +79,8 @@ type Selection struct {
 	Values *ocm.Resource
 }
 
-// Select decides which of a component's resources are installed: the one named "raw-manifest", else the only one that is a chart or
-// an overlay, with the resource "config" as a chart's values.
+// Select decides which of a component's resources are installed: the one named "raw-manifest", else the only one that
+// is a chart or an overlay, with the resource "config" as a chart's values.
 func Select(d ocm.Descriptor) (Selection, error) {
 	var candidates []ocm.Resource
 	for _, r := range d.Resources {

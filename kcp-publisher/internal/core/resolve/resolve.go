@@ -1,5 +1,6 @@
-// Package resolve decides what one runtime shall run: what its Kyma asks for, the catalog and the contents of components go
-// in, the bundle's documents come out. It is pure: equal inputs give equal bytes, in any order, and it never asks anybody.
+// Package resolve decides what one runtime shall run: what its Kyma asks for, the catalog and the contents of
+// components go in, the bundle's documents come out. It is pure: equal inputs give equal bytes, in any order, and it
+// never asks anybody.
 package resolve
 
 import (
@@ -20,10 +21,11 @@ import (
 type Request struct {
 	// Labels are those of the Kyma in the control plane.
 	Labels map[string]string
-	// Carried are the labels that the runtime's Kyma gets because the operator says so. They may name whose runtime it is, which then shares no
-	// document with another one's.
+	// Carried are the labels that the runtime's Kyma gets because the operator says so. They may name whose runtime it is,
+	// which then shares no document with another one's.
 	Carried map[string]string
-	// Seed is what a runtime without a Kyma gets: the spec that its own had last, or that of the Kyma in the control plane before it had one.
+	// Seed is what a runtime without a Kyma gets: the spec that its own had last, or that of the Kyma in the control plane
+	// before it had one.
 	Seed v1beta2.KymaSpec
 	// Asked is what is resolved: the spec of the runtime's own Kyma once it is known, else Seed.
 	Asked v1beta2.KymaSpec
@@ -47,19 +49,21 @@ type Request struct {
 	Shown map[rollout.Track]string
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
 	Last *bundle.DesiredState
-	// Versions are what the runtime was given or has, by module: none goes below without a rollback, whether or not Last has it.
+	// Versions are what the runtime was given or has, by module: none goes below without a rollback, whether or not Last
+	// has it.
 	Versions map[string]string
-	// Running are the versions that the runtime still runs because what it was given instead is refused there, by module: a module may go back to
-	// exactly that version, which changes nothing of what runs.
+	// Running are the versions that the runtime still runs because what it was given instead is refused there, by module:
+	// a module may go back to exactly that version, which changes nothing of what runs.
 	Running map[string]string
 	// Takeover is how far the runtime is taken over from lifecycle-manager, empty for one that is not.
 	Takeover bundle.TakeoverPhase
 	// Unheard says that it is not known yet what a runtime that is taken over asks for: it keeps what it has.
 	Unheard bool
-	// Inherited are the modules, sorted by name, that lifecycle-manager installed in the runtime and that the runtime has not reported as its agent's
-	// yet: each stays at exactly its version.
+	// Inherited are the modules, sorted by name, that lifecycle-manager installed in the runtime and that the runtime has
+	// not reported as its agent's yet: each stays at exactly its version.
 	Inherited []Inherited
-	// Lacks are the features, sorted, that the runtime's agent is known not to understand: nothing that needs one of them is written.
+	// Lacks are the features, sorted, that the runtime's agent is known not to understand: nothing that needs one of them
+	// is written.
 	Lacks []bundle.Feature
 }
 
@@ -82,11 +86,11 @@ type Result struct {
 	Asked []string
 	// Versions are those of the manifests, and of the request's of modules that are asked for and have no manifest.
 	Versions map[string]string
-	// Held are the modules that a rollout keeps from their channel's version. They are no part of the State: a rollout that holds
-	// more runtimes, or fewer, does not touch them.
+	// Held are the modules that a rollout keeps from their channel's version. They are no part of the State: a rollout
+	// that holds more runtimes, or fewer, does not touch them.
 	Held []bundle.Problem
-	// Remarks are what else is to be said of modules that are as they are meant to be: whose version a rollout took back, and which stay at the
-	// version that lifecycle-manager installed.
+	// Remarks are what else is to be said of modules that are as they are meant to be: whose version a rollout took back,
+	// and which stay at the version that lifecycle-manager installed.
 	Remarks []bundle.Problem
 	// LeftOut are the features of modules that are held back because the runtime's agent lacks them, sorted.
 	LeftOut []bundle.Feature
@@ -105,14 +109,15 @@ type wish struct {
 	gate   rollout.Decision
 	// floor is the version below which only a rollback takes the module, empty for none.
 	floor string
-	// kept is what the catalog has of the floor, nil unless the choice is older and the last bundle does not have it either.
+	// kept is what the catalog has of the floor, nil unless the choice is older and the last bundle does not have it
+	// either.
 	kept *catalog.Choice
 	// revoked says that the Kyma may not have the module, nor the version of it that it got last.
 	revoked bool
 	// running is the version that the runtime says it runs instead of the one that it was given, empty when it runs that.
 	running string
-	// inherited is what lifecycle-manager installed of the module, nil for nothing or once the runtime's agent has it; offered is the version
-	// that the module would have without it.
+	// inherited is what lifecycle-manager installed of the module, nil for nothing or once the runtime's agent has it;
+	// offered is the version that the module would have without it.
 	inherited *Inherited
 	offered   string
 }
@@ -160,7 +165,8 @@ func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version)) {
 		w.floor = i.Version
 	}
-	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may have.
+	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may
+	// have.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
 		w.revoked = catalog.Hidden(err)
@@ -191,8 +197,8 @@ func need(choice catalog.Choice) Need {
 	return Need{Ref: refOf(choice), Descriptor: choice.Descriptor, NamesItself: choice.NamesItself}
 }
 
-// Resolve decides. A module that cannot be resolved keeps its last manifest and becomes a problem with a reason; the others
-// are not affected.
+// Resolve decides. A module that cannot be resolved keeps its last manifest and becomes a problem with a reason; the
+// others are not affected.
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
@@ -302,7 +308,8 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// leaving are the modules on their way out, as the catalog has them now: their operators may need a newer version to let go.
+// leaving are the modules on their way out, as the catalog has them now: their operators may need a newer version to
+// let go.
 func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	var all []wish
 	for _, module := range request.Leaving {
@@ -337,7 +344,8 @@ func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
 	return nil
 }
 
-// carried are the labels of a Kyma that its runtime always gets too; none names the runtime, so that equal runtimes share documents.
+// carried are the labels of a Kyma that its runtime always gets too; none names the runtime, so that equal runtimes
+// share documents.
 var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
 
 func seed(request Request) bundle.KymaSeed {
@@ -367,8 +375,8 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals returns the modules that shall go: those that may be there and are not asked for. installed are those that the
-// runtime was told to have or says it has; confirmed are those it has shown to be gone.
+// Removals returns the modules that shall go: those that may be there and are not asked for. installed are those that
+// the runtime was told to have or says it has; confirmed are those it has shown to be gone.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}
 	for _, module := range installed {

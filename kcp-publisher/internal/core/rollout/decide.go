@@ -90,7 +90,8 @@ func (p *plan) count(runtimes []Runtime) {
 	p.estimate(current)
 }
 
-// tellFailures names those that failed. After a rollback they are the ones that were its reason: nobody is failed any more.
+// tellFailures names those that failed. After a rollback they are the ones that were its reason: nobody is failed any
+// more.
 func (p *plan) tellFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {

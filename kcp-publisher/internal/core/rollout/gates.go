@@ -29,7 +29,8 @@ type Gate struct {
 	from, to string
 	open     bool
 	held     string
-	// decisions are the few that there are, and decided says which of them a runtime has; one without came after they were made.
+	// decisions are the few that there are, and decided says which of them a runtime has; one without came after they were
+	// made.
 	decisions []Decision
 	decided   map[string]int32
 	// awaited are the runtimes that are to be given a version, or to say how it went.
@@ -71,8 +72,9 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held. Who was given the promoted version since
-// the plan was made keeps it, and so does who was given one between it and the last good one: a plan takes it from nobody who has it, except by saying so.
+// Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held. Who was
+// given the promoted version since the plan was made keeps it, and so does who was given one between it and the last
+// good one: a plan takes it from nobody who has it, except by saying so.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
@@ -87,9 +89,9 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Shown returns the version that the catalog of a runtime with its own version shows for the track's channel, of which the control plane's catalog has
-// the one that is offered: what the runtime may have. Who does not follow the track is shown the last good version until every wave is proven, because
-// that is what it would get.
+// Shown returns the version that the catalog of a runtime with its own version shows for the track's channel, of which
+// the control plane's catalog has the one that is offered: what the runtime may have. Who does not follow the track is
+// shown the last good version until every wave is proven, because that is what it would get.
 func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
@@ -152,9 +154,9 @@ func (g Gates) Awaited() map[string]bool {
 	return all
 }
 
-// Given says which rollouts gave the modules of a bundle their versions. before is what was known of the bundle before it, nil for
-// the first, issued when the bundle was. Comparing with what was written down, and not with what was done, is what makes a
-// publisher that died between the two come to the same answer.
+// Given says which rollouts gave the modules of a bundle their versions. before is what was known of the bundle before
+// it, nil for the first, issued when the bundle was. Comparing with what was written down, and not with what was done,
+// is what makes a publisher that died between the two come to the same answer.
 func (g Gates) Given(runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time) map[string]v1beta2.GivenVersion {
 	given := map[string]v1beta2.GivenVersion{}
 	for _, m := range manifests {

@@ -6,8 +6,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder says from which runtimes the newest rollout of a track keeps its version. It goes by what is written down, and knows nothing of what
-// the next step will decide. It is safe for concurrent use.
+// Holder says from which runtimes the newest rollout of a track keeps its version. It goes by what is written down, and
+// knows nothing of what the next step will decide. It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
@@ -36,7 +36,8 @@ func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
-// Spares reports whether it keeps its version from no runtime that was given this one, whatever else there is to know of the runtime.
+// Spares reports whether it keeps its version from no runtime that was given this one, whatever else there is to know
+// of the runtime.
 func (h *Holder) Spares(version string) bool {
 	return h.readable && version == h.plan.spec.To && !h.plan.back()
 }

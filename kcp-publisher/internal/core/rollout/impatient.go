@@ -7,7 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Impatient says why a course takes healthy runtimes for offline, empty where it does not. Quiet is how long a healthy runtime may go without being heard.
+// Impatient says why a course takes healthy runtimes for offline, empty where it does not. Quiet is how long a healthy
+// runtime may go without being heard.
 func Impatient(course fleet.Course, quiet time.Duration) string {
 	if course.OfflineAfter.Duration > quiet {
 		return ""

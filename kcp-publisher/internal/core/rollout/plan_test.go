@@ -178,8 +178,8 @@ func TestAWayBackEndsWithWhatRuntimesSay(t *testing.T) {
 	}
 }
 
-// TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment is the history of argo-cd#29410: the status of a step's application was
-// that of the revision before, healthy and in sync, and so the step counted as done before it began.
+// TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment is the history of argo-cd#29410: the status of a step's
+// application was that of the revision before, healthy and in sync, and so the step counted as done before it began.
 func TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment(t *testing.T) {
 	status := fleet.RolloutStatus{}
 	stale := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")} // healthy and in sync, with the version before

@@ -33,7 +33,8 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 }
 
-// Newer returns the name of the rollout that came last after this one on its track, empty for the newest. Only the newest can be undone.
+// Newer returns the name of the rollout that came last after this one on its track, empty for the newest. Only the
+// newest can be undone.
 func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	newest := than
 	for i := range all {
@@ -48,15 +49,16 @@ func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	return newest.Name
 }
 
-// Name is that of a track's rollout with a revision. A channel's name has no dash, so that it can be told from the module's.
+// Name is that of a track's rollout with a revision. A channel's name has no dash, so that it can be told from the
+// module's.
 func Name(track Track, revision int64) string {
 	const maxModule = 180 // a name has at most 253 bytes
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
-// Next returns the rollout that has to be made because the channel has a version that the newest rollout is not about, nil when none
-// has to. runtimes are those that follow the track.
+// Next returns the rollout that has to be made because the channel has a version that the newest rollout is not about,
+// nil when none has to. runtimes are those that follow the track.
 func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime) *fleet.RolloutSpec {
 	from, revision := "", int64(1)
 	if newest == nil {
@@ -82,8 +84,8 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 	}
 }
 
-// proven reports whether one of a track's earlier rollouts has shown that the version of another one works: every wave was proven with it, or it was
-// the last good version.
+// proven reports whether one of a track's earlier rollouts has shown that the version of another one works: every wave
+// was proven with it, or it was the last good version.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -91,8 +93,8 @@ func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// mostCommon returns the version that most runtimes have of those that are older than the promoted one: the last good version as
-// long as no rollout says which it is. Without any it is empty, and there is nothing to be careful with.
+// mostCommon returns the version that most runtimes have of those that are older than the promoted one: the last good
+// version as long as no rollout says which it is. Without any it is empty, and there is nothing to be careful with.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {

@@ -77,7 +77,8 @@ func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
 	}
 }
 
-// A report of the newest bundle that is put back while the control plane learns of that bundle counts: the runtime made it.
+// A report of the newest bundle that is put back while the control plane learns of that bundle counts: the runtime made
+// it.
 func TestAReportThatIsPutBackCountsForTheBundleItNames(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
 	w.live()
@@ -296,7 +297,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 }
 
-// checkBelief makes the same step again: a restart decides the same, and what a report says of another bundle means nothing.
+// checkBelief makes the same step again: a restart decides the same, and what a report says of another bundle means
+// nothing.
 func (w *world) checkBelief(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation) {
 	lies := append([]Runtime(nil), facts...)
 	for i := range lies {

@@ -1,13 +1,13 @@
 // Package rollout decides which runtime may have a promoted version, and why the others are held. It is pure.
 //
-// A rollout is a promotion of one module in one channel. Plan takes it as it stands, what is known of every runtime that follows
-// the channel, and the time; out come how it stands now and one Decision for each runtime. Whoever carries decisions out writes
-// the status first: a decision that is acted upon is one that a restart makes again.
+// A rollout is a promotion of one module in one channel. Plan takes it as it stands, what is known of every runtime
+// that follows the channel, and the time; out come how it stands now and one Decision for each runtime. Whoever carries
+// decisions out writes the status first: a decision that is acted upon is one that a restart makes again.
 //
-// What is believed: a runtime is updated once a signed report names exactly the bundle that was published to it and says that the
-// module is ready in that version. A runtime that is silent, or that waits for its maintenance window, is deferred, which is neither
-// success nor failure. No wave starts
-// before the one before it is proven, and nothing but such reports proves it.
+// What is believed: a runtime is updated once a signed report names exactly the bundle that was published to it and
+// says that the module is ready in that version. A runtime that is silent, or that waits for its maintenance window, is
+// deferred, which is neither success nor failure. No wave starts before the one before it is proven, and nothing but
+// such reports proves it.
 package rollout
 
 import (
@@ -37,8 +37,9 @@ type Runtime struct {
 	Version string
 	// Given says which rollout gave it that version, nil when none did.
 	Given *v1beta2.GivenVersion
-	// Current says that the last report names the newest bundle by its digest, was made for the same generation of the runtime's
-	// Kyma, and tells of the module in that version. State and Message are the module's in it; they mean nothing without it.
+	// Current says that the last report names the newest bundle by its digest, was made for the same generation of the
+	// runtime's Kyma, and tells of the module in that version. State and Message are the module's in it; they mean nothing
+	// without it.
 	Current bool
 	State   v1beta2.State
 	Message string
@@ -75,7 +76,8 @@ type Step struct {
 	Status fleet.RolloutStatus
 	// Decisions are in the order of the runtimes. A finished rollout has none.
 	Decisions []Decision
-	// Awaited says, in the same order, which runtimes the rollout waits for: they are to get a version, or to say how it went.
+	// Awaited says, in the same order, which runtimes the rollout waits for: they are to get a version, or to say how it
+	// went.
 	Awaited []bool
 }
 
@@ -161,7 +163,8 @@ func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// steer lets what users ask for and what went wrong change the direction. What has ended stays ended, unless it is undone.
+// steer lets what users ask for and what went wrong change the direction. What has ended stays ended, unless it is
+// undone.
 func (p *plan) steer() {
 	state := &p.status.State
 	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
@@ -207,9 +210,9 @@ func (p *plan) goBack(why string) {
 	p.checkRolledBack()
 }
 
-// checkRolledBack ends a rollback once every runtime that was touched has its last good version and said so, is silent, or had
-// as long as it may take. Whom it could not be given to by then is not waited for, or no promotion could ever follow; they go back
-// as soon as it can be given.
+// checkRolledBack ends a rollback once every runtime that was touched has its last good version and said so, is silent,
+// or had as long as it may take. Whom it could not be given to by then is not waited for, or no promotion could ever
+// follow; they go back as soon as it can be given.
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
@@ -304,8 +307,9 @@ func (p *plan) waits(wave int) string {
 	return ""
 }
 
-// untried returns how many runtimes show nothing of the promoted version where others would get it next, zero where one shows it: they have a newer
-// one, or have it from a rollout that ended before they were ready. The others are those of later waves or, after the last wave, new runtimes.
+// untried returns how many runtimes show nothing of the promoted version where others would get it next, zero where one
+// shows it: they have a newer one, or have it from a rollout that ended before they were ready. The others are those of
+// later waves or, after the last wave, new runtimes.
 func (p *plan) untried(number int) int {
 	var all wave
 	later := 0

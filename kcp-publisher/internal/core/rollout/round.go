@@ -13,15 +13,18 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers are the runtimes that follow a track. Channel is the version that it has now. Of a track that AtRest reports there need not be any.
+// Followers are the runtimes that follow a track. Channel is the version that it has now. Of a track that AtRest
+// reports there need not be any.
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
 }
 
-// Round is what one look at all tracks comes to. Whoever carries it out writes Create and Update before Gates come into force.
+// Round is what one look at all tracks comes to. Whoever carries it out writes Create and Update before Gates come into
+// force.
 type Round struct {
-	// Create are new rollouts with their first status; Update are those whose status changed; Forget are old ones that nobody needs.
+	// Create are new rollouts with their first status; Update are those whose status changed; Forget are old ones that
+	// nobody needs.
 	Create, Update, Forget []*fleet.Rollout
 	// Gates are those of the tracks that have one. Without one everybody may have what the channel has.
 	Gates Gates
@@ -33,8 +36,8 @@ type Round struct {
 	places places
 }
 
-// AtRest returns a function that reports whether a track whose channel has a version has nothing to decide: no policy covers it and no rollout
-// was made, or its newest rollout has brought exactly that version to everybody.
+// AtRest returns a function that reports whether a track whose channel has a version has nothing to decide: no policy
+// covers it and no rollout was made, or its newest rollout has brought exactly that version to everybody.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {
@@ -61,8 +64,8 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 // keptRollouts is how many finished rollouts of a track are kept for people to read.
 const keptRollouts = 10
 
-// Look decides what the rollouts of all tracks do next. A track that nobody follows, or whose channel has no version at the moment,
-// stands still: nothing is proven by runtimes that are not seen.
+// Look decides what the rollouts of all tracks do next. A track that nobody follows, or whose channel has no version at
+// the moment, stands still: nothing is proven by runtimes that are not seen.
 func Look(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Round {
 	byTrack := tracked(rollouts)
 	tracks := map[Track]bool{}
@@ -128,7 +131,8 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 	r.forget(own)
 }
 
-// stay keeps a track as its rollout left it: unless that has succeeded, nobody new may have the version, and nobody loses it.
+// stay keeps a track as its rollout left it: unless that has succeeded, nobody new may have the version, and nobody
+// loses it.
 func (r *Round) stay(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)

@@ -30,10 +30,12 @@ type member struct {
 	place    int64
 	wave     int // -1 for none
 	standing standing
-	// touched says that this rollout gave the runtime the version that it has: the promoted one or, back, the last good one.
+	// touched says that this rollout gave the runtime the version that it has: the promoted one or, back, the last good
+	// one.
 	touched bool
 	granted bool
-	// shows says of one that is aside that it has the promoted version, and did not have it from a rollout that ended before it was ready.
+	// shows says of one that is aside that it has the promoted version, and did not have it from a rollout that ended
+	// before it was ready.
 	shows bool
 	// unsure says that it would be silent, but for what may have been heard of it and was not noted.
 	unsure bool
@@ -91,7 +93,8 @@ func (w *wave) show(r *Runtime) {
 	}
 }
 
-// unread reports whether a report of a runtime may have arrived that was not recorded. A rollout waits for it no longer than for a silent runtime.
+// unread reports whether a report of a runtime may have arrived that was not recorded. A rollout waits for it no longer
+// than for a silent runtime.
 func (p *plan) unread(r *Runtime) bool {
 	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
 }
@@ -136,7 +139,8 @@ func (r *Runtime) wasReady() bool {
 	return r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
-// newer reports whether a version is newer than the promoted one. Most runtimes have the last good one, which is compared once.
+// newer reports whether a version is newer than the promoted one. Most runtimes have the last good one, which is
+// compared once.
 func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
 		return p.downwards
@@ -226,7 +230,8 @@ func (p *plan) grant(runtimes []Runtime) {
 	}
 }
 
-// keepGrants grants again what was granted and may be under way, and tells how many of them take a place among the concurrent.
+// keepGrants grants again what was granted and may be under way, and tells how many of them take a place among the
+// concurrent.
 func (p *plan) keepGrants(number int, before []string, runtimes []Runtime) (kept int) {
 	if len(before) == 0 {
 		return 0

@@ -60,8 +60,8 @@ func Check(course fleet.Course) error {
 	return nil
 }
 
-// place is where a runtime stands in the order by which waves take runtimes: a hash of policy and runtime, so that it is the
-// same in every rollout of the policy. It fits a JSON number.
+// place is where a runtime stands in the order by which waves take runtimes: a hash of policy and runtime, so that it
+// is the same in every rollout of the policy. It fits a JSON number.
 func place(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
@@ -94,11 +94,13 @@ type wave struct {
 	total, updated, inFlight, failed, deferred int
 	// fresh are those of them that do not have the module in any version yet.
 	fresh int
-	// aside are runtimes besides, which have the promoted version already or a newer one; shows are those among them by which it works.
+	// aside are runtimes besides, which have the promoted version already or a newer one; shows are those among them by
+	// which it works.
 	aside, shows int
 	// shownSince is when the last of shows was given the version by another rollout, zero when none was.
 	shownSince time.Time
-	// unread are those of the updated whose reports were not read since the publisher started: it may know too little of them.
+	// unread are those of the updated whose reports were not read since the publisher started: it may know too little of
+	// them.
 	unread int
 	// reachable are the runtimes that wait for the version and are not silent.
 	reachable []int
@@ -197,8 +199,9 @@ func (w *wave) budgets(spec fleet.Wave) {
 	}
 }
 
-// defaultFailures returns how many runtimes of a wave may fail unless its policy says otherwise: one of a hundred, and one of ten to a hundred.
-// In a wave of many, one runtime alone stops no rollout: it may be broken by itself, or lie. Of a few canaries, each counts.
+// defaultFailures returns how many runtimes of a wave may fail unless its policy says otherwise: one of a hundred, and
+// one of ten to a hundred. In a wave of many, one runtime alone stops no rollout: it may be broken by itself, or lie.
+// Of a few canaries, each counts.
 func defaultFailures(total int) int {
 	if total < smallWave {
 		return 0
@@ -227,8 +230,8 @@ func (w *wave) unready() string {
 	return ""
 }
 
-// soakedAt returns when a wave that was ready at a time has been watched for its soak. One that has nothing to update was watched since its runtimes
-// were given the version by rollouts before.
+// soakedAt returns when a wave that was ready at a time has been watched for its soak. One that has nothing to update
+// was watched since its runtimes were given the version by rollouts before.
 func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.shownSince

@@ -143,7 +143,8 @@ func (w *world) push(m *machine) {
 	m.bundles[m.digest] = m.givenBy + m.version
 }
 
-// publish is a look of the publisher at one runtime: what its gate allows is pushed as the resolver would, then written down.
+// publish is a look of the publisher at one runtime: what its gate allows is pushed as the resolver would, then written
+// down.
 func (w *world) publish(m *machine) {
 	if m.refuses {
 		m.noted, m.looked = m.heard, true // its report is read all the same

@@ -15,9 +15,9 @@ func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	return newest
 }
 
-// Written returns the gates that rollouts as they are written make for some of their runtimes. Whoever wrote them knows all runtimes, and every runtime
-// is decided as by the Round that wrote them: where it belongs, what has begun and whom it was granted to is in the rollouts, and the rest is known of
-// the runtime itself.
+// Written returns the gates that rollouts as they are written make for some of their runtimes. Whoever wrote them knows
+// all runtimes, and every runtime is decided as by the Round that wrote them: where it belongs, what has begun and whom
+// it was granted to is in the rollouts, and the rest is known of the runtime itself.
 func Written(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Gates {
 	gates, known := Gates{}, places{}
 	for track, own := range tracked(rollouts) {
@@ -50,7 +50,8 @@ func written(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) St
 	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
 }
 
-// grantWritten lets those runtimes of a wave have the version that it was granted to: all that can be reached, or by name.
+// grantWritten lets those runtimes of a wave have the version that it was granted to: all that can be reached, or by
+// name.
 func (p *plan) grantWritten(number int, runtimes []Runtime) {
 	wave := &p.status.Waves[number]
 	if !p.active() || wave.StartedAt == nil {

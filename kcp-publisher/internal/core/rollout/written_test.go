@@ -5,7 +5,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// checkParts holds the gates that parts of the fleet work out from the rollout as it was written against the decisions of whoever wrote it.
+// checkParts holds the gates that parts of the fleet work out from the rollout as it was written against the decisions
+// of whoever wrote it.
 func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	parts := [2][]Runtime{}
 	for _, fact := range facts {

@@ -29,8 +29,9 @@ func (a Announcement) Valid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
-// State names what gates depend on: the catalog, the policies, and the newest rollout of each module in each channel. How far a rollout has come is no
-// part of it: that is written before anybody acts upon it, and whoever sees an earlier step of a rollout gives nobody more than a later one.
+// State names what gates depend on: the catalog, the policies, and the newest rollout of each module in each channel.
+// How far a rollout has come is no part of it: that is written before anybody acts upon it, and whoever sees an earlier
+// step of a rollout gives nobody more than a later one.
 func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Assign returns which member is to hold each of n shards, nil without members. Held are the shards that are held, with their holders, who may
-// be no members any more.
+// Assign returns which member is to hold each of n shards, nil without members. Held are the shards that are held, with
+// their holders, who may be no members any more.
 //
-// No two members differ by more than one shard. A member that holds no more than its share keeps all of it, so that no shard moves but those
-// of members that are gone and those that a new member has to be given.
+// No two members differ by more than one shard. A member that holds no more than its share keeps all of it, so that no
+// shard moves but those of members that are gone and those that a new member has to be given.
 func Assign(n int, held map[int]string, members []string) map[int]string {
 	if len(members) == 0 {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Hearings are when the runtimes of a shard were heard. Statuses tell that once a day; rollouts have to know it to the minute.
+// Hearings are when the runtimes of a shard were heard. Statuses tell that once a day; rollouts have to know it to the
+// minute.
 type Hearings struct {
 	// At is when they were gathered, and Began when their publisher asked for the first report.
 	At    time.Time `json:"at"`
@@ -18,7 +19,8 @@ type Hearings struct {
 	Kymas map[string]Heard `json:"kymas"`
 }
 
-// Heard is the last accepted report of one runtime: when it was made and when it arrived, in Unix seconds, and the beginning of the digest of what it says.
+// Heard is the last accepted report of one runtime: when it was made and when it arrived, in Unix seconds, and the
+// beginning of the digest of what it says.
 type Heard struct {
 	Made    int64  `json:"m"`
 	Arrived int64  `json:"a"`

@@ -1,8 +1,9 @@
 // Package silence decides when a runtime counts as silent. Conditions, rollouts and shards all call it.
 //
-// A report without news is not written to the Kyma's status, so the status alone does not prove silence. After a restart or a change of leader, another
-// publisher may have received reports that were not recorded. Such a runtime is Uncertain: it keeps its conditions, and a rollout neither waits for it as
-// offline nor gives it a version, until this publisher has asked for its report or the allowed silence is over for the unrecorded report as well.
+// A report without news is not written to the Kyma's status, so the status alone does not prove silence. After a
+// restart or a change of leader, another publisher may have received reports that were not recorded. Such a runtime is
+// Uncertain: it keeps its conditions, and a rollout neither waits for it as offline nor gives it a version, until this
+// publisher has asked for its report or the allowed silence is over for the unrecorded report as well.
 package silence
 
 import "time"
@@ -11,7 +12,8 @@ import "time"
 type LastReport struct {
 	// At is the time of the last report whose content is known, zero for none.
 	At time.Time
-	// Possible is until when another publisher may have received a report without recording it, zero if that is not possible.
+	// Possible is until when another publisher may have received a report without recording it, zero if that is not
+	// possible.
 	Possible time.Time
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// maxPasses is how often a commit is applied until KCP has what it has: what others own is found in a first pass, or in a second where
-// the API server had lost who owns what.
+// maxPasses is how often a commit is applied until KCP has what it has: what others own is found in a first pass, or in
+// a second where the API server had lost who owns what.
 const maxPasses = 3
 
 // apply makes KCP have what a commit has. Only when nothing differs any more is the commit said to be there.
@@ -113,8 +113,8 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	return nil
 }
 
-// step changes the control plane. Of a commit that was not yet applied as a whole, nothing is published from its beginning until one is, by
-// this process or another.
+// step changes the control plane. Of a commit that was not yet applied as a whole, nothing is published from its
+// beginning until one is, by this process or another.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
 	// Nothing is changed before the API has taken all of it in a dry run.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
@@ -144,13 +144,14 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	return f.disown(ctx, s.Plan.Disown, s.Live)
 }
 
-// holds reports whether nothing is published while a commit is applied. To set back what somebody edited after it was applied as a whole is
-// no step between two commits: whoever may edit one Kyma must not be able to hold all others.
+// holds reports whether nothing is published while a commit is applied. To set back what somebody edited after it was
+// applied as a whole is no step between two commits: whoever may edit one Kyma must not be able to hold all others.
 func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
-// refusedOr is the reason of a commit that the API refuses in a dry run. While one is applied in part, that is what matters.
+// refusedOr is the reason of a commit that the API refuses in a dry run. While one is applied in part, that is what
+// matters.
 func refusedOr(partial string) string {
 	if partial != "" {
 		return v1beta2.ReasonCommitApplyFailed
@@ -167,7 +168,8 @@ func begun(s Survey) (map[string]string, error) {
 	added := slices.Clone(s.before.Added)
 	inventory := slices.Clone(s.before.Keys)
 	for _, key := range s.Plan.Inventory {
-		// What others made is the repository's only once a commit that has it is applied as a whole: taking it back must not delete it.
+		// What others made is the repository's only once a commit that has it is applied as a whole: taking it back must not
+		// delete it.
 		if !known[key] && s.Live[key] == nil {
 			added, inventory = append(added, key), append(inventory, key)
 		}

@@ -51,7 +51,8 @@ type Follower struct {
 	told    string    // the failure that was told last
 }
 
-// compareAgain is how long a difference between KCP and a commit that was applied may go unnoticed that no watch tells of.
+// compareAgain is how long a difference between KCP and a commit that was applied may go unnoticed that no watch tells
+// of.
 const compareAgain = 10 * time.Minute
 
 // Source is the commit that KCP has, or is about to have; nil before it is known.
@@ -108,8 +109,8 @@ func (f *Follower) recall(ctx context.Context) error {
 	return nil
 }
 
-// noteRecord holds what is published while the record names a commit that is applied in part. A record that somebody deleted or emptied
-// releases nothing: this process knows better, until it has finished a commit.
+// noteRecord holds what is published while the record names a commit that is applied in part. A record that somebody
+// deleted or emptied releases nothing: this process knows better, until it has finished a commit.
 func (f *Follower) noteRecord(r *record) { f.isPartial(cmp.Or(r.applying(), f.partial)) }
 
 // isPartial notes which commit is applied in part, empty for none, and holds what is published accordingly.
@@ -120,7 +121,8 @@ func (f *Follower) isPartial(commit string) {
 	}
 }
 
-// Look applies the newest commit if it is new, if somebody changed its objects, or if KCP was not compared with it for a while.
+// Look applies the newest commit if it is new, if somebody changed its objects, or if KCP was not compared with it for
+// a while.
 func (f *Follower) Look(ctx context.Context) error {
 	repository, err := f.Open()
 	if err != nil {
@@ -212,11 +214,12 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, reason, "Follow", "%s", bundle.Bounded(text, bundle.MaxNoteBytes))
 }
 
-// maxMessageBytes leaves room in the ConfigMap for the largest inventory: a message that does not fit would not be seen at all.
+// maxMessageBytes leaves room in the ConfigMap for the largest inventory: a message that does not fit would not be seen
+// at all.
 const maxMessageBytes = 16 << 10
 
-// failureFields is what the record says of a failure. Whoever took the commit that is applied in part out of it finds it there again, so that
-// the next leader does.
+// failureFields is what the record says of a failure. Whoever took the commit that is applied in part out of it finds
+// it there again, so that the next leader does.
 func (f *Follower) failureFields(reason, text string, r *record) map[string]string {
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason, fieldMessage: bundle.Bounded(text, maxMessageBytes),

@@ -17,23 +17,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The spec of an object that a commit brings is the repository's alone. Server-side apply removes what this program applied before and
-// applies no more; a list entry or field that another manager added stays. So what others own in the spec is made this program's first.
-// Labels and annotations that a commit does not set are not the repository's: brokers write there.
+// The spec of an object that a commit brings is the repository's alone. Server-side apply removes what this program
+// applied before and applies no more; a list entry or field that another manager added stays. So what others own in the
+// spec is made this program's first. Labels and annotations that a commit does not set are not the repository's:
+// brokers write there.
 
 // fieldManager owns the fields that a commit sets.
 const fieldManager = "kcp-publisher-git"
 
 var pathOfSpec = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
 
-// ownsSpec reports whether nobody but the repository says something in the spec of an object. What nobody owns are defaults.
+// ownsSpec reports whether nobody but the repository says something in the spec of an object. What nobody owns are
+// defaults.
 func ownsSpec(object *unstructured.Unstructured) bool {
 	_, changed, err := reclaimSpec(object.GetManagedFields())
 	return err == nil && !changed
 }
 
-// reclaimSpec returns the managed fields of an object with the whole spec owned by fieldManager, and whether that is another thing than
-// what is there: another manager owns a field that fieldManager does not, or the latter applied nothing.
+// reclaimSpec returns the managed fields of an object with the whole spec owned by fieldManager, and whether that is
+// another thing than what is there: another manager owns a field that fieldManager does not, or the latter applied
+// nothing.
 func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours, theirs := fieldpath.NewSet(), fieldpath.NewSet()
 	position := -1
@@ -94,8 +97,8 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// reclaim makes the repository the owner of an object's whole spec, so that applying it removes what others added. The digest of what was
-// applied goes with it: whoever is ended here has to apply the object again.
+// reclaim makes the repository the owner of an object's whole spec, so that applying it removes what others added. The
+// digest of what was applied goes with it: whoever is ended here has to apply the object again.
 func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
 	if object == nil {
 		return nil

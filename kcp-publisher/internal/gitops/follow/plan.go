@@ -1,6 +1,7 @@
-// Package follow brings the control plane in line with a branch of a Git repository: the objects of its newest commit go in, and
-// KCP has them, and nothing that only an earlier commit had. A commit is taken as one step: it is read as a whole, judged by the
-// API as a whole without a change, and only then applied. What cannot be read or is not there is never taken for a wish to remove.
+// Package follow brings the control plane in line with a branch of a Git repository: the objects of its newest commit
+// go in, and KCP has them, and nothing that only an earlier commit had. A commit is taken as one step: it is read as a
+// whole, judged by the API as a whole without a change, and only then applied. What cannot be read or is not there is
+// never taken for a wish to remove.
 package follow
 
 import (
@@ -32,8 +33,8 @@ var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "ModuleReleas
 
 const kindKyma = "Kyma"
 
-// Wanted returns the objects of a commit as they are to be in a namespace, in the order in which they are applied. Left out, by
-// name, are Secrets: whose signatures count is not for whoever may write to the repository to say.
+// Wanted returns the objects of a commit as they are to be in a namespace, in the order in which they are applied. Left
+// out, by name, are Secrets: whose signatures count is not for whoever may write to the repository to say.
 func Wanted(written []source.Written, namespace string) (wanted []source.Written, left []string, err error) {
 	var problems []error
 	for _, w := range written {
@@ -66,7 +67,8 @@ func KeyOf(object *unstructured.Unstructured) Key {
 	return Key{object.GroupVersionKind().GroupKind(), object.GetName()}
 }
 
-// strip takes out what only the API server and controllers write: finalizers and owners are of one control plane, not of a commit.
+// strip takes out what only the API server and controllers write: finalizers and owners are of one control plane, not
+// of a commit.
 func strip(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -85,8 +87,9 @@ type Plan struct {
 	Apply []source.Written
 	// Prune are objects that an earlier commit had and this one lacks, Protected those of them that an annotation keeps.
 	Prune, Protected []Key
-	// Disown are objects that only a commit brought that was never applied as a whole, and that were there before it: they stay. Copies that
-	// others made of a commit's objects, with its annotations, are among them, so they do not count as a difference.
+	// Disown are objects that only a commit brought that was never applied as a whole, and that were there before it: they
+	// stay. Copies that others made of a commit's objects, with its annotations, are among them, so they do not count as a
+	// difference.
 	Disown []Key
 	// Deleting are objects of the commit that somebody deletes; they are made again once they are gone.
 	Deleting []Key
@@ -102,7 +105,8 @@ func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 // equal reports whether the control plane has what the commit has.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
 
-// isHalf reports whether more than single Kymas differ from what the commit has: what is left is of what many runtimes are resolved by.
+// isHalf reports whether more than single Kymas differ from what the commit has: what is left is of what many runtimes
+// are resolved by.
 func (p Plan) isHalf() bool {
 	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
 	return slices.ContainsFunc(p.differing(), isShared)
@@ -120,12 +124,14 @@ func (p Plan) differing() []Key {
 // Inventory are the objects that earlier commits brought.
 type Inventory struct {
 	Keys []Key
-	// Added are those of them that only commits brought that were not applied as a whole: taking such a commit back needs no permission.
+	// Added are those of them that only commits brought that were not applied as a whole: taking such a commit back needs
+	// no permission.
 	Added []Key
 }
 
-// NewPlan decides. It is pure. Live are the objects as KCP has them, before those of earlier commits. That all objects go, or all Kymas,
-// which empties every runtime, is refused unless that is meant; with less than that the commit may be held.
+// NewPlan decides. It is pure. Live are the objects as KCP has them, before those of earlier commits. That all objects
+// go, or all Kymas, which empties every runtime, is refused unless that is meant; with less than that the commit may be
+// held.
 func NewPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
 ) (Plan, error) {

@@ -15,8 +15,8 @@ import (
 type Pruning struct {
 	// All lets a commit delete all objects, or all Kymas, that earlier ones brought, and more than the limits below.
 	All bool
-	// MaxPercent and MaxCount are limits on objects other than Kymas with a live runtime and what makes a module mandatory: a commit is held
-	// that exceeds both. Those are never deleted without permission.
+	// MaxPercent and MaxCount are limits on objects other than Kymas with a live runtime and what makes a module
+	// mandatory: a commit is held that exceeds both. Those are never deleted without permission.
 	MaxPercent, MaxCount int
 	// Allowed is the commit that a person allowed to delete whatever it deletes.
 	Allowed string
@@ -28,8 +28,8 @@ func (p Pruning) allows(commit string) bool { return p.All || commit != "" && p.
 // PruneError is a commit that waits for the permission to prune.
 type PruneError struct {
 	Commit string
-	// Live are Kymas whose runtimes would be emptied, Mandatory is what would take a module from every runtime. Rest are other objects, of as
-	// many as Total.
+	// Live are Kymas whose runtimes would be emptied, Mandatory is what would take a module from every runtime. Rest are
+	// other objects, of as many as Total.
 	Live, Mandatory, Rest []Key
 	Total                 int
 	Limits                Pruning
@@ -68,7 +68,8 @@ func named(keys []Key) string {
 type loss struct {
 	// objects are how many earlier commits brought, kept how many of them the commit has, and pruned how many it deletes.
 	objects, kept, pruned counts
-	// live, mandatory and rest are the objects that are deleted, by what that takes; limited are how many objects the limits are about.
+	// live, mandatory and rest are the objects that are deleted, by what that takes; limited are how many objects the
+	// limits are about.
 	live, mandatory, rest []Key
 	limited               int
 }
@@ -83,7 +84,8 @@ func (c *counts) add(key Key) {
 	}
 }
 
-// planPrune adds to a plan what goes and what stays of earlier commits. Kept are those of the inventory that the commit has.
+// planPrune adds to a plan what goes and what stays of earlier commits. Kept are those of the inventory that the commit
+// has.
 func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) loss {
 	var lost loss
 	isAdded := map[Key]bool{}
@@ -114,8 +116,8 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 	return lost
 }
 
-// permission returns why a commit that nobody allowed to delete has to wait for a person, nil when it has not. The error says that it looks like
-// a mistake.
+// permission returns why a commit that nobody allowed to delete has to wait for a person, nil when it has not. The
+// error says that it looks like a mistake.
 func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
 	case l.pruned.all > 0 && l.kept.all == 0:
@@ -133,8 +135,8 @@ func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	return held, nil
 }
 
-// planDisown adds to a plan what a commit took over that was never applied as a whole, and that this one lacks: it was there before, and no
-// inventory has it.
+// planDisown adds to a plan what a commit took over that was never applied as a whole, and that this one lacks: it was
+// there before, and no inventory has it.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}
 	for _, key := range before.Keys {
@@ -161,8 +163,8 @@ const (
 	asksForMandatory
 )
 
-// asksFor returns what deleting an object takes. What only a commit brought that was never applied as a whole takes nothing, unless a bundle
-// was published to it: an agent that enrolled meanwhile has nothing to lose.
+// asksFor returns what deleting an object takes. What only a commit brought that was never applied as a whole takes
+// nothing, unless a bundle was published to it: an agent that enrolled meanwhile has nothing to lose.
 func asksFor(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
@@ -205,8 +207,8 @@ func isMandatory(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasRuntime reports whether a Kyma's runtime is known to be there: it enrolled or reported, or its bundles are carried by hand and one was
-// published.
+// hasRuntime reports whether a Kyma's runtime is known to be there: it enrolled or reported, or its bundles are carried
+// by hand and one was published.
 func hasRuntime(kyma *unstructured.Unstructured) bool {
 	if kyma == nil {
 		return false

@@ -45,8 +45,8 @@ func (f *Follower) readRecord(ctx context.Context) (*record, error) {
 	return readRecord(ctx, f.Reader, f.Namespace)
 }
 
-// WhyHeld returns why nothing is published in a namespace, empty when no commit is applied in part. Whoever may not read the record does
-// not learn it.
+// WhyHeld returns why nothing is published in a namespace, empty when no commit is applied in part. Whoever may not
+// read the record does not learn it.
 func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	r, err := readRecord(ctx, reader, namespace)
 	switch {
@@ -75,7 +75,8 @@ func readRecord(ctx context.Context, reader client.Reader, namespace string) (*r
 // applying returns the commit that is being applied, empty when none is.
 func (r *record) applying() string { return r.Data[fieldApplying] }
 
-// isWhole reports whether a commit is the one that was last applied as a whole, from the same path of the same repository.
+// isWhole reports whether a commit is the one that was last applied as a whole, from the same path of the same
+// repository.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
 	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL && r.Data[fieldPath] == repository.Path
 }
@@ -112,7 +113,8 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 	return nil
 }
 
-// maxInventoryBytes is less than a ConfigMap may hold, of inventory and additions together; 20,000 Kymas called by UUIDs need 740 kB.
+// maxInventoryBytes is less than a ConfigMap may hold, of inventory and additions together; 20,000 Kymas called by
+// UUIDs need 740 kB.
 const maxInventoryBytes = 900 << 10
 
 // encodeInventory writes one kind per line, "Kind.group name name", sorted, so that people can read it.

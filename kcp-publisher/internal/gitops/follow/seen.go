@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Bundles are made of what the manager's cache has, and each kind has a watch of its own: one may be behind the others. What the API server has of
-// a commit is published only once the cache has it, too.
+// Bundles are made of what the manager's cache has, and each kind has a watch of its own: one may be behind the others.
+// What the API server has of a commit is published only once the cache has it, too.
 
 // seenWithin is how long one look waits for the cache, seenPoll how often the cache is asked.
 const (
@@ -94,7 +94,8 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 	return cached, nil
 }
 
-// unseen returns what of a commit a cache has otherwise than the API server. What differs from the commit there is not waited for.
+// unseen returns what of a commit a cache has otherwise than the API server. What differs from the commit there is not
+// waited for.
 func unseen(s Survey, cached map[Key]metav1.Object) []Key {
 	settled, has := map[Key]bool{}, map[Key]bool{}
 	for _, key := range s.Plan.differing() {

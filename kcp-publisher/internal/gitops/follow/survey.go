@@ -49,8 +49,8 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 	return s, nil
 }
 
-// live reads the kinds that the commit or the inventory names. A kind that the API does not know is empty: if something of it is
-// wanted, the dry run says so.
+// live reads the kinds that the commit or the inventory names. A kind that the API does not know is empty: if something
+// of it is wanted, the dry run says so.
 func (f *Follower) live(ctx context.Context, wanted []source.Written, inventory []Key) (map[Key]*unstructured.Unstructured, error) {
 	versions := map[schema.GroupKind]string{}
 	for _, key := range inventory {

@@ -18,8 +18,8 @@ import (
 // concurrency is how many objects are applied at once.
 const concurrency = 8
 
-// applyAll applies objects kind after kind. What others own in the spec of a live object becomes the repository's first. The error names
-// the places of those that the API refuses.
+// applyAll applies objects kind after kind. What others own in the spec of a live object becomes the repository's
+// first. The error names the places of those that the API refuses.
 func (f *Follower) applyAll(
 	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured, options ...client.ApplyOption,
 ) error {
@@ -61,7 +61,8 @@ func (f *Follower) applyAll(
 	return errors.Join(told...)
 }
 
-// mayWrite returns why the rest of a step is another process's: this one was stopped for a while, and has lost its lease.
+// mayWrite returns why the rest of a step is another process's: this one was stopped for a while, and has lost its
+// lease.
 func (f *Follower) mayWrite() error {
 	if f.MayWrite == nil {
 		return nil

@@ -260,8 +260,8 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// unread refuses what may stand in the place of files that were there before: not to read it would look like a wish to remove them. Hidden
-// names are ignored, as hidden folders are.
+// unread refuses what may stand in the place of files that were there before: not to read it would look like a wish to
+// remove them. Hidden names are ignored, as hidden folders are.
 func (c *collector) unread(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)

@@ -30,8 +30,9 @@ type Credentials struct {
 // maxCredentialBytes is far more than any key or list of hosts needs.
 const maxCredentialBytes = 1 << 20
 
-// ReadCredentials reads a folder that is laid out like the Secret of a GitRepository of Flux, and as it is mounted: username and
-// password, or bearerToken, and ca.crt for HTTPS; identity, known_hosts and, where the key has one, password for SSH.
+// ReadCredentials reads a folder that is laid out like the Secret of a GitRepository of Flux, and as it is mounted:
+// username and password, or bearerToken, and ca.crt for HTTPS; identity, known_hosts and, where the key has one,
+// password for SSH.
 //
 // Source: Flux, GitRepository v1, "Secret reference".
 func ReadCredentials(dir string) (Credentials, error) {

@@ -55,8 +55,8 @@ func (c *cut) Read(p []byte) (int, error) {
 
 var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a repository of its own", maxPackBytes>>20)
 
-// measure inflates a pack without keeping anything, and refuses one whose objects are too many or too large together. What a
-// delta becomes is what it says of itself: applying it fails when that is not true.
+// measure inflates a pack without keeping anything, and refuses one whose objects are too many or too large together.
+// What a delta becomes is what it says of itself: applying it fails when that is not true.
 func measure(pack []byte) error {
 	scanner := packfile.NewScanner(bytes.NewReader(pack))
 	_, count, err := scanner.Header()

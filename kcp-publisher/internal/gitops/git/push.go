@@ -38,8 +38,8 @@ type Change struct {
 // ErrMoved says that somebody else changed the branch since the commit was read.
 var ErrMoved = errors.New("the branch changed meanwhile: run the command again")
 
-// Push makes the change a commit on top of base and a branch name it: base's own branch, which must not have moved, or one that
-// does not exist yet. It gives the hash of the new commit.
+// Push makes the change a commit on top of base and a branch name it: base's own branch, which must not have moved, or
+// one that does not exist yet. It gives the hash of the new commit.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -207,7 +207,8 @@ func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	return repository.Storer.CheckAndSetReference(plumbing.NewHashReference(command.Name, command.New), before)
 }
 
-// notCheckedOut refuses, as git does, to move a branch below the files of whoever works on it, unless the repository allows it.
+// notCheckedOut refuses, as git does, to move a branch below the files of whoever works on it, unless the repository
+// allows it.
 func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) error {
 	config, err := repository.Config()
 	if err != nil {

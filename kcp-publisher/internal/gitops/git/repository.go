@@ -1,7 +1,8 @@
-// Package git reads the files of one commit from a Git repository, and writes one commit back. A repository's address, branch
-// and credentials go in; the commit's hash, author, time and files come out, all in memory. No git program is run, so that there
-// are no hooks, no filters and no configuration of the machine that could change what is read. What a repository sends is bounded
-// in size, count and time before it is believed, and nothing outside of the wanted path becomes visible.
+// Package git reads the files of one commit from a Git repository, and writes one commit back. A repository's address,
+// branch and credentials go in; the commit's hash, author, time and files come out, all in memory. No git program is
+// run, so that there are no hooks, no filters and no configuration of the machine that could change what is read. What
+// a repository sends is bounded in size, count and time before it is believed, and nothing outside of the wanted path
+// becomes visible.
 package git
 
 import (
@@ -50,8 +51,8 @@ type Repository struct {
 	rest func()
 }
 
-// dialTimeout bounds how long a connection may take, operationTimeout one look, fetch or push as a whole, and idleTimeout how long a connection
-// stays between two requests of one.
+// dialTimeout bounds how long a connection may take, operationTimeout one look, fetch or push as a whole, and
+// idleTimeout how long a connection stays between two requests of one.
 const (
 	dialTimeout      = 30 * time.Second
 	operationTimeout = 5 * time.Minute
@@ -146,8 +147,8 @@ func (r *Repository) At(branch, tag string) *Repository {
 	return &other
 }
 
-// finished ends a look, fetch or push. Whoever polls opens the repository anew each time, for credentials that may have changed: connections
-// that are kept would only pile up until they time out.
+// finished ends a look, fetch or push. Whoever polls opens the repository anew each time, for credentials that may have
+// changed: connections that are kept would only pile up until they time out.
 func (r *Repository) finished() {
 	if r.rest != nil {
 		r.rest()

@@ -10,7 +10,8 @@ import (
 // What ~/.ssh/config says of hosts is for people.
 func init() { gitssh.DefaultSSHConfig = nil }
 
-// opened opens a session while the context lasts. go-git waits forever for an SSH server that takes a connection and says nothing.
+// opened opens a session while the context lasts. go-git waits forever for an SSH server that takes a connection and
+// says nothing.
 func opened[S io.Closer](ctx context.Context, open func() (S, error)) (S, error) {
 	type answer struct {
 		session S

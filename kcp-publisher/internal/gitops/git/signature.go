@@ -23,8 +23,8 @@ type Signers struct {
 	ssh map[string]string
 }
 
-// ReadSigners reads a file with an armored OpenPGP key ring, or one of lines as ssh-keygen(1) calls them ALLOWED SIGNERS. Of a
-// line's options only namespaces="git" is known.
+// ReadSigners reads a file with an armored OpenPGP key ring, or one of lines as ssh-keygen(1) calls them ALLOWED
+// SIGNERS. Of a line's options only namespaces="git" is known.
 func ReadSigners(name string) (*Signers, error) {
 	data, err := readBounded(name)
 	if err != nil {

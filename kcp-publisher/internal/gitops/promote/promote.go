@@ -1,5 +1,6 @@
-// Package promote writes a promotion into the file of a ModuleReleaseMeta: the file as it is and two channels go in, the file with
-// one version changed comes out. Comments, order and notation of everything else stay, byte by byte. It is pure.
+// Package promote writes a promotion into the file of a ModuleReleaseMeta: the file as it is and two channels go in,
+// the file with one version changed comes out. Comments, order and notation of everything else stay, byte by byte. It
+// is pure.
 package promote
 
 import (
@@ -38,8 +39,9 @@ func (p Promotion) Message(author string) string {
 // ErrNothing says that the channel has the version already.
 var ErrNothing = errors.New("there is nothing to promote")
 
-// Edit promotes the version of a module that the channel source has to another channel, in a file whose ModuleReleaseMeta of that
-// module is the document that begins at the given line. A channel that is not there is made only if create says so.
+// Edit promotes the version of a module that the channel source has to another channel, in a file whose
+// ModuleReleaseMeta of that module is the document that begins at the given line. A channel that is not there is made
+// only if create says so.
 func Edit(file []byte, line int, module, source, channel string, create bool) ([]byte, Promotion, error) {
 	p := Promotion{Module: module, Source: source, Channel: channel}
 	if source == channel {

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fieldIn returns the node of a field of a document, such as spec.modules[2].name: its key where it has one. Of a field that is not there it
-// returns the innermost one around it.
+// fieldIn returns the node of a field of a document, such as spec.modules[2].name: its key where it has one. Of a field
+// that is not there it returns the innermost one around it.
 func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	value := document
 	if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
@@ -25,7 +25,8 @@ func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	return at
 }
 
-// step goes from a value to what the first part of a path names in it: its key, or itself where it has none, its value, and the rest of the path.
+// step goes from a value to what the first part of a path names in it: its key, or itself where it has none, its value,
+// and the rest of the path.
 func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 	switch value.Kind {
 	case yaml.SequenceNode:

@@ -1,6 +1,6 @@
 // Package source reads what a control plane offers from files: a folder of YAML, or that of a commit, goes in, Kymas,
-// ModuleTemplates and ModuleReleaseMetas come out. A file that cannot be read as a whole stops everything, by name and line, because a catalog with
-// a hole looks like a decision.
+// ModuleTemplates and ModuleReleaseMetas come out. A file that cannot be read as a whole stops everything, by name and
+// line, because a catalog with a hole looks like a decision.
 package source
 
 import (
@@ -99,7 +99,8 @@ func Files(files fs.FS, root string) (Objects, error) {
 	return objects, errors.Join(problems...)
 }
 
-// isLinkedFolder reports whether a folder is not looked into that could hold objects. A mounted ConfigMap has hidden ones.
+// isLinkedFolder reports whether a folder is not looked into that could hold objects. A mounted ConfigMap has hidden
+// ones.
 func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(entry.Name(), ".") {
 		return false

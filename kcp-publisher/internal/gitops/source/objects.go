@@ -20,8 +20,8 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// addFile adds the objects of a file, which messages call shown. seen says where each object was found, by kind, namespace
-// and name.
+// addFile adds the objects of a file, which messages call shown. seen says where each object was found, by kind,
+// namespace and name.
 func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
 	info, err := fs.Stat(files, name)
 	if err != nil {
@@ -48,7 +48,8 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 	return errors.Join(problems...)
 }
 
-// placeOf returns where a problem is: file, line and column of the field that it names, or the line where its object begins.
+// placeOf returns where a problem is: file, line and column of the field that it names, or the line where its object
+// begins.
 func placeOf(problem error, document *yaml.Node, shown string) string {
 	var of *crdschema.Problem
 	if !errors.As(problem, &of) {
@@ -109,7 +110,8 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	return []error{fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret", kind.Kind)}
 }
 
-// withoutNulls leaves out fields without a value, such as "modules:" with nothing below it, which the API server would refuse.
+// withoutNulls leaves out fields without a value, such as "modules:" with nothing below it, which the API server would
+// refuse.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -122,8 +124,8 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// decodeInto adds an object with the defaults that the API server would set. What it would refuse is refused here: a folder that is published
-// without one means what it means to one.
+// decodeInto adds an object with the defaults that the API server would set. What it would refuse is refused here: a
+// folder that is published without one means what it means to one.
 func decodeInto[T any](written Written, into *[]T) []error {
 	schema, err := crdschema.Of(written.Object.GetKind())
 	if err != nil {

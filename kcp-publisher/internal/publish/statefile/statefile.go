@@ -1,5 +1,6 @@
-// Package statefile remembers for `publish` what a control plane has in the status of its Kymas: which bundle was published last to each
-// runtime of a location. The registry cannot say that: whoever owns it may put an old bundle back.
+// Package statefile remembers for `publish` what a control plane has in the status of its Kymas: which bundle was
+// published last to each runtime of a location. The registry cannot say that: whoever owns it may put an old bundle
+// back.
 package statefile
 
 import (
@@ -65,8 +66,8 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// locate returns the file that a path names, since a file takes the place of that and not of a link, and its mode, 0 for none. A link is followed where the system
-// lets this user follow it.
+// locate returns the file that a path names, since a file takes the place of that and not of a link, and its mode, 0
+// for none. A link is followed where the system lets this user follow it.
 func locate(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +83,8 @@ func locate(path string) (string, fs.FileMode, error) {
 	return path, info.Mode().Perm(), err
 }
 
-// Read reads a state file for a location and never writes it: what is remembered is forgotten with the process. A file that is not there is
-// empty.
+// Read reads a state file for a location and never writes it: what is remembered is forgotten with the process. A file
+// that is not there is empty.
 func Read(path, location string) (*File, error) {
 	f := &File{path: path, location: location}
 	return f, f.read()

@@ -116,7 +116,8 @@ func TestAStateFileMayBeALinkAndNoFolder(t *testing.T) {
 	}
 }
 
-// TestAStateFileKeepsItsModeAndAReadOnlyOneStaysAsItIs: a file that takes its place would get round what its owner allows.
+// TestAStateFileKeepsItsModeAndAReadOnlyOneStaysAsItIs: a file that takes its place would get round what its owner
+// allows.
 func TestAStateFileKeepsItsModeAndAReadOnlyOneStaysAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")

@@ -43,8 +43,8 @@ type Finding struct {
 	Request string `json:"request"`
 	Status  int    `json:"status"`
 	Leaks   bool   `json:"leaks"`
-	// LeftOver says that an earlier check, or a mount when the registry still leaked, put the blob where it was found: the answer says
-	// nothing about rights.
+	// LeftOver says that an earlier check, or a mount when the registry still leaked, put the blob where it was found: the
+	// answer says nothing about rights.
 	LeftOver bool `json:"leftOver,omitempty"`
 }
 
@@ -61,9 +61,9 @@ func (l *Leak) Error() string {
 // maxAnswerBytes bounds what is read of one answer: a catalog of many names.
 const maxAnswerBytes = 4 << 20
 
-// Check tries everything. The error is a *Leak when something got through; any other error says that nothing is known, for instance
-// because the two runtimes cannot even do what they must be able to. Left is what could not be deleted afterwards, and may be told in
-// either case.
+// Check tries everything. The error is a *Leak when something got through; any other error says that nothing is known,
+// for instance because the two runtimes cannot even do what they must be able to. Left is what could not be deleted
+// afterwards, and may be told in either case.
 func Check(ctx context.Context, o Options) (findings []Finding, left []string, err error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
@@ -79,8 +79,8 @@ func Check(ctx context.Context, o Options) (findings []Finding, left []string, e
 	return findings, nil, err
 }
 
-// findLeftOver returns the other's blobs that lie in the own report repository although nothing was tried yet. A registry that finds any blob
-// anywhere finds the one that was made just now, too: that is a leak, and not left over.
+// findLeftOver returns the other's blobs that lie in the own report repository although nothing was tried yet. A
+// registry that finds any blob anywhere finds the one that was made just now, too: that is a leak, and not left over.
 func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		look := probe{method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.own) + "/blobs/" + d.String()}
@@ -134,7 +134,8 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 	return findings, nil
 }
 
-// prepare does what both runtimes must be able to do: a registry that refuses everything keeps them apart and is of no use.
+// prepare does what both runtimes must be able to do: a registry that refuses everything keeps them apart and is of no
+// use.
 func prepare(ctx context.Context, o Options) (stage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}
@@ -200,7 +201,8 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	return digest.FromBytes(fetched.Bytes), blobs, nil
 }
 
-// leave puts a blob that nobody else has, and the empty one, into a runtime's report repository, by the runtime's own rights.
+// leave puts a blob that nobody else has, and the empty one, into a runtime's report repository, by the runtime's own
+// rights.
 func leave(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
 	place, err := store.Open(location, runtime.Registries)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package isolation finds out whether a running registry keeps one runtime from what is another's. The credentials of two runtimes go
-// in; each way that is known to have leaked somewhere comes out with what the registry answered. It overwrites nothing: what it writes is
-// new each time, and where a write succeeds that must not, it is under a tag that nobody reads. Afterwards it deletes what it wrote, as far
-// as the two runtimes may, and tells what it had to leave.
+// Package isolation finds out whether a running registry keeps one runtime from what is another's. The credentials of
+// two runtimes go in; each way that is known to have leaked somewhere comes out with what the registry answered. It
+// overwrites nothing: what it writes is new each time, and where a write succeeds that must not, it is under a tag that
+// nobody reads. Afterwards it deletes what it wrote, as far as the two runtimes may, and tells what it had to leave.
 //
 // Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication); distribution
 // CVE-2023-2253 (catalog).

@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runClients connects, says so, prints how long after the start the last notification came in, and ends with its standard input.
+// runClients connects, says so, prints how long after the start the last notification came in, and ends with its
+// standard input.
 func runClients(description string) error {
 	var count int
 	var address string

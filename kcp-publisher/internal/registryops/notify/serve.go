@@ -21,7 +21,8 @@ const (
 	refusalsAtOnce    = 200
 )
 
-// maxPending is how many connections there may be beside those of accepted agents: TLS handshakes, and requests that are refused.
+// maxPending is how many connections there may be beside those of accepted agents: TLS handshakes, and requests that
+// are refused.
 const maxPending = 1000
 
 // Options are what Subscribers need.

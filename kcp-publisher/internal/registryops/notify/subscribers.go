@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// eachAtMost is how many connections a runtime has: its agent's, and that of the one which takes over from it. A further one ends the
-	// oldest, which may well be of an agent that is gone.
+	// eachAtMost is how many connections a runtime has: its agent's, and that of the one which takes over from it. A
+	// further one ends the oldest, which may well be of an agent that is gone.
 	eachAtMost = 2
 	// alive is after how long without a notification a comment is sent, and sweep how often it is looked who needs one.
 	alive = bundle.NotificationsAliveSeconds * time.Second
 	sweep = time.Second
-	// writeTimeout is how long an agent may take to receive some bytes, which its connection has room for unless it has not read for days.
+	// writeTimeout is how long an agent may take to receive some bytes, which its connection has room for unless it has
+	// not read for days.
 	writeTimeout = 5 * time.Second
 	// A connection ends after lasts and up to lastsSpread more: only a new one is asked for a password that counts.
 	lasts, lastsSpread = 30 * time.Minute, 30 * time.Minute
@@ -61,7 +62,8 @@ type Subscribers struct {
 	connects map[string]*rate.Limiter
 }
 
-// subscriber is one connection. Its fields are guarded by the mutex of Subscribers, but for the connection, which has one writer at a time.
+// subscriber is one connection. Its fields are guarded by the mutex of Subscribers, but for the connection, which has
+// one writer at a time.
 type subscriber struct {
 	runtime string
 	conn    net.Conn
@@ -119,7 +121,8 @@ func (s *Subscribers) keepAlive(now time.Time) {
 	maps.DeleteFunc(s.connects, func(_ string, connects *rate.Limiter) bool { return connects.TokensAt(now) >= connectsAtOnce })
 }
 
-// mayConnect reports whether a runtime, whose password is right, may connect now. Each connection may end another one of that runtime.
+// mayConnect reports whether a runtime, whose password is right, may connect now. Each connection may end another one
+// of that runtime.
 func (s *Subscribers) mayConnect(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +134,8 @@ func (s *Subscribers) mayConnect(runtime string) bool {
 	return connects.Allow()
 }
 
-// add takes a connection whose request was answered with data still to be written. It reports whether there was room for it.
+// add takes a connection whose request was answered with data still to be written. It reports whether there was room
+// for it.
 func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// used returns how many manifests the folder names and how many bytes they and their blobs have: what a registry's own garbage collection leaves.
+// used returns how many manifests the folder names and how many bytes they and their blobs have: what a registry's own
+// garbage collection leaves.
 func (s *shelf) used() (manifests int, bytes int64) {
 	s.Helper()
 	var index ocispec.Index
@@ -45,8 +46,9 @@ func (s *shelf) used() (manifests int, bytes int64) {
 	return manifests, bytes
 }
 
-// TestARegistryThatIsPrunedDailyStaysFlat lives two months in which two runtimes get new modules every day, and a third one is there for a week.
-// Without pruning everything that was ever published stays; with it, what is older than the least age and unused does not.
+// TestARegistryThatIsPrunedDailyStaysFlat lives two months in which two runtimes get new modules every day, and a third
+// one is there for a week. Without pruning everything that was ever published stays; with it, what is older than the
+// least age and unused does not.
 func TestARegistryThatIsPrunedDailyStaysFlat(t *testing.T) {
 	const days, keep = 60, 10
 	s := newShelf(t)

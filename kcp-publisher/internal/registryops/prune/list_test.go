@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAListThatIsNotWholeIsUnknown has two runtimes of this control plane and one of another in a registry, and a proxy before it that lists
-// less than there is.
+// TestAListThatIsNotWholeIsUnknown has two runtimes of this control plane and one of another in a registry, and a proxy
+// before it that lists less than there is.
 func TestAListThatIsNotWholeIsUnknown(t *testing.T) {
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{

@@ -1,9 +1,10 @@
-// Package prune finds what a registry holds that no runtime needs any more, and removes it. Read makes an Inventory of the registry,
-// Decide says of it what goes and why, and reads nothing but its arguments; Remove does what a plan says.
+// Package prune finds what a registry holds that no runtime needs any more, and removes it. Read makes an Inventory of
+// the registry, Decide says of it what goes and why, and reads nothing but its arguments; Remove does what a plan says.
 //
-// It never removes what it could not read or does not understand. Of shared repositories nothing goes unless the bundles of all
-// runtimes are known: a bundle that was not read may need anything. Manifests are removed, never blobs: the registry's own garbage
-// collection frees their bytes later, and until then a publisher that still wants one only has to put its manifest back.
+// It never removes what it could not read or does not understand. Of shared repositories nothing goes unless the
+// bundles of all runtimes are known: a bundle that was not read may need anything. Manifests are removed, never blobs:
+// the registry's own garbage collection frees their bytes later, and until then a publisher that still wants one only
+// has to put its manifest back.
 package prune
 
 import (
@@ -115,12 +116,14 @@ type Plan struct {
 	Over int
 	// Bytes are those of all manifests that go, and of blobs that only they name.
 	Bytes int64
-	// Noted are the times since which manifests are known to be unused, by Key. They are what to remember until the next time.
+	// Noted are the times since which manifests are known to be unused, by Key. They are what to remember until the next
+	// time.
 	Noted map[string]time.Time
 }
 
-// Decide says what goes. Registries do not tell when something was pushed. A bundle's age counts from the time at which the next one was
-// issued, which the publisher signed; everything else's from when it was first found to be unused, as noted says.
+// Decide says what goes. Registries do not tell when something was pushed. A bundle's age counts from the time at which
+// the next one was issued, which the publisher signed; everything else's from when it was first found to be unused, as
+// noted says.
 func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	d := decision{inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}}, used: map[digest.Digest]bool{}}
 	for _, runtime := range inventory.Runtimes {
@@ -147,8 +150,8 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	return d.plan
 }
 
-// inTurns picks the removals of this time, in their order: the first of each runtime and shared repository, then the second of each, and so
-// on, so that one with many does not keep the others waiting.
+// inTurns picks the removals of this time, in their order: the first of each runtime and shared repository, then the
+// second of each, and so on, so that one with many does not keep the others waiting.
 func inTurns(all []Removal, limit int) (now, later []Removal) {
 	turns, count := make([]int, len(all)), map[string]int{}
 	for i, r := range all {
@@ -192,7 +195,8 @@ type decision struct {
 	used map[digest.Digest]bool
 }
 
-// InUse returns the bundles of a runtime that it runs, may take up or may go back to. The others were superseded longer ago than that.
+// InUse returns the bundles of a runtime that it runs, may take up or may go back to. The others were superseded longer
+// ago than that.
 func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {
@@ -281,8 +285,9 @@ func (d *decision) signature(s Signature, reason string) {
 	}
 }
 
-// needed returns, by Key, the shared manifests that hold something in use. A publisher that saw both documents of a bundle lately, with
-// others, pushes no manifest of the two, so that one that has only a part in use is needed as long as no other holds that part.
+// needed returns, by Key, the shared manifests that hold something in use. A publisher that saw both documents of a
+// bundle lately, with others, pushes no manifest of the two, so that one that has only a part in use is needed as long
+// as no other holds that part.
 func (d *decision) needed() map[string]bool {
 	type blob struct {
 		repository string

@@ -29,7 +29,8 @@ func named(repository, tag, name string, blobs ...string) Manifest {
 	return m
 }
 
-// bundlesOf makes bundles that were issued so many days ago, the newest first. Each has documents of its own: state-0, catalog-0 and so on.
+// bundlesOf makes bundles that were issued so many days ago, the newest first. Each has documents of its own: state-0,
+// catalog-0 and so on.
 func bundlesOf(id string, issued ...int) (all []Bundle) {
 	for i, days := range issued {
 		tag := ""

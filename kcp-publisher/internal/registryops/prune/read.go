@@ -46,8 +46,8 @@ type reader struct {
 	holders   map[digest.Digest]holder // by the digest of a state
 }
 
-// holder is a runtime with a bundle in use that has some state. Runtime and bundle belong together: another runtime's bundle of the same
-// state may have a catalog that is not in this one's repository.
+// holder is a runtime with a bundle in use that has some state. Runtime and bundle belong together: another runtime's
+// bundle of the same state may have a catalog that is not in this one's repository.
 type holder struct {
 	runtime  string
 	verified bundle.Verified
@@ -60,7 +60,8 @@ func newReader(source Source) *reader {
 	return &reader{Source: source, holders: map[digest.Digest]holder{}}
 }
 
-// Read makes the inventory. The error is only of a registry that cannot be used at all; what is wrong with one runtime is in Unknown.
+// Read makes the inventory. The error is only of a registry that cannot be used at all; what is wrong with one runtime
+// is in Unknown.
 func Read(ctx context.Context, source Source) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
@@ -91,7 +92,8 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 	return r.inventory, err
 }
 
-// Refresh reads again what changed since the inventory was made, so that the time between looking and removing is short.
+// Refresh reads again what changed since the inventory was made, so that the time between looking and removing is
+// short.
 func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = before
@@ -187,8 +189,9 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// wholeList finds out whether the list of repositories has what is known to be there. Registries and proxies that leave out what the asker
-// may not read, or that end the list early, answer as those that have no more, and what other control planes' runtimes need is unknown then.
+// wholeList finds out whether the list of repositories has what is known to be there. Registries and proxies that leave
+// out what the asker may not read, or that end the list early, answer as those that have no more, and what other
+// control planes' runtimes need is unknown then.
 func (r *reader) wholeList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
 		return nil // nobody else's runtimes, or unknown already

@@ -112,7 +112,8 @@ func TestAnInventoryHasAllBundlesAndWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// TestAStateIsReadByABundleInUse has two bundles of one state and two catalogs, of which the superseded one is not whole any more.
+// TestAStateIsReadByABundleInUse has two bundles of one state and two catalogs, of which the superseded one is not
+// whole any more.
 func TestAStateIsReadByABundleInUse(t *testing.T) {
 	s := newShelf(t)
 	now := s.documents("x")
@@ -153,7 +154,8 @@ func TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers(t *testing.T) {
 		return unused
 	}
 
-	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. What the runtime has in force stays.
+	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. What the runtime has in
+	// force stays.
 	inventory := s.read(three)
 	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
 		t.Fatalf("got %+v", inventory)

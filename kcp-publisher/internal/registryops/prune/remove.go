@@ -95,8 +95,8 @@ func encodeNote(unused map[string]time.Time, limit int) (data []byte, left int, 
 	return data, left, err
 }
 
-// WriteNotes replaces what was noted, and removes the note before. A note has a limit: it returns how many of the newest are not in it. They
-// count from a later run, once what is older has gone.
+// WriteNotes replaces what was noted, and removes the note before. A note has a limit: it returns how many of the
+// newest are not in it. They count from a later run, once what is older has gone.
 func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) (left int, err error) {
 	data, left, err := encodeNote(unused, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -135,7 +135,8 @@ func writeNote(ctx context.Context, place store.Store, data []byte) error {
 	return store.Remove(ctx, repository, before)
 }
 
-// Remove does what a plan says, in its order, and returns how many manifests went. It stops at the first that cannot be removed.
+// Remove does what a plan says, in its order, and returns how many manifests went. It stops at the first that cannot be
+// removed.
 func Remove(ctx context.Context, place store.Store, plan Plan) (removed int, err error) {
 	for _, r := range plan.Remove {
 		repository, err := place.Repository(ctx, r.Repository)

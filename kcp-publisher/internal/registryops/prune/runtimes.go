@@ -62,8 +62,9 @@ type history struct {
 	verified   map[digest.Digest]bundle.Verified // by the bundle's digest
 }
 
-// chain reads a bundle and those before it, at most MaxChain. How many there are is up to whoever may change the runtime's Kyma, so
-// that more are no reason to know nothing: each was superseded by as many as were read, and what is published and in force is remembered.
+// chain reads a bundle and those before it, at most MaxChain. How many there are is up to whoever may change the
+// runtime's Kyma, so that more are no reason to know nothing: each was superseded by as many as were read, and what is
+// published and in force is remembered.
 func (h *history) chain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {

@@ -9,8 +9,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// How often notifications lead to a look: once in lookInterval for one runtime, and so often for all of them together, in the order in which
-// they came. A runtime that reports more often costs no more, and polls find what waits for longer than they do.
+// How often notifications lead to a look: once in lookInterval for one runtime, and so often for all of them together,
+// in the order in which they came. A runtime that reports more often costs no more, and polls find what waits for
+// longer than they do.
 const (
 	lookInterval   = 2 * time.Second
 	looksPerSecond = 200
@@ -35,8 +36,8 @@ func NewLooks(look func(ctx context.Context, runtime string) error, now func() t
 	}
 }
 
-// Add asks for a look at a runtime: now, or once lookInterval has passed since the last one. However often it is called before, one look
-// follows.
+// Add asks for a look at a runtime: now, or once lookInterval has passed since the last one. However often it is called
+// before, one look follows.
 func (l *Looks) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.due(runtime))
 }

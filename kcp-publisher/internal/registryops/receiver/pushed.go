@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Bounds of a notification. Registries send one event each; zot's holds the manifest, which for a report has up to bundle.MaxReportBytes
-// within two layers of JSON.
+// Bounds of a notification. Registries send one event each; zot's holds the manifest, which for a report has up to
+// bundle.MaxReportBytes within two layers of JSON.
 const (
 	maxBodyBytes = 2 << 20
 	maxEvents    = 1000
@@ -62,8 +62,9 @@ type plainEvent struct {
 	EventData eventData `json:"event_data"`
 }
 
-// pushed returns the repositories that a notification says something was pushed to, as the registry names them. It is empty for events that
-// say something else, and for those that nobody here knows. Pulls are none of them: the publisher's own would notify it again and again.
+// pushed returns the repositories that a notification says something was pushed to, as the registry names them. It is
+// empty for events that say something else, and for those that nobody here knows. Pulls are none of them: the
+// publisher's own would notify it again and again.
 func pushed(contentType, eventType string, body []byte) ([]string, error) {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -128,7 +129,8 @@ func decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// reporters returns the runtimes whose reports are in the repositories, each once; prefix is the path of the fleet's location.
+// reporters returns the runtimes whose reports are in the repositories, each once; prefix is the path of the fleet's
+// location.
 func reporters(prefix string, repositories []string) []string {
 	var runtimes []string
 	seen := map[string]bool{}

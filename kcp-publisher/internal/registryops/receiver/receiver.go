@@ -17,15 +17,15 @@ import (
 // Path is where registries post notifications.
 const Path = "/hook"
 
-// Limits are those of the receiver's server. Whoever reaches the port gets a connection before the token is checked; distribution opens one for
-// each event anyway.
+// Limits are those of the receiver's server. Whoever reaches the port gets a connection before the token is checked;
+// distribution opens one for each event anyway.
 var Limits = serve.Limits{
 	Connections: 200, HeaderBytes: 8 << 10, BodyBytes: maxBodyBytes, AllBodiesBytes: 8 * maxBodyBytes, Read: 10 * time.Second, Write: 10 * time.Second,
 	OneRequest: true,
 }
 
-// How many notifications are read each second, and how many with a wrong token are answered as such. A registry that is told to come back
-// later does; a flood costs no more than this.
+// How many notifications are read each second, and how many with a wrong token are answered as such. A registry that is
+// told to come back later does; a flood costs no more than this.
 const (
 	notificationsPerSecond = 1000
 	notificationsAtOnce    = 2000

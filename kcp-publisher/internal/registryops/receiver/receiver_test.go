@@ -159,7 +159,8 @@ func TestAReceiverDoesNotStartWithoutAToken(t *testing.T) {
 	}
 }
 
-// TestWhoHasNoTokenKeepsNobodyOut has as many clients without the token as there may be connections, none of which ends its own.
+// TestWhoHasNoTokenKeepsNobodyOut has as many clients without the token as there may be connections, none of which ends
+// its own.
 func TestWhoHasNoTokenKeepsNobodyOut(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {

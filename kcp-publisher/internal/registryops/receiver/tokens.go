@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// A token has at least as many characters as 128 bits take in base64. A second one is for the time in which the first is replaced.
+// A token has at least as many characters as 128 bits take in base64. A second one is for the time in which the first
+// is replaced.
 const (
 	minTokenLength = 22
 	maxTokens      = 2
@@ -33,7 +34,8 @@ func OpenTokenFile(path string) (*TokenFile, error) {
 	return t, err
 }
 
-// has reports whether a token is among those of the file. The error says that the file cannot be read, and so none counts.
+// has reports whether a token is among those of the file. The error says that the file cannot be read, and so none
+// counts.
 func (t *TokenFile) has(token string) (bool, error) {
 	tokens, err := t.refresh()
 	if err != nil {

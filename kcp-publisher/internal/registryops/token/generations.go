@@ -9,8 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generations is a YAML file with the lowest generation of the password that counts, by user. Who is not in it starts at 1. The file is
-// read again when it changed, so that a revocation needs no restart; while it cannot be read, nobody's generation is known.
+// Generations is a YAML file with the lowest generation of the password that counts, by user. Who is not in it starts
+// at 1. The file is read again when it changed, so that a revocation needs no restart; while it cannot be read,
+// nobody's generation is known.
 type Generations struct {
 	path string
 

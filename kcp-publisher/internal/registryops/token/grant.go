@@ -25,8 +25,8 @@ type pattern struct {
 // belowSuffix ends a pattern that means all repositories below one.
 const belowSuffix = "/**"
 
-// NewPolicy reads a prefix such as "fleet" and the module repositories, each a name or NAME/** for all below it. A pattern that
-// would open what belongs to single runtimes is an error.
+// NewPolicy reads a prefix such as "fleet" and the module repositories, each a name or NAME/** for all below it. A
+// pattern that would open what belongs to single runtimes is an error.
 func NewPolicy(prefix string, modules []string) (Policy, error) {
 	if !repositoryName.MatchString(prefix) {
 		return Policy{}, fmt.Errorf("prefix %q: want a path such as fleet", prefix)
@@ -46,13 +46,15 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 	return policy, nil
 }
 
-// Why no module may lie where the fleet's own repositories are: every runtime may read modules, and who releases modules may write them.
+// Why no module may lie where the fleet's own repositories are: every runtime may read modules, and who releases
+// modules may write them.
 const (
 	ofSingleRuntimes = "which is kept for single runtimes, and would be open to all of them"
 	ofThePublisher   = "which the publisher alone writes, and who releases modules could"
 )
 
-// own are the fleet's own repositories and folders of them below the prefix. Carried images are for whoever runs them, as modules are.
+// own are the fleet's own repositories and folders of them below the prefix. Carried images are for whoever runs them,
+// as modules are.
 var own = []struct{ area, reason string }{
 	{strings.TrimSuffix(bundle.DesiredRepository(""), "/"), ofSingleRuntimes},
 	{strings.TrimSuffix(bundle.ReportRepository(""), "/"), ofSingleRuntimes},
@@ -74,8 +76,8 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 	return "", ""
 }
 
-// Grant returns what of asked the user may have. It is never more than asked, and never more than the user's; what is neither is left
-// out in silence, as the specification wants it.
+// Grant returns what of asked the user may have. It is never more than asked, and never more than the user's; what is
+// neither is left out in silence, as the specification wants it.
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
 	for _, a := range asked {
@@ -95,7 +97,8 @@ func (p Policy) Grant(user string, asked []Access) []Access {
 	return granted
 }
 
-// actions are what the user may do in a repository. Names are compared whole: the runtime "a" has nothing to do with "a-b" or "a/b".
+// actions are what the user may do in a repository. Names are compared whole: the runtime "a" has nothing to do with
+// "a-b" or "a/b".
 func (p Policy) actions(user, repository string) []string {
 	read, write := []string{actionPull}, []string{actionPull, actionPush}
 	switch user {
@@ -130,7 +133,8 @@ func (p Policy) actions(user, repository string) []string {
 	return nil
 }
 
-// pruning is what who prunes may do: it pushes its own note and nothing else, so that its password makes no runtime run anything.
+// pruning is what who prunes may do: it pushes its own note and nothing else, so that its password makes no runtime run
+// anything.
 func (p Policy) pruning(repository string) []string {
 	switch {
 	case repository == p.prefix+"/"+bundle.TrustRepository:

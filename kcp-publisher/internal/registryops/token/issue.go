@@ -18,8 +18,8 @@ import (
 // Validity is the life of a token. What was revoked or changed is closed after it at the latest.
 const Validity = 5 * time.Minute
 
-// Issuer signs tokens for one registry. Its key is for nothing else: registries differ in what they check (zot passes over issuer and
-// audience), so that a key for two registries would make one's tokens good for the other.
+// Issuer signs tokens for one registry. Its key is for nothing else: registries differ in what they check (zot passes
+// over issuer and audience), so that a key for two registries would make one's tokens good for the other.
 type Issuer struct {
 	// Name and Service are what the registry is configured to expect.
 	Name, Service string

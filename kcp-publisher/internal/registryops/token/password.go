@@ -53,8 +53,8 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 // errRefused says nothing about which part was wrong.
 var errRefused = errors.New("user and password do not belong together, or the password was revoked")
 
-// authenticate reports whether the password is the user's, of at least the generation that is in force, and which of the secrets it was
-// derived from, by its place: 0 is the newest.
+// authenticate reports whether the password is the user's, of at least the generation that is in force, and which of
+// the secrets it was derived from, by its place: 0 is the newest.
 func authenticate(secrets trust.TokenSecrets, user, password string, inForce int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

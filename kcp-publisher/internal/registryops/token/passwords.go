@@ -9,14 +9,16 @@ import (
 
 // Passwords tells whether a user's password counts. It is safe for concurrent use where its functions are.
 type Passwords struct {
-	// Secrets returns what passwords are derived from, the newest first. An error refuses everybody for as long as it lasts.
+	// Secrets returns what passwords are derived from, the newest first. An error refuses everybody for as long as it
+	// lasts.
 	Secrets func() (trust.TokenSecrets, error)
-	// InForce returns the lowest generation of a user's password that counts. An error refuses everybody for as long as it lasts.
+	// InForce returns the lowest generation of a user's password that counts. An error refuses everybody for as long as it
+	// lasts.
 	InForce func(user string) (int, error)
 }
 
-// Check returns an error unless the password is the user's and in force. Which is the place of the secret that it was derived from: 0 is the
-// newest.
+// Check returns an error unless the password is the user's and in force. Which is the place of the secret that it was
+// derived from: 0 is the newest.
 func (p Passwords) Check(user, password string) (which int, err error) {
 	// Only users whose names can be trusted in a log get further than here.
 	if CheckUser(user) != nil {

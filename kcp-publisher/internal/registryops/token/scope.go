@@ -28,15 +28,16 @@ const (
 	actionAll      = "*"
 )
 
-// repositoryName is the grammar of a repository's name. It has no upper case, no empty part, no "." and no "..", so that a name has
-// one spelling only and can be compared as it is.
+// repositoryName is the grammar of a repository's name. It has no upper case, no empty part, no "." and no "..", so
+// that a name has one spelling only and can be compared as it is.
 //
 // Source: OCI distribution-spec 1.1, "Pulling manifests".
 var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 
 var scopeWord = regexp.MustCompile(`^([a-z]+|\*)$`)
 
-// parseScopes reads the scope parameters of a request, each with one or more scopes TYPE:NAME:ACTION[,ACTION] between single spaces.
+// parseScopes reads the scope parameters of a request, each with one or more scopes TYPE:NAME:ACTION[,ACTION] between
+// single spaces.
 //
 // Source: distribution, docs/spec/auth/scope.md.
 func parseScopes(parameters []string) ([]Access, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Refusals are answered and logged at this rate at most, with bursts of so many: a fleet that starts with old passwords is seen, a
-// flood costs neither disk nor time.
+// Refusals are answered and logged at this rate at most, with bursts of so many: a fleet that starts with old passwords
+// is seen, a flood costs neither disk nor time.
 const (
 	refusalsPerSecond = 10
 	refusalsAtOnce    = 50
@@ -45,7 +45,8 @@ type Options struct {
 	Secrets func() (trust.TokenSecrets, error)
 	Policy  Policy
 	Issuer  *Issuer
-	// InForce gives the lowest generation of a user's password that counts. An error refuses everybody for as long as it lasts.
+	// InForce gives the lowest generation of a user's password that counts. An error refuses everybody for as long as it
+	// lasts.
 	InForce func(user string) (int, error)
 	Now     func() time.Time
 	// FreshID gives an identifier that was never given before.
@@ -80,8 +81,8 @@ type answer struct {
 	IssuedAt    time.Time `json:"issued_at"`
 }
 
-// ServeHTTP answers GET with service, scope and Basic credentials. Credentials are never logged, nor is what was asked for: it is
-// the caller's text.
+// ServeHTTP answers GET with service, scope and Basic credentials. Credentials are never logged, nor is what was asked
+// for: it is the caller's text.
 func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
@@ -123,7 +124,8 @@ func (s *Service) authenticated(request *http.Request) (string, error) {
 	return user, err
 }
 
-// announceOutdated logs once that a user has to be given another password before the next rotation. Users are no more than the fleet has.
+// announceOutdated logs once that a user has to be given another password before the next rotation. Users are no more
+// than the fleet has.
 func (s *Service) announceOutdated(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

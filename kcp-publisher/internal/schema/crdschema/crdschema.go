@@ -1,6 +1,6 @@
-// Package crdschema says what the API server would say of an object of the control plane: by the schemas of the chart's own
-// CustomResourceDefinitions, with the API server's own defaulting and validation. An object that nobody validated goes in, such as one from a
-// file or a report; what is wrong with it comes out, by its fields. It is pure.
+// Package crdschema says what the API server would say of an object of the control plane: by the schemas of the chart's
+// own CustomResourceDefinitions, with the API server's own defaulting and validation. An object that nobody validated
+// goes in, such as one from a file or a report; what is wrong with it comes out, by its fields. It is pure.
 package crdschema
 
 import (
@@ -106,7 +106,8 @@ type Problem struct{ Field, Message string }
 
 func (p *Problem) Error() string { return p.Field + ": " + p.Message }
 
-// Validate returns what the API server would refuse in an object that has its defaults. Rules are not evaluated where values are wrong.
+// Validate returns what the API server would refuse in an object that has its defaults. Rules are not evaluated where
+// values are wrong.
 func (s *Schema) Validate(object map[string]any) []*Problem {
 	found := validation.ValidateCustomResource(nil, object, s.validator)
 	if len(found) == 0 {
@@ -118,8 +119,8 @@ func (s *Schema) Validate(object map[string]any) []*Problem {
 	return problems(found)
 }
 
-// ValidateMeta returns what the API server would refuse of the metadata that people write of a namespaced object. One without a namespace is
-// put into some.
+// ValidateMeta returns what the API server would refuse of the metadata that people write of a namespaced object. One
+// without a namespace is put into some.
 func ValidateMeta(object map[string]any) []*Problem {
 	whole := unstructured.Unstructured{Object: object}
 	meta := metav1.ObjectMeta{

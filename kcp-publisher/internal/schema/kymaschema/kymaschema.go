@@ -1,5 +1,5 @@
-// Package kymaschema says what the API server would say of the parts of a Kyma that a runtime reports. They go in as they were reported; the
-// first thing that is wrong with them comes out, or nothing. It is pure.
+// Package kymaschema says what the API server would say of the parts of a Kyma that a runtime reports. They go in as
+// they were reported; the first thing that is wrong with them comes out, or nothing. It is pure.
 package kymaschema
 
 import (
@@ -18,8 +18,8 @@ func New() (*Schema, error) {
 	return &Schema{kymas}, err
 }
 
-// Check returns the first thing that the API server would refuse in a Kyma with these parts, naming its field; defaults are set as it sets
-// them. Without a spec only the modules are checked.
+// Check returns the first thing that the API server would refuse in a Kyma with these parts, naming its field; defaults
+// are set as it sets them. Without a spec only the modules are checked.
 func (s *Schema) Check(spec *v1beta2.KymaSpec, modules []v1beta2.ModuleStatus) error {
 	object := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: modules}}
 	if spec != nil {

@@ -1,8 +1,9 @@
-// Package access decides what a signed-in user may see and change on the web page. Its input is a user; its output is the
-// ui.Viewer of a request.
+// Package access decides what a signed-in user may see and change on the web page. Its input is a user; its output is
+// the ui.Viewer of a request.
 //
-// The API server decides with SubjectAccessReview, and results are cached for a few seconds. If it does not respond, nothing
-// is allowed. Changes use the user's own token, never the permissions of the page, which cannot change anything.
+// The API server decides with SubjectAccessReview, and results are cached for a few seconds. If it does not respond,
+// nothing is allowed. Changes use the user's own token, never the permissions of the page, which cannot change
+// anything.
 package access
 
 import (
@@ -109,7 +110,8 @@ func (u *Users) Of(who user.Info) Ask {
 	}
 }
 
-// Viewer returns the viewer of a request. Changes use act, a client with the viewer's own rights; nil allows no changes.
+// Viewer returns the viewer of a request. Changes use act, a client with the viewer's own rights; nil allows no
+// changes.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
 		missing, err := ask.Missing(ctx, Seeing(namespace))

@@ -8,7 +8,7 @@
 //   - An OIDC provider. The provider redirects the user back with a code, which is exchanged for an ID token. The token's
 //     claims become a name and groups as in kube-apiserver.
 //
-// The program stores no sessions, so every replica can serve every request. The user's identity is in a cookie, encrypted
-// and authenticated with AES-256-GCM under a key that the replicas share. It expires with the session or the ID token,
-// whichever ends first. The package does not decide what a user may see; package access does.
+// The program stores no sessions, so every replica can serve every request. The user's identity is in a cookie,
+// encrypted and authenticated with AES-256-GCM under a key that the replicas share. It expires with the session or the
+// ID token, whichever ends first. The package does not decide what a user may see; package access does.
 package signin

@@ -79,8 +79,8 @@ func (m Mapping) usernamePrefix(claim string) string {
 	return m.UsernamePrefix
 }
 
-// groups returns the user's groups without reserved ones. Otherwise a provider whose users choose their groups could make
-// them administrators.
+// groups returns the user's groups without reserved ones. Otherwise a provider whose users choose their groups could
+// make them administrators.
 func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	raw, ok := claims[m.GroupsClaim]
 	if m.GroupsClaim == "" || !ok {

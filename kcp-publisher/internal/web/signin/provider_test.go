@@ -26,7 +26,8 @@ const (
 	clientSecret = "a secret of the client"
 )
 
-// provider is an OIDC provider that lets everybody in as one user, and checks what RFC 6749, RFC 7636 and OpenID Connect Core demand of a client.
+// provider is an OIDC provider that lets everybody in as one user, and checks what RFC 6749, RFC 7636 and OpenID
+// Connect Core demand of a client.
 type provider struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey

@@ -23,11 +23,12 @@ const (
 	secretsPoll = 10 * time.Second
 )
 
-// errSealed is the only error for a value that this program did not seal or that has expired. It gives an attacker no details.
+// errSealed is the only error for a value that this program did not seal or that has expired. It gives an attacker no
+// details.
 var errSealed = errors.New("not sealed by this program, or expired")
 
-// KeyFile is the file with the secret that seals cookies. After a rotation, its second line contains the previous secret.
-// The program rereads the file while it runs.
+// KeyFile is the file with the secret that seals cookies. After a rotation, its second line contains the previous
+// secret. The program rereads the file while it runs.
 type KeyFile struct {
 	path string
 	now  func() time.Time
@@ -44,8 +45,8 @@ func OpenKeyFile(path string, now func() time.Time) (*KeyFile, error) {
 	return f, err
 }
 
-// load returns the secrets, newest first. If the file cannot be read, for example while it is replaced, the previous secrets
-// stay in force.
+// load returns the secrets, newest first. If the file cannot be read, for example while it is replaced, the previous
+// secrets stay in force.
 func (f *KeyFile) load() ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,8 +88,8 @@ type sealed struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// seal encrypts a value for one purpose, with an expiry time. Each purpose has its own key, so a value that was sealed for
-// one purpose cannot be opened for another.
+// seal encrypts a value for one purpose, with an expiry time. Each purpose has its own key, so a value that was sealed
+// for one purpose cannot be opened for another.
 func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, error) {
 	secrets, err := f.load()
 	if err != nil {

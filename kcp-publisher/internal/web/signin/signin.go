@@ -82,7 +82,8 @@ func New(o Options) (*Service, error) {
 	return &Service{Options: o, tries: newTries(), exchanges: newTries()}, nil
 }
 
-// session is the content of the session's cookie: a token that is reviewed repeatedly, or the user that the provider named.
+// session is the content of the session's cookie: a token that is reviewed repeatedly, or the user that the provider
+// named.
 type session struct {
 	Token  string   `json:"token,omitempty"`
 	Name   string   `json:"name,omitempty"`

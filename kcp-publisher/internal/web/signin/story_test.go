@@ -36,7 +36,8 @@ func TestUsersSeeWhatTheAPIServerLetsThem(t *testing.T) {
 	t.Run("the page reads what it shows and no more", func(t *testing.T) { ownRights(t, w) })
 }
 
-// ownRights asks with the page's own account. It gets single Kymas to show what is not well in a large fleet before it has read all.
+// ownRights asks with the page's own account. It gets single Kymas to show what is not well in a large fleet before it
+// has read all.
 func ownRights(t *testing.T, w *world) {
 	page, err := client.New(w.page, client.Options{Scheme: w.scheme, Mapper: w.admin.RESTMapper()})
 	require.NoError(t, err)
@@ -171,7 +172,8 @@ func ownAudience(t *testing.T, w *world) {
 
 func providersUsers(t *testing.T, w *world) {
 	w.bind(t, namespace, "viewer", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators"})
-	// The API server trusts the same provider: with its own reading of the same token the user has the same name and groups.
+	// The API server trusts the same provider: with its own reading of the same token the user has the same name and
+	// groups.
 	for name, o := range map[string]siteOptions{"by its claims": {oidc: true, noTokens: true}, "by the API server": {oidc: true, noTokens: true, apiToken: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := w.serve(t, o)

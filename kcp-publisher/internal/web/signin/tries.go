@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// triesPerSecond and triesAtOnce limit the failed attempts of one client. Each attempt costs a request to the API server or the OIDC
-	// provider.
+	// triesPerSecond and triesAtOnce limit the failed attempts of one client. Each attempt costs a request to the API
+	// server or the OIDC provider.
 	triesPerSecond = 5
 	triesAtOnce    = 30
-	// pendingAtOnce limits the simultaneous attempts that one peer forwards, such as an ingress controller for all of its clients.
+	// pendingAtOnce limits the simultaneous attempts that one peer forwards, such as an ingress controller for all of its
+	// clients.
 	pendingAtOnce = 100
 	// maxClients limits the remembered clients. A client that is forgotten starts with all its attempts again.
 	maxClients  = 10_000
@@ -31,9 +32,9 @@ type source struct {
 	peer, client string
 }
 
-// sourceOf returns the origin of a request. A proxy in the cluster appends the client's address to X-Forwarded-For, so the last entry counts
-// if the peer has a private address. A client behind the proxy cannot forge that entry. A pod that connects directly can, which only
-// evades the limit of its client; the limit of its peer still applies.
+// sourceOf returns the origin of a request. A proxy in the cluster appends the client's address to X-Forwarded-For, so
+// the last entry counts if the peer has a private address. A client behind the proxy cannot forge that entry. A pod
+// that connects directly can, which only evades the limit of its client; the limit of its peer still applies.
 func sourceOf(r *http.Request) source {
 	peer := addressOf(r.RemoteAddr)
 	from := source{peer: network(peer), client: network(peer)}
@@ -75,8 +76,8 @@ type tries struct {
 	pending map[string]int // by peer
 }
 
-// attempts are those of one client. A pending attempt counts as failed until it ends, because otherwise all attempts that arrive before the
-// first result would be let through.
+// attempts are those of one client. A pending attempt counts as failed until it ends, because otherwise all attempts
+// that arrive before the first result would be let through.
 type attempts struct {
 	failed  *rate.Limiter
 	pending int

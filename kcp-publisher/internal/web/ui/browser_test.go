@@ -276,7 +276,8 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 	}
 }
 
-// judge fails the test for each serious finding of axe-core. The script comes by the debugger, which no policy of the page holds up.
+// judge fails the test for each serious finding of axe-core. The script comes by the debugger, which no policy of the
+// page holds up.
 func (b *browser) judge(name, axe string) {
 	b.Helper()
 	read[int](b, axe+"\n;0")

@@ -62,14 +62,16 @@ func (t tally) Attention() int {
 	return t.by[fleet.Failing] + t.by[fleet.Silent] + t.by[fleet.NeverReported]
 }
 
-// grouping is a way to group runtimes: a function for the values of a runtime, and the field of a query that selects one.
+// grouping is a way to group runtimes: a function for the values of a runtime, and the field of a query that selects
+// one.
 type grouping struct {
 	Name, Title string
 	values      func(*fleet.Runtime) []string
 	field       string
 }
 
-// groupings returns the ways to group the fleet's runtimes. Grouping by version covers the query's module, or all modules.
+// groupings returns the ways to group the fleet's runtimes. Grouping by version covers the query's module, or all
+// modules.
 func groupings(s *snapshot, q query) []grouping {
 	one := func(value func(*fleet.Runtime) string) func(*fleet.Runtime) []string {
 		return func(r *fleet.Runtime) []string { return []string{value(r)} }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// streamEvery is the minimum interval between two events. streamPing is the interval of comments that keep proxies from
-	// closing the stream.
+	// streamEvery is the minimum interval between two events. streamPing is the interval of comments that keep proxies
+	// from closing the stream.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
 	// streamFor limits a stream. The browser then reconnects, and is authenticated and authorized again.
@@ -17,8 +17,8 @@ const (
 	writeWithin = 10 * time.Second
 )
 
-// live sends a server-sent event when the fleet changed, so that the page reloads its content. The event contains no data:
-// the handler of the page decides what the viewer may see.
+// live sends a server-sent event when the fleet changed, so that the page reloads its content. The event contains no
+// data: the handler of the page decides what the viewer may see.
 func (p *pages) live(w http.ResponseWriter, r asked) {
 	select {
 	case p.streams <- struct{}{}:
@@ -67,7 +67,8 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	}
 }
 
-// pause waits before the next event, so that several changes cause one event. It reports whether the client is still connected.
+// pause waits before the next event, so that several changes cause one event. It reports whether the client is still
+// connected.
 func pause(r asked, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -24,8 +24,9 @@ const rightsFor = 30 * time.Second
 
 // Local guards pages that are served on a workstation with the rights of one kubeconfig.
 //
-// Programs of other users on the machine can connect to the address, so a request needs a secret: once in the printed URL, then
-// in a cookie. Other sites can connect through names that resolve to 127.0.0.1, so requests for other hosts are refused.
+// Programs of other users on the machine can connect to the address, so a request needs a secret: once in the printed
+// URL, then in a cookie. Other sites can connect through names that resolve to 127.0.0.1, so requests for other hosts
+// are refused.
 type Local struct {
 	token  string
 	hosts  []string
@@ -55,8 +56,8 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 // Address returns the URL to open.
 func (l *Local) Address() string { return l.address(l.token) }
 
-// AddressOnce returns a URL that works one time, for the command line of a browser. All users of the machine can read the
-// arguments of running programs.
+// AddressOnce returns a URL that works one time, for the command line of a browser. All users of the machine can read
+// the arguments of running programs.
 func (l *Local) AddressOnce() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +114,8 @@ func (l *Local) refuse(w http.ResponseWriter) {
 	http.Error(w, "missing token: open the URL that kcp-publisher ui printed", http.StatusForbidden)
 }
 
-// OwnRights returns a viewer with the rights of the kubeconfig behind api. Reads use the same kubeconfig, so the API server has
-// already authorized them.
+// OwnRights returns a viewer with the rights of the kubeconfig behind api. Reads use the same kubeconfig, so the API
+// server has already authorized them.
 func OwnRights(api client.Client, name string) *Viewer {
 	rights := &ownRights{api: api, known: map[client.ObjectKey]answer{}}
 	return &Viewer{

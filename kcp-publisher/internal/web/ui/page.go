@@ -44,8 +44,8 @@ func hashOf(files embed.FS) string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
-// Assets serves the style sheet, the script and the icon, which contain no data of the fleet, and passes other requests to
-// next.
+// Assets serves the style sheet, the script and the icon, which contain no data of the fleet, and passes other requests
+// to next.
 func Assets(next http.Handler) http.Handler {
 	files := http.FileServerFS(assetFiles)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

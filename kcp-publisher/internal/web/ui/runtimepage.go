@@ -34,7 +34,8 @@ type runtimePage struct {
 	OriginsAsked bool
 	OriginsError string
 	EventsError  string
-	// Newest is the history entry of the published bundle, nil before the first. Earlier lists the bundles before it, newest first.
+	// Newest is the history entry of the published bundle, nil before the first. Earlier lists the bundles before it,
+	// newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
 }

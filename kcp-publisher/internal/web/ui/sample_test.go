@@ -177,7 +177,8 @@ const (
 	sampleCommit  = "5d41402abc4b2a76b9719d911017c592aabbccdd"
 )
 
-// sampleHistory is what is remembered of a runtime's bundles: the newest, the one in force, one that was refused and one whose texts are hostile.
+// sampleHistory is what is remembered of a runtime's bundles: the newest, the one in force, one that was refused and
+// one whose texts are hostile.
 func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 	applied, before := ago(3*time.Hour), ago(50*time.Hour)

@@ -75,7 +75,8 @@ func (s *snapshot) at(now time.Time) *snapshot {
 
 func firstChoices(all []string) []string { return all[:min(len(all), maxChoices)] }
 
-// sharedLabels returns the keys by which a fleet can be grouped: those that at least two runtimes have, with fewer values than runtimes.
+// sharedLabels returns the keys by which a fleet can be grouped: those that at least two runtimes have, with fewer
+// values than runtimes.
 func sharedLabels(keys map[string]int, runtimes []fleet.Runtime) []string {
 	values := map[string]map[string]bool{}
 	for i := range runtimes {

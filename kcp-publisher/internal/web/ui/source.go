@@ -19,18 +19,20 @@ import (
 )
 
 const (
-	// lookAtMost is the minimum interval between two evaluations of a changing fleet. An evaluation uses at most a tenth of the
-	// time, whatever the fleet's size.
+	// lookAtMost is the minimum interval between two evaluations of a changing fleet. An evaluation uses at most a tenth
+	// of the time, whatever the fleet's size.
 	lookAtMost = time.Second
 	restShare  = 10
-	// lookAtLeast is the interval between two evaluations of an unchanged fleet, because runtimes become silent without a change.
+	// lookAtLeast is the interval between two evaluations of an unchanged fleet, because runtimes become silent without a
+	// change.
 	lookAtLeast = 15 * time.Second
 )
 
 // errNotReadYet is the error before the control plane was read for the first time.
 var errNotReadYet = errors.New("the control plane is still being read")
 
-// Source holds the current fleet of one namespace. Run keeps it up to date. All other methods are safe for concurrent use.
+// Source holds the current fleet of one namespace. Run keeps it up to date. All other methods are safe for concurrent
+// use.
 type Source struct {
 	namespace string
 	cache     cache.Cache
@@ -147,8 +149,8 @@ func (s *Source) put(f fleet.Fleet) {
 	s.next = make(chan struct{})
 }
 
-// First sets an incomplete fleet that the first page shows until all Kymas are read. Only the names of its healthy runtimes are
-// known. read counts the Kymas that are read in full.
+// First sets an incomplete fleet that the first page shows until all Kymas are read. Only the names of its healthy
+// runtimes are known. read counts the Kymas that are read in full.
 func (s *Source) First(f fleet.Fleet, read func() int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

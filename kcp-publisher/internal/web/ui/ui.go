@@ -1,12 +1,13 @@
-// Package ui serves the web page of a fleet. Its input is the fleet as evaluated by fleet.Look; its output is HTML. The first page
-// shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts with their waves, and
-// the versions of each module.
+// Package ui serves the web page of a fleet. Its input is the fleet as evaluated by fleet.Look; its output is HTML. The
+// first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts
+// with their waves, and the versions of each module.
 //
-// The page is read-only, except that viewers who may patch a Rollout can pause it, resume it and approve its waves. The package
-// authenticates nobody: its caller puts a Viewer into the context of each request, and the Viewer decides what is visible.
+// The page is read-only, except that viewers who may patch a Rollout can pause it, resume it and approve its waves. The
+// package authenticates nobody: its caller puts a Viewer into the context of each request, and the Viewer decides what
+// is visible.
 //
-// All text is hostile: runtimes report messages and owners choose labels. Text is limited and escaped by html/template, and the
-// browser may only run and load the assets that are embedded here.
+// All text is hostile: runtimes report messages and owners choose labels. Text is limited and escaped by html/template,
+// and the browser may only run and load the assets that are embedded here.
 package ui
 
 import (
@@ -32,7 +33,8 @@ const (
 // Options are the data sources of the pages.
 type Options struct {
 	Source *Source
-	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. Nil without a registry.
+	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. Nil without a
+	// registry.
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
 	// Chain reads and verifies the latest bundles of a runtime. Nil without a registry.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)

@@ -8,20 +8,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
-// Viewer is the user of a request, with the rights that the API server grants. The server of the pages puts a Viewer into the
-// context of each request; a request without one is refused. All functions must be safe for concurrent use and should cache
-// results, because pages call them often.
+// Viewer is the user of a request, with the rights that the API server grants. The server of the pages puts a Viewer
+// into the context of each request; a request without one is refused. All functions must be safe for concurrent use and
+// should cache results, because pages call them often.
 type Viewer struct {
 	// Name is the user's name in the API server, shown on the pages. Empty hides it.
 	Name string
 	// SignOut is the path for the POST request that signs out; empty without a session.
 	SignOut string
-	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. An error never grants
-	// access.
+	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. An error never
+	// grants access.
 	MaySee func(ctx context.Context, namespace string) (bool, error)
 	// MaySteer reports whether the viewer may patch the Rollout. Nil denies all.
 	MaySteer func(ctx context.Context, rollout client.ObjectKey) (bool, error)
-	// Steer changes the Rollout with the viewer's own rights and returns a message for the page. Callers check MaySteer first.
+	// Steer changes the Rollout with the viewer's own rights and returns a message for the page. Callers check MaySteer
+	// first.
 	Steer func(ctx context.Context, rollout client.ObjectKey, change rolloutactions.Change) (string, error)
 }
 

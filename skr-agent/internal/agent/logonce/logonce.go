@@ -9,7 +9,8 @@ import (
 // Memo remembers what was said last, by subject. The zero value has said nothing. It is used by one goroutine.
 type Memo struct{ said map[string]string }
 
-// Changed remembers what is to be said of a subject, empty for nothing, and reports whether that differs from what was said last.
+// Changed remembers what is to be said of a subject, empty for nothing, and reports whether that differs from what was
+// said last.
 func (m *Memo) Changed(subject, text string) bool {
 	if m.said[subject] == text {
 		return false
@@ -23,8 +24,8 @@ func (m *Memo) Changed(subject, text string) bool {
 	return true
 }
 
-// Replace remembers what is to be said of all subjects, in place of whatever was said before, and returns the subjects of which there
-// is something new to say, sorted.
+// Replace remembers what is to be said of all subjects, in place of whatever was said before, and returns the subjects
+// of which there is something new to say, sorted.
 func (m *Memo) Replace(all map[string]string) []string {
 	var news []string
 	for _, subject := range slices.Sorted(maps.Keys(all)) {

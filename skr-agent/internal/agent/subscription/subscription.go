@@ -1,9 +1,9 @@
-// Package subscription keeps a connection to the publisher on which it says that there is something in the registry for this runtime. What
-// comes in are server-sent events; what goes out are calls of one function, which asks for a poll.
+// Package subscription keeps a connection to the publisher on which it says that there is something in the registry for
+// this runtime. What comes in are server-sent events; what goes out are calls of one function, which asks for a poll.
 //
-// A notification is a hint: it carries nothing, and polls go on beside it as if there were none. An endpoint that is silent, gone, hostile or
-// broken therefore costs no more than what the limits here let it: a few polls a minute, some bytes of memory, and a connection that is
-// tried again ever more seldom.
+// A notification is a hint: it carries nothing, and polls go on beside it as if there were none. An endpoint that is
+// silent, gone, hostile or broken therefore costs no more than what the limits here let it: a few polls a minute, some
+// bytes of memory, and a connection that is tried again ever more seldom.
 package subscription
 
 import (
@@ -24,7 +24,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 )
 
-// Limits of what an endpoint can make an agent do. Notifications follow each other closely in a rollout, and seldom else.
+// Limits of what an endpoint can make an agent do. Notifications follow each other closely in a rollout, and seldom
+// else.
 const (
 	pollSpacing     = time.Second
 	pollsAtOnce     = 5

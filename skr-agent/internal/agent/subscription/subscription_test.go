@@ -14,7 +14,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// run lets a Subscription be for a while by the test's clock, and returns how often it connected and when it asked for polls.
+// run lets a Subscription be for a while by the test's clock, and returns how often it connected and when it asked for
+// polls.
 func run(t *testing.T, lasts time.Duration, open func(ctx context.Context) (io.ReadCloser, error)) (connections int64, polls []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

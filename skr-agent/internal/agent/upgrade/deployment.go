@@ -96,7 +96,8 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// known reads what the Deployment says. Starts of other pods do not count: anybody who may evict pods makes as many as they like.
+// known reads what the Deployment says. Starts of other pods do not count: anybody who may evict pods makes as many as
+// they like.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	starts := 0
 	if pod, count, _ := strings.Cut(deployment.Annotations[v1beta2.AnnotationUnprovenStarts], ":"); pod == d.Pod {

@@ -1,8 +1,8 @@
-// Package upgrade decides which image the agent's own Deployment runs: what the bundle wants and what is known of the Deployment go in,
-// what to write comes out. An image has to prove itself by doing the agent's work; one that does not is rolled back to the last one
-// that did, as firmware counts its starts: by the old agent where the new one never gets ready, and by the new one itself where it
-// ends again and again, at its start, or runs and does not do its work, when its time is over. The decisions are pure; Deployment
-// carries them out.
+// Package upgrade decides which image the agent's own Deployment runs: what the bundle wants and what is known of the
+// Deployment go in, what to write comes out. An image has to prove itself by doing the agent's work; one that does not
+// is rolled back to the last one that did, as firmware counts its starts: by the old agent where the new one never gets
+// ready, and by the new one itself where it ends again and again, at its start, or runs and does not do its work, when
+// its time is over. The decisions are pure; Deployment carries them out.
 package upgrade
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// MaxStarts is how often a pod may start without its image having proven itself: a node that restarts is forgiven, a crash loop
-	// is rolled back after some two minutes.
+	// MaxStarts is how often a pod may start without its image having proven itself: a node that restarts is forgiven, a
+	// crash loop is rolled back after some two minutes.
 	MaxStarts = 4
 	// Trial is for how long without a break an image has to do the agent's work until it counts as proven.
 	Trial = time.Minute
@@ -23,8 +23,8 @@ const (
 type Known struct {
 	// Set is the image of its template, Running that of the pod which asks.
 	Set, Running string
-	// Proven is the last image that did its work, Failed the one that was rolled back, Starts how often the pod which asks began while Set
-	// was not proven.
+	// Proven is the last image that did its work, Failed the one that was rolled back, Starts how often the pod which asks
+	// began while Set was not proven.
 	Proven, Failed string
 	Starts         int
 	// Stuck says that the pods of Set do not get ready within the Deployment's progress deadline.
@@ -64,9 +64,9 @@ func Start(k Known) Step {
 	return s
 }
 
-// Round decides after a round of the agent that leads. wanted is the bundle's image, empty for none; well is for how long without a
-// break all of its rounds were whole: what is in the registry was read and accepted, the runtime was made to have it, and a report
-// was delivered.
+// Round decides after a round of the agent that leads. wanted is the bundle's image, empty for none; well is for how
+// long without a break all of its rounds were whole: what is in the registry was read and accepted, the runtime was
+// made to have it, and a report was delivered.
 func Round(k Known, wanted string, well time.Duration) Step {
 	s := k.step()
 	if k.Running != k.Set {

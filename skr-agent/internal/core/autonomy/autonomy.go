@@ -1,9 +1,9 @@
-// Package autonomy decides what a runtime does by itself until the control plane answers: the bundle in force, the runtime's own
-// Kyma and what is installed go in, what is followed comes out. It is pure.
+// Package autonomy decides what a runtime does by itself until the control plane answers: the bundle in force, the
+// runtime's own Kyma and what is installed go in, what is followed comes out. It is pure.
 //
-// The runtime resolves nothing: it chooses among offers that the control plane resolved and signed, so that whatever the control plane
-// answers later for the same wish is the same, and nothing is installed again. No choice takes a module below what is installed: only a
-// rollback that the control plane states does.
+// The runtime resolves nothing: it chooses among offers that the control plane resolved and signed, so that whatever
+// the control plane answers later for the same wish is the same, and nothing is installed again. No choice takes a
+// module below what is installed: only a rollback that the control plane states does.
 package autonomy
 
 import (
@@ -22,9 +22,10 @@ type Followed struct {
 	Decided []string
 }
 
-// Follow returns what is followed: the bundle as it is, or, where its settings allow it, with what the runtime's Kyma asks for if that is
-// another wish than the bundle answers, and with the versions that were chosen before where they are newer than the bundle's. A runtime that is
-// being taken over chooses nothing: offers say neither what modules inherit nor in which version they were installed.
+// Follow returns what is followed: the bundle as it is, or, where its settings allow it, with what the runtime's Kyma
+// asks for if that is another wish than the bundle answers, and with the versions that were chosen before where they
+// are newer than the bundle's. A runtime that is being taken over chooses nothing: offers say neither what modules
+// inherit nor in which version they were installed.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
 	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting || b.State.Takeover != "" ||
 		kyma != nil && !kyma.DeletionTimestamp.IsZero() {
@@ -71,7 +72,8 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// request returns what the runtime's Kyma asks for and may decide, nil without a Kyma: then no request is known, and nothing is removed.
+// request returns what the runtime's Kyma asks for and may decide, nil without a Kyma: then no request is known, and
+// nothing is removed.
 func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
@@ -93,8 +95,8 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	return &limited
 }
 
-// keep returns the bundle as it is, except for the runtime's own choices since then: a newer version stays, and a module that the Kyma no longer
-// names goes.
+// keep returns the bundle as it is, except for the runtime's own choices since then: a newer version stays, and a
+// module that the Kyma no longer names goes.
 func keep(b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest) Followed {
 	own := *b
 	followed := Followed{Bundle: &own}
@@ -122,7 +124,8 @@ func keep(b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest
 	return followed
 }
 
-// withdraw removes the modules that are installed from offers and that the Kyma no longer names: the bundle does not contain them.
+// withdraw removes the modules that are installed from offers and that the Kyma no longer names: the bundle does not
+// contain them.
 func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if asked == nil {
 		return
@@ -145,9 +148,9 @@ func (f *Followed) sort() {
 	slices.Sort(f.Decided)
 }
 
-// Versions returns the versions that a runtime has under a bundle, by module: those of the bundle's manifests, and those of installed
-// Manifests where the runtime itself chose them from the bundle's offers, or the bundle has none. A version that neither has is nobody's
-// choice, and what is being deleted may come back in any.
+// Versions returns the versions that a runtime has under a bundle, by module: those of the bundle's manifests, and
+// those of installed Manifests where the runtime itself chose them from the bundle's offers, or the bundle has none. A
+// version that neither has is nobody's choice, and what is being deleted may come back in any.
 func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {
@@ -177,7 +180,8 @@ func offered(b *bundle.Bundle, module, version string) *bundle.Manifest {
 	return find(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && m.Version == version })
 }
 
-// current returns the manifest of what a runtime has of a module: the published one, or the offer that was chosen after it; nil for neither.
+// current returns the manifest of what a runtime has of a module: the published one, or the offer that was chosen after
+// it; nil for neither.
 func current(b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string) *bundle.Manifest {
 	if published != nil && published.Version == versions[module] {
 		return published
@@ -206,7 +210,8 @@ type has struct {
 	version  string
 }
 
-// choose returns the manifest of one module that is asked for, nil to leave it as it is, and what there is to say about it.
+// choose returns the manifest of one module that is asked for, nil to leave it as it is, and what there is to say about
+// it.
 func choose(module v1beta2.Module, channel string, have has, offers []bundle.Manifest) (*bundle.Manifest, string) {
 	if !module.Managed {
 		if have.manifest == nil {

@@ -65,8 +65,9 @@ func said(f Followed) string {
 
 const mandatoryRemark = "module watcher is mandatory: the settings that spec.modules has for it are ignored: remove it from spec.modules"
 
-// TestOwnKymaCannotReachMandatoryModules covers the ways to a mandatory module other than its name in the bundle: an installed Manifest that the
-// bundle no longer has, the policy of a newer version that is kept, and another module whose Manifest has the same name.
+// TestOwnKymaCannotReachMandatoryModules covers the ways to a mandatory module other than its name in the bundle: an
+// installed Manifest that the bundle no longer has, the policy of a newer version that is kept, and another module
+// whose Manifest has the same name.
 func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	installed := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "guard", Labels: map[string]string{
 		v1beta2.LabelModuleName: "guard", v1beta2.LabelMandatoryModule: v1beta2.True,

@@ -1,8 +1,8 @@
-// Package maintenance decides which upgrades wait for the runtime's maintenance window. The bundle in force, the runtime's Kyma
-// and the time go in; a gate comes out that says of every upgrade whether it waits, and why. It is pure.
+// Package maintenance decides which upgrades wait for the runtime's maintenance window. The bundle in force, the
+// runtime's Kyma and the time go in; a gate comes out that says of every upgrade whether it waits, and why. It is pure.
 //
-// The runtime decides, and not the control plane: a bundle may be accepted long before it can be followed, and one that was
-// pulled inside a window may be first followed outside of it.
+// The runtime decides, and not the control plane: a bundle may be accepted long before it can be followed, and one that
+// was pulled inside a window may be first followed outside of it.
 package maintenance
 
 import (
@@ -27,9 +27,10 @@ type Gate struct {
 	unmanaged map[string]string
 }
 
-// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then does not begin by
-// it. The runtime's Kyma is nil while there is none yet, unmanaged are the versions of what nobody looks after (see Unmanaged). now is the
-// time by a clock that never runs behind the newest statement that was verified.
+// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then
+// does not begin by it. The runtime's Kyma is nil while there is none yet, unmanaged are the versions of what nobody
+// looks after (see Unmanaged). now is the time by a clock that never runs behind the newest statement that was
+// verified.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
@@ -65,15 +66,15 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether this upgrade waits. Only one to a newer version of what is installed and stays can: a first installation, a
-// removal and whatever keeps a version as it should be never do. Nor does an older version: the control plane sends one only when it
-// takes a newer one back that failed, and that ends an outage instead of beginning one.
+// Holds reports whether this upgrade waits. Only one to a newer version of what is installed and stays can: a first
+// installation, a removal and whatever keeps a version as it should be never do. Nor does an older version: the control
+// plane sends one only when it takes a newer one back that failed, and that ends an outage instead of beginning one.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }
 
-// HoldsUnmanaged reports whether a module without a Manifest waits because it is there all the same, unmanaged and in an older version: to look
-// after it again would be the upgrade.
+// HoldsUnmanaged reports whether a module without a Manifest waits because it is there all the same, unmanaged and in
+// an older version: to look after it again would be the upgrade.
 func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
 	version, unmanaged := g.unmanaged[want.Module]
 	return unmanaged && g.holds(version, want)

@@ -12,10 +12,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// friday is a day before the window of the schedule opens, 20 November 2026; its windows are on Saturdays from 21 to 24 o'clock.
+// friday is a day before the window of the schedule opens, 20 November 2026; its windows are on Saturdays from 21 to 24
+// o'clock.
 var friday = time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
 
-// scene is what a case starts from: keda 1.0.0 is installed, the bundle has 1.1.0, which requires downtime, and it is Friday.
+// scene is what a case starts from: keda 1.0.0 is installed, the bundle has 1.1.0, which requires downtime, and it is
+// Friday.
 type scene struct {
 	bundle    bundle.Bundle
 	expired   bool

@@ -7,9 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Unmanaged returns the versions of the modules that are in the runtime without anybody looking after them, by name. A module without a Manifest
-// is told by what was known before, or by the status of the runtime's Kyma, which outlives a restart; one that is to be managed again stays
-// among them until it has a Manifest. The version is that of its last Manifest: the bundle's may be one whose upgrade waited.
+// Unmanaged returns the versions of the modules that are in the runtime without anybody looking after them, by name. A
+// module without a Manifest is told by what was known before, or by the status of the runtime's Kyma, which outlives a
+// restart; one that is to be managed again stays among them until it has a Manifest. The version is that of its last
+// Manifest: the bundle's may be one whose upgrade waited.
 func Unmanaged(b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b == nil {

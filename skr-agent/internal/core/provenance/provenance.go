@@ -1,8 +1,9 @@
-// Package provenance says where an object in the runtime comes from: the object, the Manifests and the bundle in force go in; the chain
-// from the object to the publisher's key comes out, or why there is none. It reads and writes nothing.
+// Package provenance says where an object in the runtime comes from: the object, the Manifests and the bundle in force
+// go in; the chain from the object to the publisher's key comes out, or why there is none. It reads and writes nothing.
 //
-// A chain is shown whole or not at all. Labels and annotations of the object are claims that anybody with access to it can make, so they
-// only choose between Manifests whose inventory has the object; and a Manifest counts only as far as the verified bundle says the same.
+// A chain is shown whole or not at all. Labels and annotations of the object are claims that anybody with access to it
+// can make, so they only choose between Manifests whose inventory has the object; and a Manifest counts only as far as
+// the verified bundle says the same.
 package provenance
 
 import (
@@ -41,7 +42,8 @@ type Chain struct {
 	// Manifest is the Manifest object, as namespace/name, and State what became of it.
 	Manifest string        `json:"manifest"`
 	State    v1beta2.State `json:"state"`
-	// Pending says that the Manifest was not installed to the end as it is now: the object may still be as an earlier bundle wanted it.
+	// Pending says that the Manifest was not installed to the end as it is now: the object may still be as an earlier
+	// bundle wanted it.
 	Pending bool `json:"pending,omitempty"`
 	// DefaultCR says that the object was made once, as the module's default CR: what is in it is its user's since.
 	DefaultCR bool `json:"defaultCR,omitempty"`
@@ -77,7 +79,8 @@ func isPending(m *v1beta2.Manifest) bool {
 
 func nameOf(m *v1beta2.Manifest) string { return m.Namespace + "/" + m.Name }
 
-// manifestOf finds the Manifest that brought the object: itself, or one whose inventory has it. Of several, the one that the object names.
+// manifestOf finds the Manifest that brought the object: itself, or one whose inventory has it. Of several, the one
+// that the object names.
 func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest, error) {
 	var found []*v1beta2.Manifest
 	for i := range manifests {
@@ -108,15 +111,16 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	return nil, fmt.Errorf("%s: is in the inventory of the Manifests %s and its annotation %s names none of them", object, strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
-// isDefaultCR reports whether the Manifest made the object as its default CR. One that was there before is not marked, and its user's alone.
+// isDefaultCR reports whether the Manifest made the object as its default CR. One that was there before is not marked,
+// and its user's alone.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) && cr.GroupVersionKind().GroupKind() == schema.GroupKind{Group: object.Group, Kind: object.Kind} &&
 		cr.GetName() == object.Name && (object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }
 
-// sameContent compares what the Manifest is installed from, and its version, with what the bundle says. Somebody else with access to the
-// cluster could have written another.
+// sameContent compares what the Manifest is installed from, and its version, with what the bundle says. Somebody else
+// with access to the cluster could have written another.
 func sameContent(m *v1beta2.Manifest, said bundle.Manifest) error {
 	if m.Spec.Version != said.Spec.Version {
 		return fmt.Errorf("spec.version is %q, the bundle's %q", m.Spec.Version, said.Spec.Version)

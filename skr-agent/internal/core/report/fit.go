@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// identityBytes is what is kept free for what the agent adds: statement, certificate, a request for one, and its introduction.
+	// identityBytes is what is kept free for what the agent adds: statement, certificate, a request for one, and its
+	// introduction.
 	identityBytes = 16 << 10
 	// maxPayloadBytes bounds the rest, which grows by a third in base64.
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
@@ -18,9 +19,10 @@ const (
 	shortMessageBytes = 96
 )
 
-// fit returns the report as it can be delivered: a runtime with too much to say must not fall silent. What is over a limit goes first; then, in
-// steps until the rest fits, messages, the objects behind modules, what watchers saw, wishes that take most of the room, modules, and at last the
-// wishes: by them the runtime's admin gets out of having too much. What is left out is marked, so that nobody takes it for gone.
+// fit returns the report as it can be delivered: a runtime with too much to say must not fall silent. What is over a
+// limit goes first; then, in steps until the rest fits, messages, the objects behind modules, what watchers saw, wishes
+// that take most of the room, modules, and at last the wishes: by them the runtime's admin gets out of having too much.
+// What is left out is marked, so that nobody takes it for gone.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -64,7 +66,8 @@ func (f *fitting) bytes() int {
 	return len(data)
 }
 
-// limitModules keeps what a report may say of modules. Two Manifests may name one module: the one in more trouble speaks for it.
+// limitModules keeps what a report may say of modules. Two Manifests may name one module: the one in more trouble
+// speaks for it.
 func (f *fitting) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {
@@ -110,7 +113,8 @@ func (f *fitting) keepModules(most int) {
 	f.left.Modules += over
 }
 
-// limitWishes leaves all wishes out where one of them cannot be told: some of them would read as if the rest were not wished for any more.
+// limitWishes leaves all wishes out where one of them cannot be told: some of them would read as if the rest were not
+// wished for any more.
 func (f *fitting) limitWishes() {
 	if f.report.Kyma == nil {
 		return

@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// crowd is a runtime with so many modules, every one in trouble that takes many words, and a Kyma that asks for more than those.
+// crowd is a runtime with so many modules, every one in trouble that takes many words, and a Kyma that asks for more
+// than those.
 func crowd(modules, unknown, nameLength int) Facts {
 	name := func(kind string, i int) string {
 		base := fmt.Sprintf("%s-%04d", kind, i)
@@ -100,7 +101,8 @@ func TestEveryReportFits(t *testing.T) {
 	}
 }
 
-// TestFiveHundredModulesAreReported: signed, stored, read back and verified. Of modules with default CRs the objects are left out, and nothing else.
+// TestFiveHundredModulesAreReported: signed, stored, read back and verified. Of modules with default CRs the objects
+// are left out, and nothing else.
 func TestFiveHundredModulesAreReported(t *testing.T) {
 	signer, ctx := trusttest.NewSigner(t), t.Context()
 	folder, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)
@@ -195,7 +197,8 @@ func TestAControllerNameThatIsTooLongStaysNobodys(t *testing.T) {
 	}
 }
 
-// TestAnAdminWithTooManyModulesGetsOut: what the runtime's Kyma asks for arrives with however many modules, so that they can be removed.
+// TestAnAdminWithTooManyModulesGetsOut: what the runtime's Kyma asks for arrives with however many modules, so that
+// they can be removed.
 func TestAnAdminWithTooManyModulesGetsOut(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for _, installed := range []int{200, 1000} {

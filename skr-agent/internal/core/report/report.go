@@ -1,5 +1,5 @@
-// Package report says what is: the bundle in force, the runtime's Kyma and its Manifests go in; the report for the control plane
-// and the status of the runtime's own Kyma come out. It is pure.
+// Package report says what is: the bundle in force, the runtime's Kyma and its Manifests go in; the report for the
+// control plane and the status of the runtime's own Kyma come out. It is pure.
 package report
 
 import (
@@ -41,7 +41,8 @@ type Facts struct {
 	Unmanaged map[string]string
 	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own; its spec is what it asks for. Unreadable says that not all of that can be read, nil when it can.
+	// Kyma is the runtime's own; its spec is what it asks for. Unreadable says that not all of that can be read, nil when
+	// it can.
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
@@ -55,7 +56,8 @@ type Facts struct {
 	AgentProblem string
 	// Watched is what the control plane's watchers saw change.
 	Watched []bundle.ReportedWatch
-	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, Removed what was removed of lifecycle-manager.
+	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, Removed what was removed of
+	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// ClusterScoped are the names of Manifests whose default CR is of a kind without namespaces.
@@ -257,7 +259,8 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// judged returns the generation of the Kyma that its status is about: what was judged before, until the control plane has answered the present one.
+// judged returns the generation of the Kyma that its status is about: what was judged before, until the control plane
+// has answered the present one.
 func judged(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 && !b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
 		return before.ObservedGeneration
@@ -331,7 +334,8 @@ func shortened(d digest.Digest) string {
 	return d.String()
 }
 
-// moduleStatuses joins what is installed, what could not be resolved, and what was asked for here and is not answered yet.
+// moduleStatuses joins what is installed, what could not be resolved, and what was asked for here and is not answered
+// yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}
@@ -362,7 +366,8 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Unmanaged {
 				// As in Kyma: nobody looks after what is behind it.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
-				// What is there is the version of its last Manifest, which may not be that of the bundle: its upgrade may have waited.
+				// What is there is the version of its last Manifest, which may not be that of the bundle: its upgrade may have
+				// waited.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}

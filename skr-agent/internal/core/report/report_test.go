@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestAnUpgradeThatWaitsIsToldOnBothSides: the module stays what it is, in its version and state; that its upgrade waits is told
-// beside it.
+// TestAnUpgradeThatWaitsIsToldOnBothSides: the module stays what it is, in its version and state; that its upgrade
+// waits is told beside it.
 func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 	const why = "the upgrade to version 1.1.0 requires downtime and waits"
 	for name, c := range map[string]struct {
@@ -80,8 +80,9 @@ func TestAModuleThatIsToBeManagedAgainSaysWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is its health.
-// TestADefaultCRIsNamedAsTheAPIServerHasIt: dashboards ask for the object at the place that the status names.
+// TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is
+// its health. TestADefaultCRIsNamedAsTheAPIServerHasIt: dashboards ask for the object at the place that the status
+// names.
 func TestADefaultCRIsNamedAsTheAPIServerHasIt(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}

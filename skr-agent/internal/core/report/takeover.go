@@ -53,7 +53,8 @@ func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {
 	}
 }
 
-// adopted returns the modules that inherit objects and have been applied whole with them, and what is in the way of the first other one.
+// adopted returns the modules that inherit objects and have been applied whole with them, and what is in the way of the
+// first other one.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {

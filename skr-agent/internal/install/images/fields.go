@@ -59,8 +59,9 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 	return v.uses, nil
 }
 
-// variable rewrites the value of an environment variable that is, as a whole, an image with the name and tag of a localized one:
-// operators are told the images of their workloads like that. What only looks like a reference is left alone.
+// variable rewrites the value of an environment variable that is, as a whole, an image with the name and tag of a
+// localized one: operators are told the images of their workloads like that. What only looks like a reference is left
+// alone.
 func (r rules) variable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" || !slices.ContainsFunc(r.localized, func(l image) bool { return l.base() == i.base() && l.tag == i.tag }) {

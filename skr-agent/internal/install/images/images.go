@@ -1,8 +1,8 @@
 // Package images finds the container images of rendered objects and points them to where they are to come from.
 //
-// Objects and rules go in; the same objects come out with other references in the fields that hold images, and a list of what was
-// found where. The package is pure. It promises that nothing but references of images changes, that digests are kept, and that
-// what cannot be read as a reference stays as it is: the API server decides about that.
+// Objects and rules go in; the same objects come out with other references in the fields that hold images, and a list
+// of what was found where. The package is pure. It promises that nothing but references of images changes, that digests
+// are kept, and that what cannot be read as a reference stays as it is: the API server decides about that.
 package images
 
 import (
@@ -20,7 +20,8 @@ import (
 type Rewriting struct {
 	// Localized are full references that replace those with the same name and tag: Manifest.spec.localizedImages.
 	Localized []string
-	// Mirrors maps a registry host, or host and path, to the place to read from. The longest that fits whole path elements wins.
+	// Mirrors maps a registry host, or host and path, to the place to read from. The longest that fits whole path elements
+	// wins.
 	Mirrors map[string]string
 	// Paths are fields of custom resources that hold images.
 	Paths []bundle.ImagePath
@@ -34,8 +35,8 @@ type Use struct {
 	Image, Rewritten string
 }
 
-// Rewrite changes the images of objects in place and tells all of them, in the order of objects and fields. The error names the
-// rule or the image that it is about; objects may be changed in part then.
+// Rewrite changes the images of objects in place and tells all of them, in the order of objects and fields. The error
+// names the rule or the image that it is about; objects may be changed in part then.
 func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 	rules, err := compile(r)
 	if err != nil {
@@ -138,7 +139,8 @@ func (r rules) rewrite(text string) (string, error) {
 	return localized.String(), nil
 }
 
-// localize returns the localized form of an image: the one with the same last path element and tag, by the rule of Kyma.
+// localize returns the localized form of an image: the one with the same last path element and tag, by the rule of
+// Kyma.
 func (r rules) localize(i image) (image, bool, error) {
 	if slices.ContainsFunc(r.localized, func(l image) bool { return l.name == i.name && l.tag == i.tag && l.digest == i.digest }) {
 		return i, false, nil

@@ -15,9 +15,10 @@ import (
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const PullSecretVariable = "SKR_IMG_PULL_SECRET"
 
-// AddPullSecret lets the pods of all workloads pull their images with a Secret of their namespace, beside those that they name themselves.
-// Deployments and StatefulSets that isOperator reports on are told its name, too. An operator that has such a variable of its own is an error:
-// nobody could say which of both counts. What is no pod's spec stays as it is, for the API server to refuse.
+// AddPullSecret lets the pods of all workloads pull their images with a Secret of their namespace, beside those that
+// they name themselves. Deployments and StatefulSets that isOperator reports on are told its name, too. An operator
+// that has such a variable of its own is an error: nobody could say which of both counts. What is no pod's spec stays
+// as it is, for the API server to refuse.
 func AddPullSecret(objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool) error {
 	for _, o := range objects {
 		kind := o.GroupVersionKind().Group + "/" + o.GetKind()
