@@ -69,6 +69,39 @@ func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer,
 	return composed
 }
 
+// resigned returns a manifest whose statement was changed and signed again. The project's publisher composes no bundle that
+// agents refuse, so an attacker or a later publisher is needed for that.
+func resigned(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
+	t.Helper()
+	return altered(t, manifest, func(m *ocispec.Manifest) {
+		var attestation struct {
+			MediaType            string          `json:"mediaType"`
+			VerificationMaterial json.RawMessage `json:"verificationMaterial"`
+			Envelope             struct {
+				Payload     []byte              `json:"payload"`
+				PayloadType string              `json:"payloadType"`
+				Signatures  []map[string][]byte `json:"signatures"`
+			} `json:"dsseEnvelope"`
+		}
+		must(t, json.Unmarshal([]byte(m.Annotations[bundle.AnnotationAttestation]), &attestation))
+		envelope := &attestation.Envelope
+		var statement map[string]any
+		must(t, json.Unmarshal(envelope.Payload, &statement))
+		change(statement["predicate"].(map[string]any))
+		var err error
+		envelope.Payload, err = json.Marshal(statement)
+		must(t, err)
+		// Source: DSSE v1.0.2, protocol, PAE.
+		signed := fmt.Sprintf("DSSEv1 %d %s %d %s", len(envelope.PayloadType), envelope.PayloadType, len(envelope.Payload), envelope.Payload)
+		signature, err := signer.SignMessage(strings.NewReader(signed))
+		must(t, err)
+		envelope.Signatures = []map[string][]byte{{"sig": signature}}
+		data, err := json.Marshal(attestation)
+		must(t, err)
+		m.Annotations[bundle.AnnotationAttestation] = string(data)
+	})
+}
+
 func publisherKey(t *testing.T, f *fleet.Fleet) trust.Signer {
 	t.Helper()
 	file, err := os.ReadFile(filepath.Join(f.Keys(), "publisher.key"))
@@ -134,8 +167,8 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 		}), refusal.NotYetIssued},
 		{"a bundle of another cluster", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }), refusal.WrongCluster},
 		{"a bundle of another epoch", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch},
-		{"a bundle that needs a feature of later agents", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
-			p.Critical = []bundle.Feature{"teleport"}
+		{"a bundle that needs a feature of later agents", resigned(t, newer.Bytes, publisherKey(t, f), func(predicate map[string]any) {
+			predicate["critical"] = []string{"teleport"}
 		}), refusal.UnsupportedFeature},
 		{"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}), refusal.UnknownKey},
 		{"a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
