@@ -21,7 +21,7 @@ func TestState(t *testing.T) {
 		"an old report, long after a restart":   {LastReport{At: ago(3 * time.Hour), Possible: ago(time.Hour + 1)}, Silent},
 		"a recent report, long after a restart": {LastReport{At: ago(time.Minute), Possible: ago(2 * time.Hour)}, Reporting},
 		"a report by a clock that is set back":  {LastReport{At: now.Add(time.Hour)}, Reporting},
-		"an old report, a future restart":       {LastReport{At: ago(3 * time.Hour), Possible: now.Add(time.Hour)}, Uncertain},
+		"an old report, future restart":         {LastReport{At: ago(3 * time.Hour), Possible: now.Add(time.Hour)}, Uncertain},
 	} {
 		if got := c.last.State(time.Hour, now); got != c.want {
 			t.Errorf("%s: state %d, want %d", name, got, c.want)
