@@ -181,7 +181,7 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 		p.facts.Unchanged = p.settled.Stands(p.basis, k.Now())
 		return
 	}
-	why, down := k.failed(ctx, p, err)
+	down, why := k.failed(ctx, p, err)
 	if p.newest.Unread = why; down || !p.facts.View {
 		p.facts.Report = reconcile.Down
 	}
@@ -189,9 +189,9 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 
 // failed records that the registry did not answer for a runtime. The error is the reason for this runtime alone; down
 // is whether the registry answers no request.
-func (k *Kymas) failed(ctx context.Context, p *pass, err error) (why error, down bool) {
+func (k *Kymas) failed(ctx context.Context, p *pass, err error) (down bool, why error) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
-	return unanswered(err), down
+	return down, unanswered(err)
 }
 
 // unanswered returns why the registry did not answer for one runtime, in the same words each time: a condition with a
@@ -241,7 +241,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		return err // another process publishes to the runtime now
 	case store.Unavailable(err):
 		var down bool
-		if facts.PublishError, down = k.failed(ctx, p, err); down {
+		if down, facts.PublishError = k.failed(ctx, p, err); down {
 			p.facts.Published = reconcile.Down
 		} else {
 			p.facts.Published = reconcile.No

@@ -18,37 +18,51 @@ func grants(o *unstructured.Unstructured, _ string) string {
 	}
 	switch k.Kind {
 	case "ClusterRole", "Role":
-		rules, _, err := unstructured.NestedSlice(o.Object, "rules")
-		if err != nil {
-			return "rules cannot be read: " + err.Error()
+		return grantsByRules(o)
+	case "ClusterRoleBinding":
+		return grantsToEveryone(o)
+	}
+	return ""
+}
+
+// grantsByRules returns the first rule of a role that makes its holders operators of the agent.
+func grantsByRules(o *unstructured.Unstructured) string {
+	rules, _, err := unstructured.NestedSlice(o.Object, "rules")
+	if err != nil {
+		return "rules cannot be read: " + err.Error()
+	}
+	aggregated := false
+	for label := range o.GetLabels() {
+		aggregated = aggregated || strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-")
+	}
+	for n, entry := range rules {
+		r, _ := entry.(map[string]any)
+		groups, resources, verbs := list(r["apiGroups"]), list(r["resources"]), list(r["verbs"])
+		switch {
+		case slices.Contains(groups, "kyma-pull.dev"):
+			return fmt.Sprintf("rules[%d]: grants rights of the agent's operators", n)
+		case !aggregated || !slices.ContainsFunc(verbs, writes):
+		case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
+			return fmt.Sprintf("rules[%d]: would make all holders of an aggregated role operators of the agent: name API groups", n)
+		case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) && slices.ContainsFunc(resources, isOrders):
+			return fmt.Sprintf("rules[%d]: would let all holders of an aggregated role write what the agent takes orders from: name the module's own resources", n)
 		}
-		aggregated := false
-		for label := range o.GetLabels() {
-			aggregated = aggregated || strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-")
-		}
-		for n, entry := range rules {
-			r, _ := entry.(map[string]any)
-			groups, resources, verbs := list(r["apiGroups"]), list(r["resources"]), list(r["verbs"])
-			switch {
-			case slices.Contains(groups, "kyma-pull.dev"):
-				return fmt.Sprintf("rules[%d]: grants rights of the agent's operators", n)
-			case !aggregated || !slices.ContainsFunc(verbs, writes):
-			case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
-				return fmt.Sprintf("rules[%d]: would make all holders of an aggregated role operators of the agent: name API groups", n)
-			case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) && slices.ContainsFunc(resources, isOrders):
-				return fmt.Sprintf("rules[%d]: would let all holders of an aggregated role write what the agent takes orders from: name the module's own resources", n)
-			}
-		}
-	case "ClusterRoleBinding", "RoleBinding":
-		role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
-		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
-		for n, s := range subjects {
-			subject, _ := s.(map[string]any)
-			name, _ := subject["name"].(string)
-			everyone := slices.Contains([]string{"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous"}, name)
-			if everyone && k.Kind == "ClusterRoleBinding" && slices.Contains([]string{"cluster-admin", "admin", "edit"}, role) {
-				return fmt.Sprintf("subjects[%d]: would let every account write what the agent is", n)
-			}
+	}
+	return ""
+}
+
+// grantsToEveryone returns the first subject of a binding that gives every account of the cluster a powerful role.
+func grantsToEveryone(o *unstructured.Unstructured) string {
+	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+	if !slices.Contains([]string{"cluster-admin", "admin", "edit"}, role) {
+		return ""
+	}
+	everyone := []string{"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous"}
+	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
+	for n, s := range subjects {
+		subject, _ := s.(map[string]any)
+		if name, _ := subject["name"].(string); slices.Contains(everyone, name) {
+			return fmt.Sprintf("subjects[%d]: would let every account write what the agent is", n)
 		}
 	}
 	return ""

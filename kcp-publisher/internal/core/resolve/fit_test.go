@@ -34,7 +34,7 @@ func padded(n int) func(*v1beta2.ModuleTemplate) {
 
 func (w *world) sized(module, version string, bytes int64) *world {
 	content := part(rawManifest, v1beta2.OCIDir, "application/x-tar", module+version)
-	content.Content.SizeBytes = bytes
+	content.SizeBytes = bytes
 	return w.whole(module, version, Content{Install: content})
 }
 
