@@ -80,7 +80,7 @@ func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 		kyma.Finalizers = []string{v1beta2.FinalizerKyma}
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: name, Key: &v1beta2.RuntimeKey{Thumbprint: s.victimKey.thumbprint, PublicKey: public}}
 		if name == pinnedName {
-			kyma.Spec.Modules[0].Version = s.versions[0]
+			kyma.Annotations = map[string]string{v1beta2.AnnotationPinnedVersions: promotedModule + "=" + s.versions[0]}
 		}
 		objects, w.names = append(objects, kyma), append(w.names, name)
 	}

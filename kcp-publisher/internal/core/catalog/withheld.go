@@ -37,7 +37,11 @@ func (s *Snapshot) Withheld() []Withheld {
 
 // CheckTemplate returns why no bundle could carry a ModuleTemplate. Webhooks call it before the template is stored.
 func CheckTemplate(object *v1beta2.ModuleTemplate) error {
-	e, err := entry(&object.ObjectMeta, object.Spec)
+	spec := object.Spec
+	if len(spec.Descriptor.Raw) == 0 {
+		spec.Descriptor.Raw = nil // an empty slice cannot be encoded
+	}
+	e, err := entry(&object.ObjectMeta, spec)
 	if err != nil {
 		return err
 	}
