@@ -49,10 +49,10 @@ soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, g
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 # Random tests repeat the same cases here, as $$RAPID_SEED and hack/suite say.
 # Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
-test: build assets bin/lend ## the short suite, over real API servers and a real registry; up to three tests that fail run RERUNS=1 times more and are listed
+test: build assets bin/lend ## the short suite, over real API servers and a real registry; up to ten tests that fail run RERUNS=1 times more and are listed
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
-	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(RERUNS) --rerun-fails-max-failures 3 \
+	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(RERUNS) --rerun-fails-max-failures 10 \
 	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
 	@echo "make test: passed"
 
