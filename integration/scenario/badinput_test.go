@@ -73,7 +73,10 @@ var brokenModules = []broken{
 		return release(ctx, f, v)
 	}},
 	{"unparseable", v1beta2.StateError, "ModuleContentBroken", []string{"MODULE.yaml", "document 1"}, offerManifest("unparseable", "a: [")},
-	{"kindless", v1beta2.StateError, "ModuleContentBroken", []string{"MODULE.yaml", "kind"}, offerManifest("kindless", "a: b")},
+	{
+		"kindless", v1beta2.StateError, "ModuleContentBroken", []string{"MODULE.yaml", "kind"},
+		offerManifest("kindless", "a: b"),
+	},
 	{"strange", v1beta2.StateError, "ModuleKindUnknown", []string{"Spaceship", "enterprise"}, offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n")},
 }
 
