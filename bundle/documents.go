@@ -229,17 +229,14 @@ func (m Manifest) ContentBytes() int64 {
 	return total
 }
 
-// Check returns why no bundle carries the entry: its specification is too large, or nested so deeply that agents refuse
-// the document around it. The error names the field.
-func (e CatalogEntry) Check() error {
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
+// CheckCatalogEntry returns why no bundle carries a CatalogEntry, given in JSON: it is too large, or nested so deeply
+// that agents refuse the document around it. The error names the field.
+func CheckCatalogEntry(encoded []byte) error {
+	if len(encoded) > MaxCatalogEntryBytes {
+		return fmt.Errorf("has %d bytes, at most %d: move large content into the component",
+			len(encoded), MaxCatalogEntryBytes)
 	}
-	if len(data) > MaxCatalogEntryBytes {
-		return fmt.Errorf("has %d bytes, at most %d: move large content into the component", len(data), MaxCatalogEntryBytes)
-	}
-	if err := strict.CheckJSON(data, strict.MaxJSONDepth-entryDepth); err != nil {
+	if err := strict.CheckJSON(encoded, strict.MaxJSONDepth-entryDepth); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
 	return nil

@@ -18,9 +18,10 @@ const (
 	MaxBundleBytes = 256 << 20
 	// MaxManifests bounds the modules of one runtime. Kyma has about 20.
 	MaxManifests = 500
-	// MaxCatalogEntryBytes bounds one ModuleTemplate or ModuleReleaseMeta in a Catalog. Kyma's largest has 30 KiB.
+	// MaxCatalogEntryBytes bounds one ModuleTemplate or ModuleReleaseMeta in a Catalog. One of Kyma's with an inline
+	// descriptor has 6 KiB.
 	MaxCatalogEntryBytes = 256 << 10
-	// MaxChannels bounds the channels of one ModuleReleaseMeta. Kyma has four.
+	// MaxChannels bounds the channels of one ModuleReleaseMeta. MaxOffers allows for four per module.
 	MaxChannels = 32
 	// MaxManifestsBytes bounds the encoded Manifests of a DesiredState, and MaxOffersBytes its Offers, so that both and
 	// the rest of the document stay below MaxDocumentBytes.

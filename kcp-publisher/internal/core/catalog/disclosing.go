@@ -6,23 +6,18 @@ import (
 	"strings"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// disclosing tells which field of an entry holds what looks like a secret, as a first error; the second is that the
-// entry cannot be looked into.
-func disclosing(object string, entry bundle.CatalogEntry) (finding, problem error) {
-	data, err := json.Marshal(entry)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", object, err)
-	}
+// disclosing returns a finding if a field of an encoded entry looks like a secret, unless publicFields lists it. The
+// second error is a failure to decode the entry.
+func disclosing(object string, data []byte, publicFields string) (finding, problem error) {
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", object, err)
 	}
 	var public []string
-	for field := range strings.SplitSeq(entry.Annotations[v1beta2.AnnotationPublicFields], ",") {
+	for field := range strings.SplitSeq(publicFields, ",") {
 		if field = strings.TrimSpace(field); field != "" {
 			public = append(public, field)
 		}

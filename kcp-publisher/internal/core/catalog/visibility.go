@@ -108,7 +108,7 @@ func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) st
 			templates = append(templates, sizedEntry{t.entry, t.size})
 		}
 	}
-	most := largestThatFits(slices.Concat(metas, templates))
+	most := largestThatFits(metas, templates)
 	return bundle.Catalog{ModuleTemplates: upTo(most, templates), ModuleReleaseMetas: upTo(most, metas)}
 }
 
@@ -123,13 +123,20 @@ const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
 // largestThatFits returns the size of the largest entry that a document can carry together with all smaller ones. The
 // largest entries are left out first, so that no module can push the others out of the catalog.
-func largestThatFits(entries []sizedEntry) int {
-	sizes := make([]int, len(entries))
-	for i, e := range entries {
-		sizes[i] = e.size + len(",")
+func largestThatFits(metas, templates []sizedEntry) int {
+	total := 0
+	sizes := make([]int, 0, len(metas)+len(templates))
+	for _, entries := range [][]sizedEntry{metas, templates} {
+		for _, e := range entries {
+			sizes = append(sizes, e.size+len(","))
+			total += e.size + len(",")
+		}
+	}
+	if total <= catalogBytes {
+		return bundle.MaxDocumentBytes
 	}
 	slices.Sort(sizes)
-	total := 0
+	total = 0
 	for _, size := range sizes {
 		if total += size; total > catalogBytes {
 			return size - len(",") - 1 // entries of one size are kept or left out together

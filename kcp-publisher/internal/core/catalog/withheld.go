@@ -45,7 +45,11 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	if err != nil {
 		return err
 	}
-	return e.Check()
+	data, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return bundle.CheckCatalogEntry(data)
 }
 
 // inspect returns an entry's size and why no bundle carries it: an agent would refuse the bundle, or the entry contains
@@ -55,9 +59,9 @@ func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem 
 	if err != nil {
 		return 0, nil, fmt.Errorf("encode %s: %w", object, err)
 	}
-	if err := e.Check(); err != nil {
+	if err := bundle.CheckCatalogEntry(data); err != nil {
 		return len(data), fmt.Errorf("%s: %w", object, err), nil
 	}
-	withheld, problem = disclosing(object, e)
+	withheld, problem = disclosing(object, data, e.Annotations[v1beta2.AnnotationPublicFields])
 	return len(data), withheld, problem
 }

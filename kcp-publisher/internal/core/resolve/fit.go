@@ -14,7 +14,6 @@ import (
 // budget counts the parts of a desired state against the limits of agents. An agent refuses a whole bundle that exceeds
 // one of them.
 type budget struct {
-	manifests     int
 	contentBytes  int64
 	documentBytes int
 	modules       map[string]string // by the name of their Manifest
@@ -29,7 +28,7 @@ func (b *budget) take(m bundle.Manifest) error {
 	switch other, taken := b.modules[m.Name]; {
 	case taken:
 		return fmt.Errorf("its Manifest would be named %s, as that of module %s: rename one of them", m.Name, other)
-	case b.manifests == bundle.MaxManifests:
+	case len(b.modules) == bundle.MaxManifests:
 		return fmt.Errorf("the runtime already has %d modules, which is the limit: remove some", bundle.MaxManifests)
 	case b.contentBytes+m.ContentBytes() > bundle.MaxBundleBytes:
 		return fmt.Errorf("its content of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
@@ -38,7 +37,6 @@ func (b *budget) take(m bundle.Manifest) error {
 		return fmt.Errorf("its manifest of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
 			encoded, bundle.MaxManifestsBytes, b.documentBytes)
 	}
-	b.manifests++
 	b.contentBytes += m.ContentBytes()
 	b.documentBytes += encoded
 	b.modules[m.Name] = m.Module
@@ -47,12 +45,12 @@ func (b *budget) take(m bundle.Manifest) error {
 
 // giveBack reverts take.
 func (b *budget) giveBack(m bundle.Manifest) {
-	b.manifests--
 	b.contentBytes -= m.ContentBytes()
 	b.documentBytes -= encodedSize(m)
 	delete(b.modules, m.Name)
 }
 
+// encodedSize returns the bytes of a manifest in its document, and more than any limit if it cannot be encoded.
 func encodedSize(m bundle.Manifest) int {
 	encoded, err := json.Marshal(m)
 	if err != nil {
@@ -147,11 +145,10 @@ func (r *Result) fitOffers(taken map[string]string) {
 	var candidates []candidate
 	rounds := map[string]int{}
 	for i, m := range r.State.Offers {
-		encoded, err := json.Marshal(m)
-		if other, used := taken[m.Name]; err != nil || m.Check() != nil || used && other != m.Module {
+		if other, used := taken[m.Name]; m.Check() != nil || used && other != m.Module {
 			continue
 		}
-		candidates = append(candidates, candidate{i, rounds[m.Module], len(encoded)})
+		candidates = append(candidates, candidate{i, rounds[m.Module], encodedSize(m)})
 		rounds[m.Module]++
 	}
 	slices.SortStableFunc(candidates, func(a, b candidate) int {
