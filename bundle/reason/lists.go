@@ -20,12 +20,15 @@ const (
 	ModuleNotInherited Reason = "ModuleNotInherited"
 	// AgentOutdated: the agent lacks a feature of the module. It is also a reason for not publishing.
 	AgentOutdated Reason = "AgentOutdated"
+	// RemovalHeld: the control plane would remove the module, and an operator has not approved that yet.
+	RemovalHeld Reason = "RemovalHeld"
 )
 
 // Problems are the reasons of a Problem.
 var Problems = []Reason{
 	ModuleUnknown, ChannelMissing, TemplateMissing, TemplateDoubled, CatalogInvalid, PinUnavailable, ModuleNotOffered,
-	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited, AgentOutdated, Other,
+	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited, AgentOutdated, RemovalHeld,
+	Other,
 }
 
 // Reasons of a module in a report: why it is not Ready, or what its upgrade waits for. The agent takes all but the last

@@ -30,6 +30,10 @@ type sharedFleet struct {
 	lent, returned int
 }
 
+// sharedRemovals keep the deletions of scenarios that share a fleet from adding up to a change that waits for an
+// approval.
+var sharedRemovals = []string{"--removal-count", "3", "--removal-window", "3s"}
+
 // shared lends the fleets of all scenarios that have no fleet of their own.
 var shared sharedFleets
 
@@ -39,7 +43,7 @@ func (s *sharedFleets) take() (*fleet.Fleet, func() error, error) {
 	defer s.mu.Unlock()
 	if n := len(s.fleets); n == 0 || s.fleets[n-1].lent == sharesPerFleet {
 		// Not the context of a scenario: the fleet outlives it.
-		f, err := fleet.Start(context.Background(), fleet.Options{Progress: os.Stderr, Clusters: &clusters})
+		f, err := fleet.Start(context.Background(), fleet.Options{Progress: os.Stderr, Clusters: &clusters, PublisherFlags: sharedRemovals})
 		if err != nil {
 			return nil, nil, fmt.Errorf("start a shared fleet: %w", err)
 		}

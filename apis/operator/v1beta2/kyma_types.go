@@ -232,7 +232,42 @@ type RuntimeStatus struct {
 	// Takeover is what is remembered of the runtime's takeover from lifecycle-manager, while it lasts.
 	// +optional
 	Takeover *TakeoverStatus `json:"takeover,omitempty"`
+	// Removals are decisions about modules that the control plane takes from the runtime without the runtime's own
+	// request, sorted by module. Those that were allowed are dropped after a day.
+	// +optional
+	// +listType=atomic
+	Removals []ModuleRemoval `json:"removals,omitempty"`
 }
+
+// ModuleRemoval is the decision about one module that the control plane takes from a runtime.
+type ModuleRemoval struct {
+	// Module is empty if the Kyma is deleted, which removes all modules.
+	// +optional
+	Module string `json:"module,omitempty"`
+	// Decision is Held, Allowed or Approved.
+	Decision RemovalDecision `json:"decision"`
+	// Time is when the decision was made. An approval names it.
+	Time metav1.Time `json:"time"`
+	// Reason is why the removal waits; empty unless it is Held.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Published: a bundle removes the module.
+	// +optional
+	Published bool `json:"published,omitempty"`
+}
+
+// RemovalDecision is the decision about a removal.
+// +kubebuilder:validation:Enum=Held;Allowed;Approved
+type RemovalDecision string
+
+const (
+	// RemovalHeld: the module stays until an operator approves its removal.
+	RemovalHeld RemovalDecision = "Held"
+	// RemovalAllowed: the removal is within the limits.
+	RemovalAllowed RemovalDecision = "Allowed"
+	// RemovalApproved: an operator approved the removal.
+	RemovalApproved RemovalDecision = "Approved"
+)
 
 // RuntimeReasons are the reasons behind the conditions and module states of a Kyma. A field is unset while its
 // condition is True. The value Other stands for a problem without a reason of its own.
@@ -288,6 +323,9 @@ type PublishedBundle struct {
 	// Removals are the modules that the bundle removes.
 	// +optional
 	Removals []string `json:"removals,omitempty"`
+	// Mandatory are the mandatory modules in the bundle, sorted: the runtime has them without a request of its own.
+	// +optional
+	Mandatory []string `json:"mandatory,omitempty"`
 	// RolledBackFrom are the versions from which the bundle takes modules back, by module.
 	// +optional
 	RolledBackFrom map[string]string `json:"rolledBackFrom,omitempty"`

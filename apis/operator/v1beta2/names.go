@@ -131,6 +131,9 @@ const (
 	PruneDisabled   = "disabled"
 	// AnnotationAllowPrune is ours: on the ConfigMap kyma-pull-git, the commit that may delete whatever it leaves out.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
+	// AnnotationApprovedRemovals is ours: on a Kyma in KCP, the held removals that an operator approved, as
+	// MODULE@TIME of status.runtime.removals separated by commas; MODULE is empty for all modules of a deleted Kyma.
+	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
 	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the
 	// policy's. Their times have a fixed offset from UTC and know no daylight saving time: 02:00:00+02:00 is 01:00 in
 	// Berlin in winter.
@@ -234,6 +237,12 @@ const (
 	// ConditionSecrets says on a Kyma on either side whether the runtime's Secrets are there as sealed; it is absent when
 	// there are none.
 	ConditionSecrets = "Secrets"
+	// ConditionRemovals is False on a Kyma in KCP while the removal of modules from its runtime waits for an operator's
+	// approval; it is there only after that.
+	ConditionRemovals = "Removals"
+	// ConditionPublishing is False on a Kyma in KCP while bundles are only renewed because a Git commit is applied in
+	// part; it is there only after that.
+	ConditionPublishing = "Publishing"
 	// ConditionEnrolled is ours: whether the control plane can know the agent's reports as the runtime's. Only the
 	// runtime's own Kyma has it, and only once it was false.
 	ConditionEnrolled = "Enrolled"

@@ -73,6 +73,17 @@ const (
 	// ReasonBundleUnknown is of Registry: the registry had a newer bundle than this publisher knows.
 	ReasonBundleUnknown = "BundleUnknown"
 
+	// ReasonRemovalsHeld is of Removals, and of an Event of type Warning on the publisher's Lease: the removal of modules
+	// waits for an operator's approval. The message names the modules and the reason.
+	ReasonRemovalsHeld = "RemovalsHeld"
+	// ReasonNoRemovalsHeld is of Removals: no removal waits any longer.
+	ReasonNoRemovalsHeld = "NoRemovalsHeld"
+	// ReasonCommitHeld is of Publishing: a Git commit is applied in part, so bundles are renewed without a change. The
+	// message names the commit.
+	ReasonCommitHeld = "CommitHeld"
+	// ReasonPublishing is of Publishing: bundles are published again.
+	ReasonPublishing = "Publishing"
+
 	// ReasonWritten is of Secrets: the runtime has them as sealed.
 	ReasonWritten = "Written"
 	// ReasonNotSealed is of Secrets: they could not be encrypted for the runtime.

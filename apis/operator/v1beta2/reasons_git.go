@@ -14,6 +14,8 @@ const (
 	ReasonCommitRefused = "CommitRefused"
 	// ReasonPruneNotAllowed says that the commit waits for the permission to delete what it leaves out. Nothing changed.
 	ReasonPruneNotAllowed = "PruneNotAllowed"
+	// ReasonRewindNotAllowed: the commit does not descend from the one that was applied before. Nothing of it is applied.
+	ReasonRewindNotAllowed = "RewindNotAllowed"
 	// ReasonCommitApplyFailed says that the API server could not be read, or refused a part of the commit after it had
 	// accepted all of it in a dry run. Until a commit is applied as a whole, nothing is published.
 	ReasonCommitApplyFailed = "CommitApplyFailed"

@@ -23,6 +23,7 @@ type followFlags struct {
 	git      gitFlags
 	interval time.Duration
 	prune    pruneFlags
+	rewind   bool
 }
 
 // pruneFlags say what a commit may delete in the control plane without permission.
@@ -59,6 +60,7 @@ func (f *followFlags) add(flags *pflag.FlagSet) {
 	f.git.add(flags)
 	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "how often to look for a new commit in the Git repository")
 	f.prune.add(flags)
+	flags.BoolVar(&f.rewind, "allow-rewind", false, "apply a commit of --git-url although it does not descend from the one that was applied before")
 }
 
 // errShard is why a publisher of some Kymas follows no repository.
@@ -68,7 +70,7 @@ var errShard = errors.New("--git-url: cannot be used together with --watch-label
 // follower returns the follower, nil without a repository. The selector is that of the publisher's Kymas.
 func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
-		if f.git.isSet() || f.prune.isSet() {
+		if f.git.isSet() || f.prune.isSet() || f.rewind {
 			return nil, cli.Usage(errors.New("--git-url is required for the other --git flags to mean something"))
 		}
 		return nil, nil
@@ -87,7 +89,7 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 	if _, err := open(); err != nil {
 		return nil, err
 	}
-	return &follow.Follower{Open: open, Namespace: namespace, Interval: f.interval, Pruning: pruning}, nil
+	return &follow.Follower{Open: open, Namespace: namespace, Interval: f.interval, Pruning: pruning, AllowRewind: f.rewind}, nil
 }
 
 // followWith lets the manager run the follower, and the controllers publish what it brings.
@@ -100,7 +102,7 @@ func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.K
 	if err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}
-	kymas.Source = follower.Source
+	kymas.Source, kymas.Compared, kymas.Compare = follower.Source, follower.Compared, follower.Compare
 	if err := mgr.Add(follower); err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}

@@ -53,6 +53,7 @@ type runFlags struct {
 	restricted               []string
 	attachCosign             bool
 	follow                   followFlags
+	removals                 removalFlags
 	notifications            notificationFlags
 	events                   string
 }
@@ -88,6 +89,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
 	flags.StringVar(&f.events, "events", string(controller.AllEvents), "which Events are made of what happens to runtimes: all, or failures; each is a write to the API server")
 	f.follow.add(flags)
+	f.removals.add(flags)
 	f.notifications.add(flags)
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
@@ -234,8 +236,12 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
+	limits, err := f.removals.limits()
+	if err != nil {
+		return nil, err
+	}
 	return &controller.Kymas{
-		KymaEvents: told, Slimmer: f.slimmer,
+		Limits: limits, KymaEvents: told, Slimmer: f.slimmer,
 		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
 			Lease: manager.Identity(controller.LeaseName, f.selector)},

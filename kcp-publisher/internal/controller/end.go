@@ -160,6 +160,8 @@ func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Resul
 			result = ctrl.Result{RequeueAfter: recordedSoon}
 		case postponesStatus(p.outcome):
 			result = soon(min(statusSettles, k.PollInterval))
+		case p.outcome.Removals.Settling():
+			result = soon(removalSettles / 4)
 		}
 		if p.wait > 0 {
 			result.RequeueAfter = p.wait

@@ -21,6 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
@@ -59,6 +60,13 @@ type Kymas struct {
 	Now    func() time.Time
 	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
 	KymaEvents KymaEvents
+
+	// Limits bound the modules that are removed from runtimes without an approval.
+	Limits removal.Limits
+	// Compared returns when a comparison with Git's newest commit began that found it applied, and Compare requests a
+	// comparison; both are nil where no repository is followed.
+	Compared func() time.Time
+	Compare  func()
 
 	// Slimmer is that of the Kymas' cache.
 	Slimmer *Slimmer

@@ -229,6 +229,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		k.Notify(p.runtime.ID)
 	}
 	facts.Problems = slices.Concat(p.outcome.Problems, p.outcome.Remarks)
+	facts.Removals, facts.Deleting = p.outcome.Removals, facts.Deleting && !p.outcome.Kept
 	facts.SecretsError = errors.Join(facts.SecretsError, p.outcome.SecretsError)
 	facts.LeftOut, facts.Deviation, facts.Consistent = p.outcome.LeftOut, p.outcome.Deviation, p.outcome.Checked
 	k.announceDeviation(ctx, kyma, p.outcome.Deviation)

@@ -25,7 +25,7 @@ const (
 // is wrong or is waited for. A runtime that may fall silent is looked at when that happens, and one that takes no newer
 // bundle when that is no health any more.
 func settles(before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration) time.Time {
-	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil || facts.ReportUnread != nil || len(outcome.Problems) > 0
+	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil || facts.ReportUnread != nil || len(outcome.Problems) > 0 || len(outcome.Removals.Held) > 0
 	busy := outcome.Pushed || outcome.Unrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
 	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) || ingest.Notable(before.Status, after.Status) {
 		return time.Time{}

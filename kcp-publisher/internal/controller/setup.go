@@ -45,6 +45,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	}
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
 	kymas.export()
+	kymas.Publisher.Removals = newRemovals(kymas).judge
 
 	if kymas.Shard.first() {
 		kymas.Catalog.Events = kymas.Events

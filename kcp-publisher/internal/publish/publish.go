@@ -48,6 +48,8 @@ type Options struct {
 	MayPush func() error
 	// Restored is told what of the fleet's own was missing in the registry and is there again; nil for nobody.
 	Restored func(ctx context.Context, what string)
+	// Removals decides about modules that a bundle would remove without the runtime's own request; nil allows all.
+	Removals func(ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot) (plan.Verdict, error)
 	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per
 	// bundle.
 	AttachCosign bool
@@ -123,6 +125,10 @@ type Outcome struct {
 	Unrecorded bool
 	// SecretsError is why the bundle says about Secrets what the one before said.
 	SecretsError error
+	// Removals is the verdict about the bundle's new removals. Kept says that the Kyma is deleted and its runtime keeps
+	// its modules for now.
+	Removals plan.Verdict
+	Kept     bool
 }
 
 // Publish resolves the request and pushes a bundle if one is needed. What does not resolve keeps what was published
@@ -196,7 +202,7 @@ func (p *Publisher) Rests(ctx context.Context, record *Record, runtime plan.Runt
 	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
 		return false, err
 	}
-	told := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.LeftOut)
+	told := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.LeftOut) + len(d.outcome.Removals.Held)
 	return told == 0 && !d.adopted.Unrecorded(runtime.Remembered) && d.outcome.SecretsError == nil, nil
 }
 
@@ -225,7 +231,8 @@ func (p *Publisher) try(ctx context.Context, record *Record, runtime plan.Runtim
 	return outcome, nil
 }
 
-// decide adopts what a runtime has and resolves its request; nothing is pushed.
+// decide adopts what a runtime has and resolves its request; nothing is pushed. Removals that wait are decided first: the
+// request is then resolved again with their modules.
 func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (decision, error) {
 	d := decision{keys: p.keys.Load()}
 	adopted, checked, err := p.adopt(ctx, record, runtime, d.keys)
@@ -233,30 +240,71 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		return d, err
 	}
 	d.adopted = adopted
-	kept := adopted.Kept()
-	if adopted.Last != nil && kept == nil {
+	if adopted.Last != nil && adopted.Kept() == nil {
 		request.Versions = newest(request.Versions, adopted.Last.Versions)
 	}
 	request, left := plan.Understood(request)
 	if err := request.CheckTakeover(); err != nil {
 		return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
+	var verdict plan.Verdict
+	for {
+		if err := p.next(ctx, record, &d, runtime, request, snapshot); err != nil {
+			return d, err
+		}
+		removing := adopted.Removing(d.predicate, runtime)
+		removing.Modules = slices.DeleteFunc(removing.Modules, func(m string) bool { return slices.Contains(verdict.Going, m) })
+		if len(removing.Modules) == 0 || p.Removals == nil {
+			break
+		}
+		more, err := p.Removals(ctx, removing, snapshot)
+		if err != nil {
+			return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+		}
+		verdict.Add(more)
+		if len(more.Held) == 0 {
+			break
+		}
+		request, runtime = keeping(request, runtime, verdict)
+	}
+	d.outcome.Checked, d.outcome.LeftOut, d.outcome.Deviation = checked, slices.Concat(left, d.outcome.LeftOut), adopted.Deviation
+	_, d.outcome.Kept = verdict.Held[""]
+	d.outcome.Removals = verdict
+	return d, nil
+}
+
+// keeping returns a request and a runtime that keep the modules whose removal waits.
+func keeping(request resolve.Request, runtime plan.Runtime, verdict plan.Verdict) (resolve.Request, plan.Runtime) {
+	request.Staying, request.Settling = nil, len(verdict.Waiting()) == 0
+	for _, module := range slices.Sorted(maps.Keys(verdict.Held)) {
+		if module == "" {
+			request.Deleting, runtime.Deleting = false, false
+			continue
+		}
+		request.Staying = append(request.Staying, module)
+	}
+	return request, runtime
+}
+
+// next resolves a request and decides about the next bundle.
+func (p *Publisher) next(ctx context.Context, record *Record, d *decision, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (err error) {
+	kept := d.adopted.Kept()
 	if d.resolved, err = p.resolve(ctx, record, request, kept, snapshot); err != nil {
-		return d, fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
+		return fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	result := d.resolved.result
-	d.outcome = Outcome{LeftOut: slices.Concat(left, result.LeftOut), Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked, Deviation: adopted.Deviation, Checked: checked}
+	d.outcome = Outcome{LeftOut: result.LeftOut, Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked}
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
 	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there
 	// proves itself.
-	if runtime.Certificate, err = d.keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
-		return d, err
+	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
+		return err
 	}
 	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical()}
-	d.predicate, d.reason = plan.Next(adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity), p.Now())
-	return d, nil
+	d.predicate, d.reason = plan.Next(d.adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	return nil
 }
 
 // newest returns the newer version of each module. Of a bundle of which nothing is kept the versions count all the

@@ -78,6 +78,7 @@ var situations = map[source]map[v1beta2.Reason]Situation{
 		v1beta2.Reason(reason.ComponentBroken):    ComponentBroken,
 		v1beta2.Reason(reason.OlderVersionAsked):  OlderVersionAsked,
 		v1beta2.Reason(reason.ModuleNotInherited): ModuleNotInherited,
+		v1beta2.Reason(reason.RemovalHeld):        RemovalHeld,
 		v1beta2.Reason(reason.AgentOutdated):      AgentOutdated,
 		v1beta2.Reason(reason.Other):              ModuleUnresolved,
 	},

@@ -121,6 +121,10 @@ var controlPlaneScenes = []scene{
 		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.ModuleNotInherited,
 			Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: there is no ModuleTemplate"})
 	}, ModuleNotInherited, "", "in version 0.9.0", "takeover plan one"},
+	{"a module whose removal waits for an approval", func(w *world) {
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.RemovalHeld,
+			Message: "module keda: its removal waits for an operator's approval"})
+	}, RemovalHeld, "", "waits for an operator's approval", "removals approve"},
 	{"a channel that went back without a rollout", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"}, nil, func(r *resolve.Request) { r.Versions = map[string]string{"keda": "1.5.0"} })
 	}, OlderVersionAsked, "", "stays at version 1.5.0", "rollout list"},

@@ -58,6 +58,8 @@ var descriptions = []Description{
 		"promote a newer version, or take it back by its rollout: kcp-publisher rollout list"},
 	{ModuleNotInherited, Failing, "a module of lifecycle-manager cannot be taken over in the version that is installed",
 		"offer that version until the runtime has it: kcp-publisher takeover plan KYMA"},
+	{RemovalHeld, Failing, "the control plane would remove modules from the runtime, and an operator has not approved that",
+		"see which: kcp-publisher removals; then undo the change, or approve it: kcp-publisher removals approve ID"},
 
 	{ModuleUnresolved, Failing, "the module cannot be resolved, and no other situation explains it",
 		"do what the message says"},
@@ -111,6 +113,8 @@ var descriptions = []Description{
 		"bring its report: kcp-publisher import-report FILE --to REGISTRY/PATH; or allow more time by the annotation kyma-pull.dev/carried"},
 	{NotHeard, Silent, "the runtime's last report is older than allowed: the cluster is off or cut off, or its agent does not run",
 		"look there: kubectl get pods -n kyma-system; if the cluster is gone: kubectl label kyma KYMA -n NAMESPACE kyma-pull.dev/runtime-gone=true, and delete the Kyma"},
+	{CommitHeld, Behind, "a Git commit is applied in part, so bundles are renewed without a change",
+		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then repair the commit, or set the branch back"},
 	{PublisherAbsent, Silent,
 		"nothing was noted of the runtime for more than a day although it was reporting: no publisher looks for its reports",
 		"see whether the publisher runs and leads: kubectl get pods,lease -n NAMESPACE"},

@@ -53,7 +53,7 @@ type known struct {
 	now     time.Time
 	holds   map[string]plan.Hold
 	// Conditions are nil where the Kyma has none of the kind.
-	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers *metav1.Condition
+	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers, removals, publishing *metav1.Condition
 }
 
 func judge(k known) Runtime {
@@ -119,6 +119,10 @@ func (k *known) readConditions() {
 			k.modules = c
 		case v1beta2.ConditionSKRWebhook:
 			k.watchers = c
+		case v1beta2.ConditionRemovals:
+			k.removals = c
+		case v1beta2.ConditionPublishing:
+			k.publishing = c
 		}
 	}
 }

@@ -39,7 +39,7 @@ type found struct {
 // rules look for what is in the way, in the order of a bundle's way; the first that finds something names it. What
 // passes by itself comes after what does not, or it would hide that. They return nil for nothing.
 var rules = []func(*known) *found{
-	suspended, notLookedAt, unpublishable, unsealed, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
+	suspended, notLookedAt, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
 	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
 	notReady, certificateEnds, unwatched, awaitsWindow, held,
 }
@@ -86,6 +86,22 @@ func unsealed(k *known) *found {
 		return nil
 	}
 	return of(fromSealing.situation(k.reasons().Secrets), k.secrets)
+}
+
+// removalsHeld is about removals that wait for an approval, also of a deleted Kyma, where no module has a problem.
+func removalsHeld(k *known) *found {
+	if k.one || k.removals == nil || k.removals.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(RemovalHeld, k.removals)
+}
+
+// commitHeld is about a Git commit that is applied in part.
+func commitHeld(k *known) *found {
+	if k.publishing == nil || k.publishing.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return of(CommitHeld, k.publishing)
 }
 
 // unresolved is about modules that the control plane cannot give, whatever the runtime says.

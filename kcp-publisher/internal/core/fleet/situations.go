@@ -36,6 +36,7 @@ const (
 	ComponentBroken    Situation = "ComponentBroken"
 	OlderVersionAsked  Situation = "OlderVersionAsked"
 	ModuleNotInherited Situation = "ModuleNotInherited"
+	RemovalHeld        Situation = "RemovalHeld"
 )
 
 // Situations on the way of a bundle to the runtime and of the report back.
@@ -54,6 +55,7 @@ const (
 	NotHeard           Situation = "Silent"
 	CarriedTooOld      Situation = "CarriedTooOld"
 	PublisherAbsent    Situation = "PublisherAbsent"
+	CommitHeld         Situation = "CommitHeld"
 	ReportTruncated    Situation = "ReportTruncated"
 )
 

@@ -49,6 +49,8 @@ type Facts struct {
 	// Carried says that its reports are carried by hand.
 	Carried  bool
 	Deleting bool
+	// Removals is the verdict about the newest bundle's removals.
+	Removals plan.Verdict
 	// Finished says that the runtime was taken over from lifecycle-manager, and is not given back any more.
 	Finished bool
 	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and
@@ -117,6 +119,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		if t := after.Runtime.Takeover; t != nil {
 			t.Published = string(p.State.Takeover)
 		}
+		after.Runtime.Removals = plan.DecidedRemovals(decisions(before.Runtime), facts.Removals, p, now)
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
 	}
 	if requested := after.Runtime.Requested; requested != nil {
@@ -137,6 +140,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	understood(after, facts, set)
 	secrets(after.Conditions, facts, why, set)
 	synced(after, facts, set)
+	removals(after, facts, set)
 	watchers(&after, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), facts.Generation
@@ -198,7 +202,7 @@ func readyMessage(status v1beta2.KymaStatus) string {
 // decidingConditions are the conditions that Ready takes its message from, the most important first.
 var decidingConditions = []string{
 	v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionModules, v1beta2.ConditionAgent,
-	v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets,
+	v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets, v1beta2.ConditionRemovals,
 }
 
 // deciding returns the first condition that is not True, nil for none.
@@ -426,6 +430,8 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	case facts.refusesBundles():
 		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
 	case trouble(facts) != nil:
+		return worse(state, v1beta2.StateWarning)
+	case len(facts.Removals.Waiting()) > 0:
 		return worse(state, v1beta2.StateWarning)
 	case !facts.tellsAll():
 		return worse(state, v1beta2.StateProcessing)

@@ -50,11 +50,22 @@ func (p *Published) Record() v1beta2.PublishedBundle {
 		commit = p.Predicate.Source.Commit
 	}
 	return v1beta2.PublishedBundle{
-		Commit: commit, Removals: slices.Clone(p.Predicate.Removals), RolledBackFrom: from,
+		Commit: commit, Removals: slices.Clone(p.Predicate.Removals), Mandatory: p.mandatory(), RolledBackFrom: from,
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
 		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: maps.Clone(p.Versions), KymaGeneration: p.Predicate.KymaGeneration,
 		Certificate: certificateLife(p.Predicate.Certificate),
 	}
+}
+
+// mandatory returns the mandatory modules of the bundle, sorted.
+func (p *Published) mandatory() (modules []string) {
+	for _, m := range p.State.Manifests {
+		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
+			modules = append(modules, m.Module)
+		}
+	}
+	slices.Sort(modules)
+	return modules
 }
 
 // certificateLife returns how long a certificate holds, nil for none. It is the publisher's own, and whoever relies on

@@ -99,6 +99,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			}
 			wanted := Runtime{ID: "one", KymaUID: string(kyma.UID), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"}, Source: rules.Source}
 			c.runtime(&wanted)
+			wanted.Request, wanted.InUse = ownRequest(kyma), inUse(kyma)
 			if got := rules.Runtime(kyma, nil); !reflect.DeepEqual(got, wanted) {
 				t.Errorf("runtime\n%+v, want\n%+v", got, wanted)
 			}

@@ -50,6 +50,13 @@ type Runtime struct {
 	Secrets *Secrets
 	// Sealed is what the next bundle says about them.
 	Sealed *bundle.Sealed
+	// Request is the runtime's own request, nil if the control plane's Kyma decides. What it does not name, the runtime
+	// does not want.
+	Request *v1beta2.KymaSpec
+	// Mandatory are the modules that the last bundle had without the runtime's own request.
+	Mandatory []string
+	// InUse: the runtime enrolled or reported, or its bundles are carried, so that a removal can lose something.
+	InUse bool
 }
 
 // Secrets are what the control plane knows of the Secrets of one runtime.
@@ -75,8 +82,10 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
 		next.Validity = silence // what may be on its way for that long must still be good when it arrives
 	}
+	next.InUse = inUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {
 		next.remember(kyma, r.Root)
+		next.Request = ownRequest(kyma)
 		if status.Requested != nil && r.autonomy(kyma) == bundle.AutonomyCatalog {
 			next.KymaSpec = bundle.WishDigest(status.Requested.Spec)
 		}
@@ -94,6 +103,7 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	if p := status.Published; p != nil {
 		r.Remembered = &Memory{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest), Versions: p.Versions,
 			Removals: p.Removals, RolledBackFrom: p.RolledBackFrom}
+		r.Mandatory = p.Mandatory
 	}
 	if status.Requested != nil {
 		r.KymaGeneration = status.Requested.Generation

@@ -85,8 +85,11 @@ func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.Run
 }
 
 // Decide notes in a request what the gates say to a runtime.
+// A deleted Kyma may keep its modules for now, so the gates count for it as well.
 func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
-	request.Gates, request.Shown = v.decisions(runtime, *request, known), v.shown(runtime, *request, known)
+	asked := *request
+	asked.Deleting = false
+	request.Gates, request.Shown = v.decisions(runtime, asked, known), v.shown(runtime, asked, known)
 }
 
 // Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its

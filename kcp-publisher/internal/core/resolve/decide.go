@@ -22,6 +22,8 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	switch {
 	case w.revoked:
 		return nil, failure(reason.Of(w.err), "%v; what is installed of it is removed", w.err)
+	case w.settling:
+		return last, nil
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
 		return last, nil // its template is gone; what was published of it is not
 	case w.err != nil:

@@ -65,6 +65,10 @@ type Request struct {
 	// Lacks are the features, sorted, that the runtime's agent is known not to understand: nothing that needs one of them
 	// is written.
 	Lacks []bundle.Feature
+	// Staying are the modules, sorted, whose removal waits for an operator's approval: each keeps its manifest.
+	Staying []string
+	// Settling: it is not known yet whether the removals of Staying have to wait, so the bundle does not mention them.
+	Settling bool
 }
 
 // KeepsAll reports whether nothing is removed from the runtime, whatever it asks for.
@@ -120,6 +124,8 @@ type wish struct {
 	// offered is the version that the module would have without it.
 	inherited *Inherited
 	offered   string
+	// settling: the module stays without a problem, because it is not known yet whether its removal has to wait.
+	settling bool
 }
 
 func wishes(request Request, snapshot *catalog.Snapshot) []wish {
@@ -141,7 +147,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 		}
 		all = append(all, w)
 	}
-	all = inherit(all, request, snapshot)
+	all = stay(inherit(all, request, snapshot), request)
 	for i := range all {
 		all[i].keep(request, snapshot.ProvidedBy(all[i].module.ControllerName))
 	}

@@ -62,8 +62,8 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 
 // permission is the error of a commit that waits for a person.
 func (f *Follower) permission(held *PruneError) error {
-	const message = "%w: nothing of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s --overwrite %s=%s"
-	return &failure{v1beta2.ReasonPruneNotAllowed, fmt.Errorf(message, held, f.Namespace, RecordName, v1beta2.AnnotationAllowPrune, held.Commit)}
+	const message = "%w: nothing of the commit is applied; to allow this commit: kcp-publisher removals approve %s"
+	return &failure{v1beta2.ReasonPruneNotAllowed, fmt.Errorf(message, held, held.Commit)}
 }
 
 // overwritten is the error of a commit that was applied, and still is not what KCP has.
@@ -99,7 +99,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	fields := map[string]string{
 		fieldRepository: repository.URL, fieldRevision: repository.Revision(), fieldPath: repository.Path,
 		fieldCommit: commit.Hash, fieldAuthor: commit.Author, fieldTime: commit.Time.UTC().Format(time.RFC3339), fieldSignedBy: commit.SignedBy,
-		fieldInventory: text, fieldAdded: "", fieldApplying: "",
+		fieldInventory: text, fieldAdded: "", fieldApplying: "", fieldHeld: "", fieldWaiting: "",
 	}
 	for name, value := range state {
 		fields[name] = value
@@ -107,6 +107,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	if err := f.write(ctx, s.record, fields); err != nil {
 		return err
 	}
+	f.last = appliedCommit{repository.URL, repository.Revision(), commit.Hash}
 	applied.Reset()
 	applied.WithLabelValues(commit.Hash).Set(1)
 	f.isPartial("")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,14 +39,20 @@ type Follower struct {
 	Interval time.Duration
 	// Pruning says what a commit may delete.
 	Pruning Pruning
+	// AllowRewind accepts commits that do not descend from the last applied one.
+	AllowRewind bool
 
 	current atomic.Pointer[bundle.Source]
+	// compared is when the last Look began that found the branch's newest commit applied.
+	compared atomic.Pointer[time.Time]
 	// edited is set when an object that a commit brought was changed or deleted by somebody.
 	edited atomic.Bool
 
 	// Only the goroutine of Start uses what follows, HoldUntilStarted before it.
 	release func()    // of the hold, nil when nothing is held
 	partial string    // the commit that is applied in part, as the record says
+	begun   bool      // whether this process has read the branch: before that, the control plane may be outdated
+	last    appliedCommit
 	done    string    // what the branch named when it was last applied
 	checked time.Time // when KCP was last compared with it
 	told    string    // the failure that was told last
@@ -57,6 +64,17 @@ const compareAgain = 10 * time.Minute
 
 // Source is the commit that KCP has, or is about to have; nil before it is known.
 func (f *Follower) Source() *bundle.Source { return f.current.Load() }
+
+// Compared returns when a Look began that found the branch's newest commit applied, zero before the first.
+func (f *Follower) Compared() time.Time {
+	if at := f.compared.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// Compare makes the next Look compare the control plane with the branch's newest commit.
+func (f *Follower) Compare() { f.edited.Store(true) }
 
 // HoldUntilStarted keeps anything from being published before Start knows whether a commit is applied in part.
 func (f *Follower) HoldUntilStarted() { f.release = f.Hold() }
@@ -116,36 +134,95 @@ func (f *Follower) noteRecord(r *record) { f.isPartial(cmp.Or(r.applying(), f.pa
 // isPartial notes which commit is applied in part, empty for none, and holds what is published accordingly.
 func (f *Follower) isPartial(commit string) {
 	f.partial = commit
-	if holding, wanted := f.release != nil, commit != ""; holding != wanted {
+	if holding, wanted := f.release != nil, commit != "" || !f.begun; holding != wanted {
 		f.hold(wanted)
 	}
 }
 
 // Look applies the newest commit if it is new, if somebody changed its objects, or if KCP was not compared with it for
-// a while.
+// a while. The first Look of a process that reads a commit ends the hold of its start: either the commit is applied, or
+// it is refused and the control plane stays as it is.
 func (f *Follower) Look(ctx context.Context) error {
+	began := time.Now()
+	done, err := f.look(ctx)
+	if done {
+		f.compared.Store(&began)
+	}
+	f.ended(err)
+	return err
+}
+
+// ended ends the hold of the start after a Look that read a commit.
+func (f *Follower) ended(err error) {
+	if !f.begun && (err == nil || isRefusal(err)) {
+		f.begun = true
+		f.isPartial(f.partial)
+	}
+}
+
+// look reports whether the branch's newest commit was compared with the control plane and is applied.
+func (f *Follower) look(ctx context.Context) (done bool, err error) {
 	repository, err := f.Open()
 	if err != nil {
-		return failed(v1beta2.ReasonFetchFailed, err)
+		return false, failed(v1beta2.ReasonFetchFailed, err)
 	}
 	head, err := repository.Head(ctx)
 	if err != nil {
-		return failed(v1beta2.ReasonFetchFailed, err)
+		return false, failed(v1beta2.ReasonFetchFailed, err)
 	}
 	if edited := f.edited.Swap(false); head == f.done && !edited && time.Since(f.checked) < compareAgain {
-		return nil
+		return false, nil
 	}
 	f.done = ""
 	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {
-		return failed(v1beta2.ReasonCommitRefused, err)
+		return false, failed(v1beta2.ReasonCommitRefused, err)
+	}
+	if err := f.follows(ctx, repository, commit); err != nil {
+		return false, failed(v1beta2.ReasonFetchFailed, err)
 	}
 	if err := f.apply(ctx, repository, commit, objects); err != nil {
-		return failed(v1beta2.ReasonCommitApplyFailed, fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err))
+		return false, failed(v1beta2.ReasonCommitApplyFailed, fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err))
 	}
 	f.done, f.checked = commit.Head, time.Now()
-	return nil
+	return true, nil
 }
+
+// isRefusal reports whether a commit was read and refused, so that nothing of it is applied.
+func isRefusal(err error) bool {
+	var known *failure
+	return errors.As(err, &known) && slices.Contains([]string{
+		v1beta2.ReasonCommitRefused, v1beta2.ReasonPruneNotAllowed, v1beta2.ReasonRewindNotAllowed, v1beta2.ReasonCommitOverwritten,
+	}, known.reason)
+}
+
+// follows returns an error for a commit that does not descend from the last applied one of the same branch. Without this
+// check, the owner of the Git server could serve an old signed commit, or one that a signer made for something else.
+func (f *Follower) follows(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
+	r, err := f.readRecord(ctx)
+	if err != nil {
+		return err
+	}
+	last := r.lastOf(repository)
+	if known := f.last; last == "" && known.repository == repository.URL && known.revision == repository.Revision() {
+		last = known.commit // the record was deleted
+	}
+	if last == "" || last == commit.Hash || f.AllowRewind {
+		return nil
+	}
+	descends, err := repository.Descends(ctx, commit, last)
+	if err != nil {
+		return fmt.Errorf("commit %s of %s: check that it descends from commit %s: %w", commit.Hash, repository.URL, last, err)
+	}
+	if descends {
+		return nil
+	}
+	return &failure{v1beta2.ReasonRewindNotAllowed, fmt.Errorf("commit %s of %s does not descend from commit %s, which was applied before: "+
+		"nothing of it is applied; add a commit on top of that one, or allow this once with --allow-rewind", commit.Hash, repository.URL, last)}
+}
+
+// appliedCommit is a commit that was applied as a whole, with its branch.
+type appliedCommit struct{ repository, revision, commit string }
 
 // failure is an error with the reason that users see.
 type failure struct {
@@ -190,8 +267,11 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	failures.Inc()
 	f.checked = time.Time{} // once it recovered, the record has to say so
 	text := err.Error()
-	if f.partial != "" {
+	switch {
+	case f.partial != "":
 		text = fmt.Sprintf("nothing is published while commit %s is applied in part: %s", f.partial, text)
+	case !f.begun:
+		text = "nothing is published before the branch was compared with the control plane: " + text
 	}
 	if text == f.told {
 		return
@@ -205,7 +285,7 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	}
 	r, readErr := f.readRecord(ctx)
 	if readErr == nil {
-		readErr = f.write(ctx, r, f.failureFields(reason, text, r))
+		readErr = f.write(ctx, r, f.failureFields(reason, text, waiting(err), r))
 	}
 	if readErr != nil {
 		f.told = "" // to be told again, when the API server listens
@@ -220,9 +300,18 @@ const maxMessageBytes = 16 << 10
 
 // failureFields is what the record says of a failure. Whoever took the commit that is applied in part out of it finds
 // it there again, so that the next leader does.
-func (f *Follower) failureFields(reason, text string, r *record) map[string]string {
+func (f *Follower) failureFields(reason, text, waiting string, r *record) map[string]string {
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason, fieldMessage: bundle.Bounded(text, maxMessageBytes),
-		fieldApplying: cmp.Or(r.applying(), f.partial),
+		fieldApplying: cmp.Or(r.applying(), f.partial), fieldHeld: map[bool]string{false: "true"}[f.begun], fieldWaiting: waiting,
 	}
+}
+
+// waiting returns the commit of a failure that an approval ends, empty for others.
+func waiting(err error) string {
+	var held *PruneError
+	if errors.As(err, &held) {
+		return held.Commit
+	}
+	return ""
 }

@@ -36,12 +36,42 @@ func TestWhatIsHeldIsReleasedOnceNoCommitIsPartialAndNeverBefore(t *testing.T) {
 		{"at the start", func() { f.partial = "c1"; f.hold(true) }, true},
 		{"an earlier leader left a commit in part", func() { f.isPartial("c1") }, true},
 		{"another commit comes", func() { f.isPartial("c2") }, true},
-		{"it is complete", func() { f.isPartial("") }, false},
+		{"it is complete, and the branch was not read yet", func() { f.isPartial("") }, true},
+		{"the branch is read", func() { f.begun = true; f.isPartial("") }, false},
 		{"nothing new", func() { f.isPartial("") }, false},
 		{"the next commit begins", func() { f.isPartial("c3") }, true},
 	} {
 		if step.do(); (holds == 1) != step.held || holds > 1 {
 			t.Errorf("%s: held %d times, want held %t", step.name, holds, step.held)
+		}
+	}
+}
+
+// TestTheFirstLookEndsTheHoldOfTheStart holds what is published until a process has read the branch: the control plane
+// may have been restored from a backup.
+func TestTheFirstLookEndsTheHoldOfTheStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		held bool
+	}{
+		"the branch cannot be read":          {failed(v1beta2.ReasonFetchFailed, errors.New("x")), true},
+		"the API server fails":               {errors.New("x"), true},
+		"the commit fails half way":          {failed(v1beta2.ReasonCommitApplyFailed, errors.New("x")), true},
+		"the commit is refused":              {failed(v1beta2.ReasonCommitRefused, errors.New("x")), false},
+		"the commit waits for an approval":   {failed(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
+		"the commit does not descend":        {failed(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
+		"others change the commit's objects": {failed(v1beta2.ReasonCommitOverwritten, errors.New("x")), false},
+		"the commit is applied":              {nil, false},
+	} {
+		holds := 0
+		f := &Follower{Hold: func() func() { holds++; return func() { holds-- } }}
+		f.HoldUntilStarted()
+		f.ended(c.err)
+		if (holds > 0) != c.held {
+			t.Errorf("%s: held %t, want %t", name, holds > 0, c.held)
+		}
+		if f.ended(failed(v1beta2.ReasonFetchFailed, errors.New("x"))); holds > 0 != c.held {
+			t.Errorf("%s: a later failure changes the hold", name)
 		}
 	}
 }
@@ -104,6 +134,7 @@ func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 func TestWhoeverDeletesTheRecordReleasesNothing(t *testing.T) {
 	holds := 0
 	f := &Follower{Reader: lost{}, Hold: func() func() { holds++; return func() { holds-- } }}
+	f.begun = true
 	f.hold(true)
 	f.isPartial("c2")
 	if err := f.recall(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
@@ -111,8 +142,8 @@ func TestWhoeverDeletesTheRecordReleasesNothing(t *testing.T) {
 	}
 	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}} // somebody took applying from it
 	f.noteRecord(r)
-	if holds != 1 || f.failureFields("X", "why", r)[fieldApplying] != "c2" {
-		t.Errorf("held %d times, and the record gets %v", holds, f.failureFields("X", "why", r))
+	if holds != 1 || f.failureFields("X", "why", "", r)[fieldApplying] != "c2" {
+		t.Errorf("held %d times, and the record gets %v", holds, f.failureFields("X", "why", "", r))
 	}
 	f.isPartial("")
 	if f.noteRecord(r); holds != 0 {
@@ -144,7 +175,7 @@ func TestOnlyACommitThatWasNotWholeHolds(t *testing.T) {
 }
 
 func TestAMessageLeavesRoomForTheInventory(t *testing.T) {
-	fields := (&Follower{}).failureFields("X", strings.Repeat("x", 1<<20), &record{})
+	fields := (&Follower{}).failureFields("X", strings.Repeat("x", 1<<20), "", &record{})
 	if got := len(fields[fieldMessage]); got > maxMessageBytes {
 		t.Errorf("a message of %d bytes", got)
 	}

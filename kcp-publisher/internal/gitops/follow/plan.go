@@ -78,6 +78,10 @@ func strip(object map[string]any) {
 		} {
 			delete(metadata, field)
 		}
+		// An operator approves removals in the control plane: a commit does not approve its own.
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			delete(annotations, v1beta2.AnnotationApprovedRemovals)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
@@ -34,6 +35,10 @@ const (
 	fieldInventory  = "inventory"
 	// fieldApplying is the commit that is being applied, and absent when none is. Nothing is published while it is there.
 	fieldApplying = "applying"
+	// fieldWaiting is the commit that waits for an approval, absent when none does.
+	fieldWaiting = "waiting"
+	// fieldHeld is "true" if nothing is published because a publisher has not read the branch since its start.
+	fieldHeld = "held"
 	// fieldAdded are the objects of the inventory that no commit had that was applied as a whole.
 	fieldAdded = "added"
 )
@@ -52,12 +57,38 @@ func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (strin
 	switch {
 	case apierrors.IsForbidden(err):
 		return "", nil
-	case err != nil || r.applying() == "":
+	case err != nil || r.applying() == "" && r.Data[fieldHeld] == "":
 		return "", err
 	case r.Data[fieldReady] == string(metav1.ConditionFalse):
 		return r.Data[fieldMessage], nil
 	}
 	return fmt.Sprintf("commit %s is being applied to the control plane", r.applying()), nil
+}
+
+// Waiting returns the commit that waits for an approval, and why; both are empty if none does.
+func Waiting(ctx context.Context, reader client.Reader, namespace string) (commit, message string, err error) {
+	r, err := readRecord(ctx, reader, namespace)
+	if err != nil || r.Data[fieldWaiting] == "" {
+		return "", "", err
+	}
+	return r.Data[fieldWaiting], r.Data[fieldMessage], nil
+}
+
+// Allow approves the removals of a commit that waits.
+func Allow(ctx context.Context, api client.Client, namespace, commit string) error {
+	r, err := readRecord(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	before := r.DeepCopy()
+	if r.Annotations == nil {
+		r.Annotations = map[string]string{}
+	}
+	r.Annotations[v1beta2.AnnotationAllowPrune] = commit
+	if err := api.Patch(ctx, &r.ConfigMap, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("annotate ConfigMap %s/%s: %w", namespace, RecordName, err)
+	}
+	return nil
 }
 
 func readRecord(ctx context.Context, reader client.Reader, namespace string) (*record, error) {
@@ -79,6 +110,14 @@ func (r *record) applying() string { return r.Data[fieldApplying] }
 // repository.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
 	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL && r.Data[fieldPath] == repository.Path
+}
+
+// lastOf returns the last commit that was applied as a whole of a repository's branch or tag, empty for none.
+func (r *record) lastOf(repository *git.Repository) string {
+	if r.Data[fieldRepository] != repository.URL || r.Data[fieldRevision] != repository.Revision() {
+		return ""
+	}
+	return r.Data[fieldCommit]
 }
 
 // inventory returns what earlier commits brought.

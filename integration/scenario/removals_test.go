@@ -1,0 +1,175 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// guarded is a fleet of two runtimes whose publisher has the default limits: one runtime may lose modules at once.
+type guarded struct {
+	t    *testing.T
+	f    *fleet.Fleet
+	both []*fleet.Runtime
+	uids []types.UID
+}
+
+// stays checks that the removal of a module waits in both runtimes, whose objects stay, and returns its ID.
+func (g *guarded) stays(cause, removes, reason string) (id string) {
+	g.t.Helper()
+	until(g.t, 30*time.Second, "the removals wait: "+cause, func() (bool, string) {
+		output, err := g.f.Ask(g.t.Context(), "removals", "-o", "json")
+		var found struct {
+			Waiting []struct {
+				ID, Module, Reason string
+				Runtimes           []string
+			}
+		}
+		if err != nil || json.Unmarshal([]byte(output), &found) != nil {
+			return false, fmt.Sprint(output, err)
+		}
+		for _, w := range found.Waiting {
+			if w.Module == removes && w.Reason == reason && len(w.Runtimes) == len(g.both) {
+				id = w.ID
+			}
+		}
+		return id != "", output
+	})
+	for _, r := range g.both {
+		until(g.t, 30*time.Second, r.ID+" says what waits: "+cause, func() (bool, string) {
+			kyma, err := r.Record(g.t.Context())
+			if err != nil {
+				return false, err.Error()
+			}
+			c := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionRemovals)
+			why, _ := g.f.Why(g.t.Context(), r.ID)
+			return c != nil && c.Reason == v1beta2.ReasonRemovalsHeld && strings.Contains(why, "removals approve"), fmt.Sprint(kyma.Status, why)
+		})
+	}
+	g.unchanged(cause)
+	return id
+}
+
+// unchanged checks that the module's objects are the ones from the beginning.
+func (g *guarded) unchanged(cause string) {
+	g.t.Helper()
+	for i, r := range g.both {
+		var installed appsv1.Deployment
+		must(g.t, r.API.Get(g.t.Context(), inKyma("mailer"), &installed))
+		if installed.UID != g.uids[i] || !installed.DeletionTimestamp.IsZero() {
+			g.t.Errorf("%s: mailer of %s was removed", cause, r.ID)
+		}
+	}
+}
+
+// over checks that nothing waits after a cause was undone.
+func (g *guarded) over(cause string) {
+	g.t.Helper()
+	for _, r := range g.both {
+		until(g.t, 30*time.Second, "nothing of "+r.ID+" waits: "+cause, func() (bool, string) {
+			kyma, err := r.Record(g.t.Context())
+			return err == nil && meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionRemovals) &&
+				kyma.Status.State == v1beta2.StateReady, fmt.Sprint(err, kyma.Status)
+		})
+	}
+	g.unchanged(cause)
+}
+
+func (g *guarded) edit(object client.Object, change func()) {
+	g.t.Helper()
+	must(g.t, g.f.Control.Get(g.t.Context(), client.ObjectKeyFromObject(object), object))
+	before := object.DeepCopyObject().(client.Object)
+	change()
+	must(g.t, g.f.Control.Patch(g.t.Context(), object, client.MergeFrom(before)))
+}
+
+func (g *guarded) labelBoth(label, value string) {
+	g.t.Helper()
+	for _, r := range g.both {
+		kyma, err := r.Record(g.t.Context())
+		must(g.t, err)
+		g.edit(kyma, func() {
+			if value == "" {
+				delete(kyma.Labels, label)
+				return
+			}
+			kyma.Labels[label] = value
+		})
+	}
+}
+
+// TestLargeRemovalsWaitForAnApproval takes a module from all runtimes by one cause after the other. Each waits in the
+// same way, and each ends when it is undone or approved by the same command.
+func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	watch := sample.Version{Module: "watchdog", Version: "1.0.0", Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog"}
+	must(t, f.Offer(ctx, watch))
+	mandatory := sample.Release("watchdog", watch.Component())
+	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
+	must(t, f.Control.Create(ctx, mandatory))
+	g := &guarded{t: t, f: f}
+	for _, id := range []string{"one", "two"} {
+		r := runtimeWith(t, f, id, map[string]string{"mailer": "1.0.0"})
+		var installed appsv1.Deployment
+		must(t, r.API.Get(ctx, inKyma("mailer"), &installed))
+		must(t, r.API.Get(ctx, inKyma("watchdog"), &appsv1.Deployment{}))
+		g.both, g.uids = append(g.both, r), append(g.uids, installed.UID)
+	}
+
+	t.Log("One edit of a ModuleReleaseMeta hides the module from all runtimes.")
+	released := &v1beta2.ModuleReleaseMeta{}
+	released.Namespace, released.Name = sample.Namespace, "mailer"
+	g.edit(released, func() { released.Spec.Beta = true })
+	g.stays("beta", "mailer", "FleetShare")
+	g.edit(released, func() { released.Spec.Beta = false })
+	g.over("beta")
+
+	t.Log("A label makes the control plane's Kyma decide, which asks for nothing.")
+	for _, r := range g.both {
+		kyma, err := r.Record(ctx)
+		must(t, err)
+		g.edit(kyma, func() { kyma.Spec.Modules = nil })
+	}
+	g.labelBoth(v1beta2.LabelSync, v1beta2.False)
+	g.stays("sync=false", "mailer", "FleetShare")
+	g.labelBoth(v1beta2.LabelSync, "")
+	g.over("sync=false")
+
+	t.Log("A mandatory module is withdrawn: an operator approves that, and of nothing else.")
+	must(t, f.Control.Delete(ctx, mandatory))
+	id := g.stays("mandatory", "watchdog", "FleetShare")
+	if output, err := f.Ask(ctx, "removals", "approve", "0000000000"); err == nil {
+		t.Errorf("an unknown ID is approved: %s", output)
+	}
+	_, err := f.Ask(ctx, "removals", "approve", id)
+	must(t, err)
+	for _, r := range g.both {
+		must(t, r.UntilGone(ctx, "watchdog"))
+	}
+	g.over("mandatory")
+
+	t.Log("All Kymas are deleted.")
+	for _, r := range g.both {
+		deleteKyma(t, f, r)
+	}
+	id = g.stays("deleted Kymas", "", "FleetShare")
+	_, err = f.Ask(ctx, "removals", "approve", id)
+	must(t, err)
+	for _, r := range g.both {
+		untilForgotten(t, r, time.Minute)
+		untilEmpty(t, r)
+	}
+	untilEvent(t, f, "kcp-publisher.kyma-pull.dev", v1beta2.ReasonRemovalsHeld, "removals wait")
+}

@@ -1,0 +1,36 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
+)
+
+// removalFlags limit the modules that the publisher removes from runtimes without an approval.
+type removalFlags struct{ given removal.Limits }
+
+func (f *removalFlags) add(flags *pflag.FlagSet) {
+	d := removal.Default
+	flags.IntVar(&f.given.Percent, "removal-percent", d.Percent, "percentage of runtimes that may lose modules within --removal-window without an approval")
+	flags.IntVar(&f.given.Count, "removal-count", d.Count, "number of runtimes that may lose modules within --removal-window whatever their percentage")
+	flags.IntVar(&f.given.PerModule, "removal-per-module", d.PerModule, "number of runtimes that may lose one module within --removal-window without an approval")
+	flags.DurationVar(&f.given.Window, "removal-window", d.Window, "how long a removal counts; at most 24h")
+}
+
+// limits returns the limits of the flags.
+func (f *removalFlags) limits() (removal.Limits, error) {
+	switch l := f.given; {
+	case l.Percent < 0 || l.Percent > 100:
+		return l, cli.Usage(fmt.Errorf("--removal-percent: %d: want 0 to 100", l.Percent))
+	case l.Count < 0 || l.PerModule < 0:
+		return l, cli.Usage(errors.New("--removal-count and --removal-per-module: want 0 or more"))
+	case l.Window < 0 || l.Window > removal.MaxWindow:
+		return l, cli.Usage(fmt.Errorf("--removal-window: %s: want 0 to %s", l.Window, removal.MaxWindow))
+	default:
+		return l, nil
+	}
+}

@@ -1,0 +1,195 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
+)
+
+func newRemovals() *cobra.Command {
+	var api controlPlane
+	var format string
+	cmd := &cobra.Command{
+		Use: "removals", Short: "list module removals that wait for an approval", Args: cli.Exactly(0, "no arguments"),
+		Long: "removals lists the modules that the control plane would remove from runtimes and that stay until an operator approves, whatever the cause:\n" +
+			"a Git commit, an edit of a ModuleReleaseMeta or of labels, deleted Kymas, a deleted namespace, or a control plane that was restored.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := api.connect()
+			if err != nil {
+				return err
+			}
+			found, err := readRemovals(cmd.Context(), client, api.namespace)
+			if err != nil {
+				return err
+			}
+			return cli.Print(cmd.OutOrStdout(), format, found, found.draw)
+		},
+	}
+	api.add(cmd.Flags(), "the Kymas")
+	cli.OutputFlag(cmd.Flags(), &format)
+	cmd.AddCommand(newRemovalsApprove())
+	return cmd
+}
+
+func newRemovalsApprove() *cobra.Command {
+	var api controlPlane
+	cmd := &cobra.Command{
+		Use: "approve ID", Short: "approve removals that wait", Args: cli.Exactly(1, "the ID of removals that wait"),
+		Long: "approve lets the publisher remove what `kcp-publisher removals` lists under an ID. An ID names one set of runtimes: if the set changes before\n" +
+			"the approval, the command fails, and nothing is approved.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := api.connect()
+			if err != nil {
+				return err
+			}
+			told, err := approveRemovals(cmd.Context(), client, api.namespace, args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), told)
+			return nil
+		},
+	}
+	api.add(cmd.Flags(), "the Kymas")
+	return cmd
+}
+
+// waitingRemovals is what `removals` prints.
+type waitingRemovals struct {
+	Waiting []waitingRemoval `json:"waiting"`
+}
+
+type waitingRemoval struct {
+	ID string `json:"id"`
+	// Module is empty for all modules of deleted Kymas, and for a commit.
+	Module   string     `json:"module,omitempty"`
+	Commit   string     `json:"commit,omitempty"`
+	Reason   string     `json:"reason"`
+	Since    *time.Time `json:"since,omitempty"`
+	Runtimes []string   `json:"runtimes,omitempty"`
+	Message  string     `json:"message,omitempty"`
+}
+
+func readRemovals(ctx context.Context, api client.Reader, namespace string) (found waitingRemovals, err error) {
+	held, err := heldRemovals(ctx, api, namespace)
+	if err != nil {
+		return found, err
+	}
+	commit, message, err := follow.Waiting(ctx, api, namespace)
+	if err != nil {
+		return found, err
+	}
+	found.Waiting = []waitingRemoval{}
+	if commit != "" {
+		found.Waiting = append(found.Waiting, waitingRemoval{ID: commit, Commit: commit, Reason: v1beta2.ReasonPruneNotAllowed, Message: message})
+	}
+	for _, h := range held {
+		row := waitingRemoval{ID: h.ID, Module: h.Module, Reason: h.Reason, Since: &h.Since}
+		for _, kyma := range h.Kymas {
+			row.Runtimes = append(row.Runtimes, plan.RuntimeID(kyma))
+		}
+		found.Waiting = append(found.Waiting, row)
+	}
+	return found, nil
+}
+
+func heldRemovals(ctx context.Context, api client.Reader, namespace string) ([]plan.HeldRemoval, error) {
+	kymas, err := readKymas(ctx, api, scope{namespace: namespace})
+	if err != nil {
+		return nil, err
+	}
+	return plan.HeldRemovals(kymas), nil
+}
+
+// maxShownRuntimes is how many runtimes a row of the table names.
+const maxShownRuntimes = 3
+
+func (w waitingRemovals) draw(out io.Writer) {
+	if len(w.Waiting) == 0 {
+		fmt.Fprintln(out, "no removals wait for an approval")
+		return
+	}
+	t := newTable(out)
+	t.AppendHeader(table.Row{"ID", "REMOVES", "RUNTIMES", "REASON", "SINCE", "MESSAGE"})
+	for _, row := range w.Waiting {
+		removes, since := "all modules", ""
+		switch {
+		case row.Module != "":
+			removes = "module " + row.Module
+		case row.Commit != "":
+			removes = "see MESSAGE"
+		}
+		if row.Since != nil {
+			since = row.Since.UTC().Format(time.RFC3339)
+		}
+		runtimes := strings.Join(row.Runtimes[:min(len(row.Runtimes), maxShownRuntimes)], ", ")
+		if more := len(row.Runtimes) - maxShownRuntimes; more > 0 {
+			runtimes += fmt.Sprintf(", and %d more", more)
+		}
+		t.AppendRow(table.Row{row.ID, removes, runtimes, row.Reason, since, row.Message})
+	}
+	t.Render()
+	fmt.Fprintln(out, "approve one: kcp-publisher removals approve ID")
+}
+
+// approveRemovals approves what waits under an ID and returns what it approved.
+func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
+	commit, _, err := follow.Waiting(ctx, api, namespace)
+	if err != nil {
+		return "", err
+	}
+	if commit == id {
+		return "approved the removals of commit " + commit, follow.Allow(ctx, api, namespace, commit)
+	}
+	held, err := heldRemovals(ctx, api, namespace)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range held {
+		if h.ID != id {
+			continue
+		}
+		for _, kyma := range h.Kymas {
+			if err := approveRemoval(ctx, api, kyma, h.Module); err != nil {
+				return "", err
+			}
+		}
+		return fmt.Sprintf("approved removals in %d runtimes", len(h.Kymas)), nil
+	}
+	return "", cli.Usage(fmt.Errorf("no removals wait under ID %s: they may have changed; see `kcp-publisher removals`", id))
+}
+
+// approveRemoval annotates one Kyma, which others write as well.
+func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string) error {
+	shown := plan.DecisionOn(kyma, module).Time
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var newest v1beta2.Kyma
+		if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), &newest); err != nil {
+			return err
+		}
+		if d := plan.DecisionOn(&newest, module); d == nil || !d.Time.Equal(&shown) {
+			return nil // it does not wait any more
+		}
+		before := newest.DeepCopy()
+		if !plan.Approve(&newest, module) {
+			return nil
+		}
+		return api.Patch(ctx, &newest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("annotate Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
+)
+
+const (
+	// removalSettles is how long the first removals of a change wait for the others: labels of many Kymas change one by
+	// one.
+	removalSettles = time.Second
+	// removalsFresh is how long a decision about the fleet is reused for removals that it covers.
+	removalsFresh = 2 * time.Second
+)
+
+// removals decides about removals by the state of the whole fleet. It is safe for concurrent use.
+type removals struct {
+	kymas *Kymas
+
+	mu sync.Mutex // guards the fields below
+	// pending are the removals of each Kyma by its version and the catalog.
+	pending map[types.UID]pendingRemovals
+	// first is when each pending removal was seen first.
+	first map[removal.Removal]time.Time
+	// last is the last decision about the whole fleet.
+	last decidedRemovals
+	// gone are allowed removals of Kymas that do not exist anymore, with their times.
+	gone map[removal.Removal]time.Time
+	// announced describes the last announced set of removals that wait.
+	announced string
+}
+
+type pendingRemovals struct {
+	version string
+	catalog *catalog.Snapshot
+	modules []string
+}
+
+type decidedRemovals struct {
+	at      time.Time
+	catalog *catalog.Snapshot
+	pending map[removal.Removal]bool
+	held    map[removal.Removal]removal.Reason
+}
+
+func newRemovals(kymas *Kymas) *removals {
+	return &removals{kymas: kymas, pending: map[types.UID]pendingRemovals{}, first: map[removal.Removal]time.Time{}, gone: map[removal.Removal]time.Time{}}
+}
+
+// judge decides about the new removals of one runtime's next bundle.
+func (r *removals) judge(ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot) (plan.Verdict, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all v1beta2.KymaList
+	k, now := r.kymas, r.kymas.Now()
+	if err := k.Client.List(ctx, &all, client.InNamespace(k.Catalog.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return plan.Verdict{}, fmt.Errorf("list Kymas to judge removals: %w", err)
+	}
+	own := plan.NewOwners(all.Items)[removing.Runtime]
+	if own == nil {
+		return plan.Verdict{}, fmt.Errorf("judge removals of runtime %s: its Kyma is gone", removing.Runtime)
+	}
+	pending := plan.PendingOf(own, removing.Modules, removing.Restored, k.compared())
+	decided, err := r.decided(ctx, all.Items, own, pending, snapshot, now)
+	if err != nil {
+		return plan.Verdict{}, err
+	}
+	verdict := plan.Verdict{Held: map[string]removal.Reason{}}
+	for _, p := range pending {
+		if r.first[p.Removal].IsZero() {
+			r.first[p.Removal] = now
+		}
+		recorded := plan.DecisionOn(own, p.Module)
+		reason, held := decided.held[p.Removal]
+		switch {
+		case recorded != nil && !recorded.Published && recorded.Decision != v1beta2.RemovalHeld:
+			verdict.Going = append(verdict.Going, p.Module)
+		case p.Approved:
+			verdict.Held[p.Module], verdict.Approved = "", append(verdict.Approved, p.Module)
+		case held:
+			verdict.Held[p.Module] = reason
+		case now.Sub(r.first[p.Removal]) < removalSettles:
+			verdict.Held[p.Module] = ""
+		default:
+			verdict.Held[p.Module], verdict.Allowed = "", append(verdict.Allowed, p.Module)
+		}
+		if reason == removal.Restored && k.Compare != nil {
+			k.Compare()
+		}
+	}
+	return verdict, nil
+}
+
+// decided returns a decision about the whole fleet that covers the pending removals of one Kyma.
+func (r *removals) decided(ctx context.Context, all []v1beta2.Kyma, own *v1beta2.Kyma, pending []removal.Pending, snapshot *catalog.Snapshot, now time.Time) (decidedRemovals, error) {
+	isCovered := r.last.catalog == snapshot && now.Sub(r.last.at) < removalsFresh
+	for _, p := range pending {
+		reason := r.last.held[p.Removal]
+		isCovered = isCovered && r.last.pending[p.Removal] && !p.Approved && (reason == removal.Restored) == p.Restored
+	}
+	if isCovered {
+		return r.last, nil
+	}
+	fleet := removal.Fleet{Runtimes: len(all), Pending: pending}
+	since := now.Add(-r.kymas.Limits.Window)
+	known := make(map[types.UID]pendingRemovals, len(r.pending))
+	existing := make(map[string]bool, len(all))
+	for i := range all {
+		kyma := &all[i]
+		existing[plan.RuntimeID(kyma)] = true
+		fleet.Recent = append(fleet.Recent, plan.RecentRemovals(kyma, since)...)
+		found := r.pending[kyma.UID]
+		if found.version != kyma.ResourceVersion || found.catalog != snapshot {
+			found = pendingRemovals{kyma.ResourceVersion, snapshot, plan.PendingRemovals(kyma, snapshot)}
+		}
+		known[kyma.UID] = found
+		if kyma.UID != own.UID {
+			fleet.Pending = append(fleet.Pending, plan.PendingOf(kyma, found.modules, false, r.kymas.compared())...)
+		}
+	}
+	r.pending = known
+	fleet.Recent = append(fleet.Recent, r.recentOfGone(existing, since)...)
+	var err error
+	if fleet.NamespaceDeleted, err = r.kymas.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
+		return decidedRemovals{}, err
+	}
+	r.last = decidedRemovals{at: now, catalog: snapshot, pending: map[removal.Removal]bool{}, held: r.kymas.Limits.Decide(fleet)}
+	for _, p := range fleet.Pending {
+		r.last.pending[p.Removal] = true
+	}
+	maps.DeleteFunc(r.first, func(known removal.Removal, _ time.Time) bool { return !r.last.pending[known] })
+	for _, recent := range fleet.Recent {
+		if _, noted := r.gone[recent]; !noted {
+			r.gone[recent] = now
+		}
+	}
+	r.announce(ctx)
+	return r.last, nil
+}
+
+// recentOfGone returns the allowed removals of runtimes whose Kyma is gone. They were recent when the Kyma was seen last.
+func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (recent []removal.Removal) {
+	for known, at := range r.gone {
+		switch {
+		case at.Before(since):
+			delete(r.gone, known)
+		case !existing[known.Runtime]:
+			recent = append(recent, known)
+		}
+	}
+	return recent
+}
+
+// isNamespaceDeleted reports whether the namespace of deleted Kymas is being deleted as well. A publisher that may not
+// read its namespace cannot know, and judges the deletions by their number.
+func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pending) (bool, error) {
+	if !slices.ContainsFunc(pending, func(p removal.Pending) bool { return p.Module == "" }) {
+		return false, nil
+	}
+	var namespace corev1.Namespace
+	err := k.direct.Get(ctx, types.NamespacedName{Name: k.Catalog.Namespace}, &namespace)
+	switch {
+	case apierrors.IsForbidden(err):
+		ctrl.LoggerFrom(ctx).Info("cannot read the namespace of the Kymas, deletions are judged by their number", "namespace", k.Catalog.Namespace, "cause", err.Error())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read namespace %s to judge removals: %w", k.Catalog.Namespace, err)
+	}
+	return !namespace.DeletionTimestamp.IsZero(), nil
+}
+
+// compared returns when a comparison with Git's newest commit began that found it applied, zero without a repository.
+func (k *Kymas) compared() time.Time {
+	if k.Compared == nil {
+		return time.Time{}
+	}
+	return k.Compared()
+}
+
+// announce logs the removals that wait and emits one Event for each new set.
+func (r *removals) announce(ctx context.Context) {
+	runtimes := map[string]map[removal.Reason]int{}
+	for waiting, reason := range r.last.held {
+		if runtimes[waiting.Module] == nil {
+			runtimes[waiting.Module] = map[removal.Reason]int{}
+		}
+		runtimes[waiting.Module][reason]++
+	}
+	var parts []string
+	for _, module := range slices.Sorted(maps.Keys(runtimes)) {
+		what := "module " + module
+		if module == "" {
+			what = "all modules"
+		}
+		for _, reason := range slices.Sorted(maps.Keys(runtimes[module])) {
+			parts = append(parts, fmt.Sprintf("%s in %d runtimes (%s)", what, runtimes[module][reason], reason))
+		}
+	}
+	text := strings.Join(parts, "; ")
+	if text == r.announced {
+		return
+	}
+	r.announced = text
+	if text == "" {
+		return
+	}
+	note := "removals wait for an operator's approval: " + text + ": see `kcp-publisher removals`"
+	ctrl.LoggerFrom(ctx).Info(note)
+	keys := r.kymas.Keys
+	r.kymas.Events.Eventf(lease(r.kymas.Catalog.Namespace, keys.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRemovalsHeld, "Publish", "%s", noted(note))
+}

@@ -1,0 +1,88 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// HeldRemoval is a module whose removal waits for an approval, with all runtimes that would lose it.
+type HeldRemoval struct {
+	// ID names exactly this set of removals: an approval that names it approves no other one.
+	ID string
+	// Module is empty for all modules of deleted Kymas.
+	Module, Reason string
+	// Since is when the first of the removals was held.
+	Since time.Time
+	// Kymas are the Kymas of the runtimes, sorted.
+	Kymas []*v1beta2.Kyma
+}
+
+// HeldRemovals returns the removals that wait and are not approved, sorted by module and reason.
+func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
+	var all []HeldRemoval
+	sums := map[int][]string{}
+	for i := range kymas {
+		kyma := &kymas[i]
+		if kyma.Status.Runtime == nil {
+			continue
+		}
+		for _, d := range kyma.Status.Runtime.Removals {
+			if d.Decision != v1beta2.RemovalHeld || IsApproved(kyma, d) {
+				continue
+			}
+			at := slices.IndexFunc(all, func(h HeldRemoval) bool { return h.Module == d.Module && h.Reason == d.Reason })
+			if at < 0 {
+				at = len(all)
+				all = append(all, HeldRemoval{Module: d.Module, Reason: d.Reason, Since: d.Time.Time})
+			}
+			h := &all[at]
+			if d.Time.Time.Before(h.Since) {
+				h.Since = d.Time.Time
+			}
+			h.Kymas = append(h.Kymas, kyma)
+			sums[at] = append(sums[at], kyma.Namespace+"/"+kyma.Name+" "+Approval(d))
+		}
+	}
+	for at := range all {
+		slices.Sort(sums[at])
+		sum := sha256.Sum256([]byte(strings.Join(sums[at], "\n")))
+		all[at].ID = hex.EncodeToString(sum[:5])
+		slices.SortFunc(all[at].Kymas, byNamespaceAndName)
+	}
+	slices.SortFunc(all, func(a, b HeldRemoval) int {
+		return strings.Compare(a.Module+"\x00"+a.Reason, b.Module+"\x00"+b.Reason)
+	})
+	return all
+}
+
+func byNamespaceAndName(a, b *v1beta2.Kyma) int {
+	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+}
+
+// Approve adds to a Kyma's annotations the approval of a module's held removal. It keeps the approvals of other held
+// removals, and reports whether anything changed.
+func Approve(kyma *v1beta2.Kyma, module string) bool {
+	if kyma.Status.Runtime == nil {
+		return false
+	}
+	var approved []string
+	for _, d := range kyma.Status.Runtime.Removals {
+		if d.Decision == v1beta2.RemovalHeld && (d.Module == module || IsApproved(kyma, d)) {
+			approved = append(approved, Approval(d))
+		}
+	}
+	next := strings.Join(approved, ",")
+	if next == kyma.Annotations[v1beta2.AnnotationApprovedRemovals] {
+		return false
+	}
+	if kyma.Annotations == nil {
+		kyma.Annotations = map[string]string{}
+	}
+	kyma.Annotations[v1beta2.AnnotationApprovedRemovals] = next
+	return true
+}

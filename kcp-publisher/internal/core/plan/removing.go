@@ -1,0 +1,282 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// Removing is what the next bundle of a runtime would newly remove without the runtime's own request.
+type Removing struct {
+	Runtime string
+	// Modules are sorted. The empty name stands for all modules of a deleted Kyma.
+	Modules []string
+	// Restored: the record of the control plane is older than the state of the runtime.
+	Restored bool
+}
+
+// Removing returns the new removals of a runtime's next bundle.
+func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
+	found := Removing{Runtime: r.ID, Restored: a.restored(r)}
+	if !r.InUse {
+		return found
+	}
+	if next.Deleting {
+		if a.Last == nil || !a.Last.Predicate.Deleting {
+			found.Modules = []string{""}
+		}
+		return found
+	}
+	known := a.said(r.Remembered).removals
+	for _, module := range next.Removals {
+		if !slices.Contains(known, module) && !r.requestsRemoval(module, a.Kept(), found.Restored) {
+			found.Modules = append(found.Modules, module)
+		}
+	}
+	return found
+}
+
+// restored reports whether the record of the control plane is older than the registry or than the runtime's report. The
+// last bundle of a deleted Kyma removes everything, so that nothing is lost with its record.
+func (a Adopted) restored(r Runtime) bool {
+	if r.Remembered == nil || a.Last != nil && a.Last.Predicate.Deleting {
+		return false
+	}
+	if d := a.Deviation; d != nil && d.Reason == v1beta2.ReasonBundleUnknown || a.Last != nil && !a.Keep {
+		return true
+	}
+	newest := *r.Remembered
+	if kept := a.Kept(); kept != nil && (kept.Predicate.Epoch > newest.Epoch || kept.Predicate.Sequence > newest.Sequence) {
+		newest.Epoch, newest.Sequence = kept.Predicate.Epoch, kept.Predicate.Sequence
+	}
+	return r.ObservedEpoch > newest.Epoch || r.ObservedEpoch == newest.Epoch && r.ObservedSequence > newest.Sequence
+}
+
+// requestsRemoval reports whether the runtime's own request leaves out a module that only its own request brought. What
+// a restored control plane does not remember may have been mandatory.
+func (r Runtime) requestsRemoval(module string, last *Published, restored bool) bool {
+	if r.Request == nil || slices.Contains(r.Mandatory, module) || asksFor(*r.Request, module) {
+		return false
+	}
+	if last != nil {
+		for _, m := range last.State.Manifests {
+			if m.Module == module {
+				return m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True
+			}
+		}
+	}
+	_, remembered := r.given()[module]
+	return remembered && !restored
+}
+
+func asksFor(spec v1beta2.KymaSpec, module string) bool {
+	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
+}
+
+// ownRequest returns the runtime's own request, nil if the control plane's Kyma decides instead.
+func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
+	if s := kyma.Status.Runtime; s != nil && s.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
+		return &s.Requested.Spec
+	}
+	return nil
+}
+
+// inUse reports whether a removal can take anything from a Kyma's runtime: a runtime that never reported has nothing.
+func inUse(kyma *v1beta2.Kyma) bool {
+	s := kyma.Status.Runtime
+	if s == nil {
+		return false
+	}
+	_, carried := kyma.Annotations[v1beta2.AnnotationCarried]
+	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
+}
+
+// PendingRemovals returns what a Kyma's next bundle would newly remove without the runtime's own request, by its status
+// and a catalog. It reads neither the registry nor a report.
+func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
+	s := kyma.Status.Runtime
+	if s == nil || s.Published == nil || !inUse(kyma) || Skipped(kyma) {
+		return nil
+	}
+	if !kyma.DeletionTimestamp.IsZero() {
+		if decision := DecisionOn(kyma, ""); decision != nil && decision.Published {
+			return nil
+		}
+		return []string{""}
+	}
+	request, err := asked(kyma)
+	if err == nil {
+		err = takeOver(&request, kyma)
+	}
+	if err != nil {
+		return nil // nothing is published to it
+	}
+	kept := resolve.Keeps(request, snapshot, s.Published.Versions)
+	var pending []string
+	for _, module := range slices.Sorted(maps.Keys(s.Published.Versions)) {
+		switch own := ownRequest(kyma); {
+		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
+		case own != nil && !asksFor(*own, module) && !slices.Contains(s.Published.Mandatory, module):
+			// The runtime requests it.
+		default:
+			pending = append(pending, module)
+		}
+	}
+	return pending
+}
+
+// DecisionOn returns the last decision about a module of a Kyma, nil for none.
+func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
+	if s := kyma.Status.Runtime; s != nil {
+		for i := range s.Removals {
+			if s.Removals[i].Module == module {
+				return &s.Removals[i]
+			}
+		}
+	}
+	return nil
+}
+
+// Approval names a held removal in the annotation that approves it.
+func Approval(held v1beta2.ModuleRemoval) string {
+	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
+}
+
+// IsApproved reports whether an operator approved a held removal of a Kyma.
+func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
+	approved := strings.Split(kyma.Annotations[v1beta2.AnnotationApprovedRemovals], ",")
+	return slices.Contains(approved, Approval(held))
+}
+
+// PendingOf returns the pending removals of a Kyma's modules with the earlier decisions about them. compared is when
+// Git's newest commit was found to be applied last, zero if no repository is followed. A removal that was decided and is
+// not published yet counts as approved: its bundle is on its way.
+func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time) (all []removal.Pending) {
+	for _, module := range modules {
+		p := removal.Pending{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
+		switch d := DecisionOn(kyma, module); {
+		case d == nil, d.Published:
+		case d.Decision != v1beta2.RemovalHeld:
+			p.Approved = true
+		default:
+			p.Held, p.Approved = removal.Reason(d.Reason), IsApproved(kyma, *d)
+			if p.Held == removal.Restored {
+				p.Restored = !compared.After(d.Time.Time)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// RecentRemovals returns the removals of a Kyma that were allowed since a time.
+func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal) {
+	if s := kyma.Status.Runtime; s != nil {
+		for _, d := range s.Removals {
+			if d.Decision == v1beta2.RemovalAllowed && d.Time.After(since) {
+				all = append(all, removal.Removal{Runtime: RuntimeID(kyma), Module: d.Module})
+			}
+		}
+	}
+	return all
+}
+
+// Verdict is the decision about the removals of one runtime's next bundle.
+type Verdict struct {
+	// Held are the modules that stay in the next bundle. The reason is empty while the decision is not made or not
+	// recorded.
+	Held map[string]removal.Reason
+	// Allowed and Approved are new decisions, which have to be recorded before a bundle removes the modules.
+	Allowed, Approved []string
+	// Going are the modules that the next bundle removes.
+	Going []string
+}
+
+// Add adds the verdict about other modules.
+func (v *Verdict) Add(other Verdict) {
+	if v.Held == nil {
+		v.Held = map[string]removal.Reason{}
+	}
+	maps.Copy(v.Held, other.Held)
+	v.Allowed, v.Approved = append(v.Allowed, other.Allowed...), append(v.Approved, other.Approved...)
+	v.Going = append(v.Going, other.Going...)
+}
+
+// Settling reports whether the verdict about a removal is not final, so that the Kyma is reconciled again soon.
+func (v Verdict) Settling() bool {
+	for _, reason := range v.Held {
+		if reason == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Waiting returns the modules that wait for an approval, sorted.
+func (v Verdict) Waiting() (modules []string) {
+	for module, reason := range v.Held {
+		if reason != "" {
+			modules = append(modules, module)
+		}
+	}
+	slices.Sort(modules)
+	return modules
+}
+
+// DecidedRemovals returns the decisions after a verdict about all removals that are pending. A decision about a removal
+// that is not pending any more is dropped unless the newest bundle published it.
+func DecidedRemovals(before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time) []v1beta2.ModuleRemoval {
+	decided := map[string]v1beta2.ModuleRemoval{}
+	for _, d := range before {
+		d.Published = d.Published || d.Decision != v1beta2.RemovalHeld && published.removes(d.Module)
+		recent := d.Module == "" || now.Sub(d.Time.Time) < removal.MaxWindow
+		if d.Published && recent || slices.Contains(v.Going, d.Module) {
+			decided[d.Module] = d
+		}
+	}
+	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
+		// The time is rounded up: a comparison with Git that began before the decision is not later than it.
+		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
+		for _, earlier := range before {
+			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {
+				at = earlier.Time
+			}
+		}
+		decided[module] = v1beta2.ModuleRemoval{Module: module, Decision: decision, Time: at, Reason: string(reason)}
+	}
+	for module, reason := range v.Held {
+		if reason != "" {
+			add(module, v1beta2.RemovalHeld, reason)
+		}
+	}
+	for _, module := range v.Allowed {
+		add(module, v1beta2.RemovalAllowed, "")
+	}
+	for _, module := range v.Approved {
+		add(module, v1beta2.RemovalApproved, "")
+	}
+	if len(decided) == 0 {
+		return nil
+	}
+	return slices.SortedFunc(maps.Values(decided), func(a, b v1beta2.ModuleRemoval) int { return strings.Compare(a.Module, b.Module) })
+}
+
+// removes reports whether a bundle removes a module, all modules for the empty name.
+func (p *Published) removes(module string) bool {
+	if p == nil {
+		return false
+	}
+	if module == "" {
+		return p.Predicate.Deleting
+	}
+	return slices.Contains(p.Predicate.Removals, module)
+}

@@ -1,0 +1,58 @@
+package resolve
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+// stay returns the wishes with the modules whose removal waits. Each is a wish that does not resolve, so that it keeps
+// its last manifest.
+func stay(all []wish, request Request) []wish {
+	for _, module := range request.Staying {
+		at := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == module })
+		if at < 0 {
+			at = len(all)
+			all = append(all, wish{module: v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}})
+		}
+		all[at].module.Managed, all[at].settling = true, request.Settling
+		all[at].err = reason.Errorf(reason.RemovalHeld, "module %s: its removal waits for an operator's approval: see `kcp-publisher removals`", module)
+	}
+	return all
+}
+
+// Keeps returns the modules, sorted, that a runtime keeps by a request and the catalog, of those that it was given. The
+// result depends neither on contents nor on rollouts.
+func Keeps(request Request, snapshot *catalog.Snapshot, given map[string]string) []string {
+	if request.KeepsAll() {
+		return slices.Sorted(maps.Keys(given))
+	}
+	channels := map[string]string{}
+	for _, module := range request.Asked.Modules {
+		channels[module.Name] = module.Channel
+	}
+	request.Last = &bundle.DesiredState{}
+	for module, version := range given {
+		channel := channels[module]
+		if channel == "" {
+			channel = request.Asked.Channel
+		}
+		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil && !catalog.Hidden(err) {
+			channel = "" // the version may have been asked for by number
+		}
+		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{Module: module, Channel: channel, Version: version})
+	}
+	var kept []string
+	for _, w := range wishes(request, snapshot) {
+		if !w.revoked || !w.module.Managed {
+			kept = append(kept, w.module.Name)
+		}
+	}
+	return kept
+}

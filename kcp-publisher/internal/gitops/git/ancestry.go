@@ -1,0 +1,92 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+)
+
+// Descends reports whether a commit is an ancestor's descendant. It fetches the commits since the ancestor, without
+// their files where the server can filter them. The hash of a commit covers its parents, so that a server can neither
+// add nor hide one. A server that does not send the commits down to the ancestor has no proof, and the result is false.
+func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor string) (bool, error) {
+	defer r.finished()
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	if !plumbing.IsHash(ancestor) {
+		return false, fmt.Errorf("%q is not the hash of a commit", ancestor)
+	}
+	if ancestor == commit.Hash {
+		return true, nil
+	}
+	from, objects := plumbing.NewHash(ancestor), commit.objects
+	if !r.isLocal() {
+		var err error
+		if objects, err = r.fetchSince(ctx, plumbing.NewHash(commit.Head), from); err != nil {
+			return false, r.fetchError("fetch the history of", err)
+		}
+	}
+	return reaches(objects, plumbing.NewHash(commit.Hash), from)
+}
+
+// fetchSince fetches what a commit has and an earlier one has not.
+func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (storer.EncodedObjectStorer, error) {
+	advertised, session, refs, err := r.advertised(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = session.Close() }() // everything was read, or the error is returned
+	if advertised != head {
+		return nil, errors.New("the branch changed while it was read")
+	}
+	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
+	request.Wants, request.Haves = []plumbing.Hash{head}, []plumbing.Hash{from}
+	request.Capabilities.Delete(capability.ThinPack) // the earlier commit is not here
+	if refs.Capabilities.Supports(capability.Filter) {
+		request.Filter = packp.FilterTreeDepth(0)
+		if err := request.Capabilities.Set(capability.Filter); err != nil {
+			return nil, err
+		}
+	}
+	response, err := session.UploadPack(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Close() }()
+	return unpacked(unframed(request.Capabilities, response))
+}
+
+// reaches reports whether the parents of a commit lead to an ancestor. Where a parent is missing, the path ends.
+func reaches(objects storer.EncodedObjectStorer, head, ancestor plumbing.Hash) (bool, error) {
+	seen, next := map[plumbing.Hash]bool{head: true}, []plumbing.Hash{head}
+	for len(next) > 0 {
+		hash := next[0]
+		next = next[1:]
+		if hash == ancestor {
+			return true, nil
+		}
+		commit, err := object.GetCommit(objects, hash)
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		for _, parent := range commit.ParentHashes {
+			if !seen[parent] {
+				seen[parent] = true
+				next = append(next, parent)
+			}
+		}
+		if len(seen) > maxObjects {
+			return false, fmt.Errorf("more than %d commits since %s", maxObjects, ancestor)
+		}
+	}
+	return false, nil
+}
