@@ -110,7 +110,7 @@ func differs(was, is *metav1.PartialObjectMetadata) bool {
 // refusedWatch logs once that a watch is forbidden.
 type refusedWatch struct {
 	what Watched
-	said sync.Once
+	once sync.Once
 }
 
 func (r *refusedWatch) failed(ctx context.Context, reflector *cache.Reflector, err error) {
@@ -118,7 +118,7 @@ func (r *refusedWatch) failed(ctx context.Context, reflector *cache.Reflector, e
 		cache.DefaultWatchErrorHandler(ctx, reflector, err)
 		return
 	}
-	r.said.Do(func() {
-		log.FromContext(ctx).Info("may not watch what it needs, and looks at it from time to time only", "of", r.what.String(), "error", err.Error())
+	r.once.Do(func() {
+		log.FromContext(ctx).Info("no permission to watch, checking periodically instead", "objects", r.what.String(), "error", err.Error())
 	})
 }

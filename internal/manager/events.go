@@ -118,7 +118,7 @@ func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations
 	select {
 	case r.posts.queue <- func() { r.to.AnnotatedEventf(object, annotations, eventType, reason, note, args...) }:
 	default:
-		r.posts.log.Info("dropped an event: too many wait for --events-addr to answer", "reason", reason)
+		r.posts.log.Info("dropped an event: too many are waiting for a response of --events-addr", "reason", reason)
 	}
 }
 

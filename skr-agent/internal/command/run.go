@@ -93,6 +93,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return err
 	}
+	config = longWatches(config)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return err
