@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // remove takes a module out of the cluster, or leaves it in place. Every pass starts over and finds done what earlier
