@@ -37,13 +37,15 @@ func TestEventsReachClusterAndAddress(t *testing.T) {
 	go func() { ended <- p.Start(ctx) }()
 	cluster := events.NewFakeRecorder(1)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
-	p.recorder("skr-agent", cluster).Eventf(object, nil, corev1.EventTypeWarning, "DriftCorrected", "Apply", "reverted drift in %s", "keda")
+	p.recorder("skr-agent", cluster).
+		Eventf(object, nil, corev1.EventTypeWarning, "DriftCorrected", "Apply", "reverted drift in %s", "keda")
 	object.Name = "changed since"
 	select {
 	case event := <-posted:
 		about, _ := event["involvedObject"].(map[string]any)
 		if about["kind"] != "ConfigMap" || about["name"] != "keda" || event["severity"] != "error" || event["reason"] != "DriftCorrected" ||
-			event["message"] != "reverted drift in keda" || event["reportingController"] != "skr-agent" {
+			event["message"] != "reverted drift in keda" ||
+			event["reportingController"] != "skr-agent" {
 			t.Errorf("posted %v", event)
 		}
 	case <-time.After(time.Minute):
@@ -72,7 +74,14 @@ func TestUnresponsiveAddressDelaysNoEvents(t *testing.T) {
 
 func TestManagerWithoutAddressPostsNoEvents(t *testing.T) {
 	for address, want := range map[string]bool{"": false, "http://127.0.0.1:1/": true} {
-		f := parse(t, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--interval-jitter-percentage=0", "--events-addr="+address)
+		f := parse(
+			t,
+			"--leader-elect=false",
+			"--metrics-bind-address=0",
+			"--health-probe-bind-address=0",
+			"--interval-jitter-percentage=0",
+			"--events-addr="+address,
+		)
 		mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 		if err != nil {
 			t.Fatal(err)

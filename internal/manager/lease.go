@@ -99,7 +99,13 @@ func newLeaseOf(config *rest.Config, holder, namespace, name string, election El
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: observedLeases{leases, revisions},
 		LockConfig: resourcelock.ResourceLockConfig{Identity: holder},
 	}
-	return &Lease{Interface: lock, election: election, now: time.Now, taken: make(chan struct{}), revisions: revisions}, nil
+	return &Lease{
+		Interface: lock,
+		election:  election,
+		now:       time.Now,
+		taken:     make(chan struct{}),
+		revisions: revisions,
+	}, nil
 }
 
 // recordWith sets the recorder of the Events that report another holder.
@@ -187,7 +193,9 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 }
 
 func (l *Lease) write(
-	ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error,
+	ctx context.Context,
+	record resourcelock.LeaderElectionRecord,
+	write func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
 	own := record.HolderIdentity == l.Identity()
 	if own {

@@ -43,7 +43,13 @@ var own = resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDuration
 // leaseOn returns a lease of 15 s, and its clock.
 func leaseOn(inner *lock) (*Lease, *time.Time) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	return &Lease{Interface: inner, election: Replicas, now: func() time.Time { return now }, taken: make(chan struct{}), revisions: newRevisions()}, &now
+	return &Lease{
+		Interface: inner,
+		election:  Replicas,
+		now:       func() time.Time { return now },
+		taken:     make(chan struct{}),
+		revisions: newRevisions(),
+	}, &now
 }
 
 func TestLeaseIsHeldUntilAnotherProcessCanAcquireIt(t *testing.T) {

@@ -55,15 +55,24 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 	flags.IntVar(&f.burst, "kube-api-burst", 300, "maximum burst of queries to the API server, with --kube-api-qps")
 	if authenticate != nil {
 		flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0: disabled")
-		flags.BoolVar(&f.metricsAuth, "metrics-auth", true,
-			"serve metrics over HTTPS to clients that the API server authenticates and allows to get /metrics; false: over HTTP to any client")
+		flags.BoolVar(
+			&f.metricsAuth,
+			"metrics-auth",
+			true,
+			"serve metrics over HTTPS to clients that the API server authenticates and allows to get /metrics; false: over HTTP to any client",
+		)
 	} else {
 		flags.StringVar(&f.metricsAddress, "metrics-bind-address", "127.0.0.1:8080",
 			"address of the metrics endpoint, which uses HTTP without authentication; 0: disabled")
 	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes; 0: disabled")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to the same clients")
-	flags.BoolVar(&f.goMetrics, "go-metrics", false, "serve all metrics of the Go runtime, about 140, instead of the default set of its client")
+	flags.BoolVar(
+		&f.goMetrics,
+		"go-metrics",
+		false,
+		"serve all metrics of the Go runtime, about 140, instead of the default set of its client",
+	)
 	f.events.addFlags(flags)
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
 	f.addElection(flags, election)
@@ -144,7 +153,9 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
 	if f.lease != nil {
-		f.lease.recordWith(mgr.GetEventRecorderFor(options.LeaderElectionID)) //nolint:staticcheck // client-go's leader election supports only this recorder
+		f.lease.recordWith(
+			mgr.GetEventRecorderFor(options.LeaderElectionID),
+		) //nolint:staticcheck // client-go's leader election supports only this recorder
 		if err := mgr.Add(manager.RunnableFunc(f.lease.exitOnceLost)); err != nil {
 			return nil, fmt.Errorf("set up the manager: %w", err)
 		}
@@ -166,9 +177,17 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	e := f.elections()
 	switch {
 	case e.Retry <= 0 || float64(e.Renew) <= 1.2*float64(e.Retry):
-		return base, cli.Usage(fmt.Errorf("--leader-election-renew-deadline %s: want more than 1.2 times the retry period %s", e.Renew, e.Retry))
+		return base, cli.Usage(
+			fmt.Errorf("--leader-election-renew-deadline %s: want more than 1.2 times the retry period %s", e.Renew, e.Retry),
+		)
 	case e.Lease < 3*e.Retry || e.Lease < 3*time.Second:
-		return base, cli.Usage(fmt.Errorf("--leader-election-lease-duration %s: want at least 3s and three times the retry period %s", e.Lease, e.Retry))
+		return base, cli.Usage(
+			fmt.Errorf(
+				"--leader-election-lease-duration %s: want at least 3s and three times the retry period %s",
+				e.Lease,
+				e.Retry,
+			),
+		)
 	}
 	elector := e.Elector()
 	options := base

@@ -44,15 +44,23 @@ func TestFlagsConfigureManager(t *testing.T) {
 	}
 	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || options.LeaderElectionID != "one" || options.LeaderElectionNamespace != "two" ||
 		*options.LeaseDuration != 76*time.Second || *options.RenewDeadline != 75*time.Second || *options.RetryPeriod != 2*time.Second ||
-		options.Metrics.BindAddress != "0" || options.HealthProbeBindAddress != "0" {
+		options.Metrics.BindAddress != "0" ||
+		options.HealthProbeBindAddress != "0" {
 		t.Errorf("without flags: %+v", options)
 	}
-	options, err = parse(t, "--leader-elect=false", "--leader-election-release-on-cancel=false", "--leader-election-lease-duration=1m", "--leader-election-renew-deadline=40s",
-		"--leader-election-retry-period=5s").options(base)
+	options, err = parse(
+		t,
+		"--leader-elect=false",
+		"--leader-election-release-on-cancel=false",
+		"--leader-election-lease-duration=1m",
+		"--leader-election-renew-deadline=40s",
+		"--leader-election-retry-period=5s",
+	).options(base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if options.LeaderElection || options.LeaderElectionReleaseOnCancel || *options.LeaseDuration != time.Minute || *options.RenewDeadline != 40*time.Second ||
+	if options.LeaderElection || options.LeaderElectionReleaseOnCancel || *options.LeaseDuration != time.Minute ||
+		*options.RenewDeadline != 40*time.Second ||
 		*options.RetryPeriod != 5*time.Second {
 		t.Errorf("with flags: %+v", options)
 	}
@@ -140,7 +148,8 @@ func TestSelectorsHaveTheirOwnLeases(t *testing.T) {
 	if got := Identity("one", ""); got != "one" {
 		t.Errorf("got %q", got)
 	}
-	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" || a != Identity("one", "shard=a") {
+	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" ||
+		a != Identity("one", "shard=a") {
 		t.Errorf("got %q and %q", a, b)
 	}
 }

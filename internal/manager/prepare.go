@@ -19,7 +19,13 @@ import (
 )
 
 // prepareBackoff is the time between two attempts of Prepare.
-var prepareBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 7, Cap: 10 * time.Second}
+var prepareBackoff = wait.Backoff{
+	Duration: 500 * time.Millisecond,
+	Factor:   2,
+	Jitter:   0.1,
+	Steps:    7,
+	Cap:      10 * time.Second,
+}
 
 // Prepare runs the steps of a program that precede its manager. If the API server is unavailable or refuses a step,
 // Prepare logs the reason once, retries, and serves probes: the program is alive but not ready. It returns the error

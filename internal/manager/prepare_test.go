@@ -19,7 +19,11 @@ import (
 
 func TestTemporaryErrorsAreRetried(t *testing.T) {
 	kind := schema.GroupResource{Resource: "secrets"}
-	unreachable := &url.Error{Op: "Get", URL: "https://127.0.0.1", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	unreachable := &url.Error{
+		Op:  "Get",
+		URL: "https://127.0.0.1",
+		Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+	}
 	for name, c := range map[string]struct {
 		err  error
 		want bool
@@ -69,7 +73,8 @@ func TestProgramWaitingForAPIServerIsAliveButNotReady(t *testing.T) {
 		case 1:
 			return apierrors.NewServiceUnavailable("starting")
 		case 2:
-			if alive, ready := probe("/healthz"), probe("/readyz"); alive != http.StatusOK || ready != http.StatusServiceUnavailable {
+			if alive, ready := probe("/healthz"), probe("/readyz"); alive != http.StatusOK ||
+				ready != http.StatusServiceUnavailable {
 				t.Errorf("alive %d, ready %d", alive, ready)
 			}
 			return apierrors.NewUnauthorized("expired")
@@ -86,12 +91,17 @@ func TestProgramWaitingForAPIServerIsAliveButNotReady(t *testing.T) {
 	if err := f.Prepare(t.Context(), 0, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {
 		t.Errorf("a wrong flag: %v", err)
 	}
-	if err := f.Prepare(t.Context(), time.Nanosecond, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(err) {
+	if err := f.Prepare(t.Context(), time.Nanosecond, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(
+		err,
+	) {
 		t.Errorf("after the limit: %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := f.Prepare(ended, 0, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !errors.Is(err, context.Canceled) {
+	if err := f.Prepare(ended, 0, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !errors.Is(
+		err,
+		context.Canceled,
+	) {
 		t.Errorf("canceled: %v", err)
 	}
 }

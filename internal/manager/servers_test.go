@@ -32,7 +32,14 @@ func TestMetricsWithoutAuthenticationUseLoopback(t *testing.T) {
 
 func TestMetricsAndProbesRefuseLargeBodies(t *testing.T) {
 	metrics, probes := free(t), free(t)
-	f := parse(t, "--leader-elect=false", "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes, "--interval-jitter-percentage=0", "--pprof")
+	f := parse(
+		t,
+		"--leader-elect=false",
+		"--metrics-bind-address="+metrics,
+		"--health-probe-bind-address="+probes,
+		"--interval-jitter-percentage=0",
+		"--pprof",
+	)
 	mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 	if err != nil {
 		t.Fatal(err)

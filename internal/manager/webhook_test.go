@@ -135,16 +135,27 @@ func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 		posted <- event
 	}))
 	defer server.Close()
-	p := newPosts(webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}}, clientgoscheme.Scheme, quiet)
+	p := newPosts(
+		webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}},
+		clientgoscheme.Scheme,
+		quiet,
+	)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Start(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	lease := &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "kcp-system", Name: "kcp-publisher.kyma-pull.dev"}
-	p.recorder("kcp-publisher", events.NewFakeRecorder(1)).Eventf(lease, nil, corev1.EventTypeWarning, "RootExpires", "Keys", "%s", "root of trust 3 expires")
+	lease := &corev1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1",
+		Kind:       "Lease",
+		Namespace:  "kcp-system",
+		Name:       "kcp-publisher.kyma-pull.dev",
+	}
+	p.recorder("kcp-publisher", events.NewFakeRecorder(1)).
+		Eventf(lease, nil, corev1.EventTypeWarning, "RootExpires", "Keys", "%s", "root of trust 3 expires")
 	event := arrives(t, posted)
 	about, _ := event["involvedObject"].(map[string]any)
-	if about["kind"] != "Lease" || about["name"] != lease.Name || event["severity"] != "error" || event["message"] != "root of trust 3 expires" {
+	if about["kind"] != "Lease" || about["name"] != lease.Name || event["severity"] != "error" ||
+		event["message"] != "root of trust 3 expires" {
 		t.Errorf("posted %v", event)
 	}
 }
@@ -202,7 +213,8 @@ func TestInvalidEventFlagsAreRefused(t *testing.T) {
 		"malformed headers":         {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad}, "want lines such as"},
 		"a missing file":            {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad + "x"}, "no such file"},
 	} {
-		if err := c.to.check(); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "a token") {
+		if err := c.to.check(); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "a token") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

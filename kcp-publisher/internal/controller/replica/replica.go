@@ -160,7 +160,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 		case <-lease.Taken():
 			return fmt.Errorf("lease %s is lost: another replica acquired it", name)
 		case <-lease.Restored():
-			return fmt.Errorf("lease %s: the control plane returned to an earlier state, restarting to drop cached objects", name)
+			return fmt.Errorf("lease %s: the control plane returned to an earlier state, restarting", name)
 		case <-lost:
 			return fmt.Errorf("lease %s is lost", name)
 		case <-tick.C:
