@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
@@ -212,7 +213,10 @@ func steering(t *testing.T, w *world) {
 			"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated",
 		}}), act)
 		return func() (bool, error) { return v.MaySteer(t.Context(), key) },
-			func() error { _, err := v.Steer(t.Context(), key, rolloutactions.Pause(true)); return err }
+			func() error {
+				result, err := v.Steer(t.Context(), key, actions.Pause(true))
+				return errors.Join(err, result.Unrecorded)
+			}
 	}
 	w.bind(t, namespace, "viewer", accountOf("judy"))
 	may, pause := viewer("judy")
@@ -230,7 +234,7 @@ func steering(t *testing.T, w *world) {
 	if !rollout.Spec.Paused {
 		t.Error("the rollout goes on")
 	}
-	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil || v.Steer != nil {
+	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil || v.Steer != nil || v.MayAct != nil || v.Act != nil {
 		t.Error("whoever has no token of their own gets buttons")
 	}
 }

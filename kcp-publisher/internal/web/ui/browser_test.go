@@ -202,12 +202,19 @@ func TestAWaveIsApprovedOnThePage(t *testing.T) {
 	b.do(chromedp.Navigate(s.URL + "/rollouts/keda-regular-4"))
 	b.until(live)
 	b.do(chromedp.Click("button[value=approve]"))
+	b.until(`document.querySelector("h1").innerText === "Approve wave rest?" && location.pathname === "/rollouts/keda-regular-4"`)
+	if len(s.steered) != 0 {
+		t.Error("the wave is approved without a confirmation")
+	}
+	b.do(chromedp.Click(".confirm button[value=approve]"))
 	b.until(`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
 		t.Errorf("approved %v", got.Spec.ApprovedWaves)
 	}
 	b.until(`!document.querySelector("button[value=approve]")`)
 	b.do(chromedp.Click("button[value=pause]"))
+	b.until(`document.querySelector(".confirm button[value=pause]")`)
+	b.do(chromedp.Click(".confirm button[value=pause]"))
 	b.until(`document.querySelector("button[value=resume]")`)
 	if got := <-s.steered; !got.Spec.Paused {
 		t.Error("it is not paused")

@@ -88,6 +88,12 @@ func (q query) address() string {
 	return "/?" + values.Encode()
 }
 
+// actAddress returns the address that receives actions on the runtimes of this query.
+func (q query) actAddress() string {
+	q.Page = 1
+	return "/runtimes" + strings.TrimPrefix(q.address(), "/")
+}
+
 // With returns the address of this query with one field changed, on the first page.
 func (q query) With(name, value string) string {
 	q.Page = 1

@@ -38,6 +38,9 @@ type runtimePage struct {
 	// newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
+	// Offered are the actions that the viewer may start.
+	Offered []runtimeAction
+	Done    string
 }
 
 type label struct{ Key, Value string }
@@ -67,6 +70,10 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 		if m.Held != "" {
 			page.Waits = append(page.Waits, m)
 		}
+	}
+	page.Done = done[r.URL.Query().Get("done")]
+	if p.mayAct(r, keyOf(one)) {
+		page.Offered = runtimeOffers(one.Health)
 	}
 	p.history(r, &page)
 	p.render(w, r, "runtime", http.StatusOK, frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page})

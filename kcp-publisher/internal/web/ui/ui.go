@@ -2,9 +2,10 @@
 // first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts
 // with their waves, and the versions of each module.
 //
-// The page is read-only, except that viewers who may patch a Rollout can pause it, resume it and approve its waves. The
-// package authenticates nobody: its caller puts a Viewer into the context of each request, and the Viewer decides what
-// is visible.
+// Viewers who may patch a Rollout can pause, resume, approve, abort and undo it. Viewers who may patch Kymas can
+// reconcile, suspend and resume runtimes. Each action is confirmed on a page of its own, uses the viewer's own rights,
+// and is recorded as an Event. The package does not authenticate: its caller puts a Viewer into the context of each
+// request, and the Viewer decides which data is visible.
 //
 // All text is hostile: runtimes report messages and owners choose labels. Text is limited and escaped by html/template,
 // and the browser may only run and load the assets that are embedded here.
@@ -58,6 +59,8 @@ func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.seen(p.overview))
 	mux.HandleFunc("GET /runtimes/{id}", p.seen(p.runtime))
+	mux.HandleFunc("POST /runtimes/{id}", p.seen(p.actOnRuntime))
+	mux.HandleFunc("POST /runtimes", p.seen(p.actOnSelection))
 	mux.HandleFunc("GET /rollouts", p.seen(p.rollouts))
 	mux.HandleFunc("GET /rollouts/{name}", p.seen(p.rollout))
 	mux.HandleFunc("POST /rollouts/{name}", p.seen(p.steer))

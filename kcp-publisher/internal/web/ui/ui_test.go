@@ -18,8 +18,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
 // served is a page of a fleet that a test holds in its hand.
@@ -27,20 +27,38 @@ type served struct {
 	*httptest.Server
 	source  *Source
 	steered chan v1alpha1.Rollout
+	acted   chan v1beta2.Kyma
+}
+
+// act applies an action to a Kyma that has only a name. Kyma kyma-00003 is being deleted.
+func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
+	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	if strings.HasSuffix(key.Name, "-00003") {
+		kyma.DeletionTimestamp = new(metav1.NewTime(noon))
+	}
+	effect, err := action.Change(&kyma)
+	if err == nil {
+		s.acted <- kyma
+	}
+	return actions.Result{Effect: effect}, err
 }
 
 // serve serves a fleet for a viewer; nil is one who may see and steer all.
 func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	t.Helper()
-	s := &served{source: NewSource(nil, "kcp-system", nil, nil), steered: make(chan v1alpha1.Rollout, 10)}
+	s := &served{source: NewSource(nil, "kcp-system", nil, nil), steered: make(chan v1alpha1.Rollout, 10), acted: make(chan v1beta2.Kyma, 1000)}
 	s.source.kyma = sampleKyma
 	s.source.put(f)
 	if viewer == nil {
 		yes := func(context.Context, string) (bool, error) { return true, nil }
 		viewer = &Viewer{
 			Name: "ada@example.org", MaySee: yes, MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
-			Steer: func(_ context.Context, key client.ObjectKey, change rolloutactions.Change) (string, error) {
-				return s.steer(key, change)
+			Steer: func(_ context.Context, key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
+				return s.steer(key, action)
+			},
+			MayAct: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
+			Act: func(_ context.Context, key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
+				return s.act(key, action)
 			},
 		}
 	}
@@ -60,7 +78,7 @@ func sampleEvents(_ context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 }
 
 // steer changes the rollout in the fleet as the publisher would some time after the change of its spec.
-func (s *served) steer(key client.ObjectKey, change rolloutactions.Change) (string, error) {
+func (s *served) steer(key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 	current, _, _ := s.source.snapshot()
 	f := current.Fleet
 	f.Rollouts = append([]fleet.Rollout(nil), f.Rollouts...)
@@ -70,16 +88,16 @@ func (s *served) steer(key client.ObjectKey, change rolloutactions.Change) (stri
 			continue
 		}
 		one := v1alpha1.Rollout{Spec: r.Spec, Status: r.Status}
-		told, err := change(&one)
+		effect, err := action.Change(&one)
 		if err != nil {
-			return "", err
+			return actions.Result{}, err
 		}
 		r.Spec = one.Spec
 		s.steered <- one
 		s.source.put(f)
-		return told, nil
+		return actions.Result{Effect: effect}, nil
 	}
-	return "", nil
+	return actions.Result{}, nil
 }
 
 func (s *served) get(t testing.TB, path string, header ...string) (int, string, http.Header) {
@@ -226,17 +244,22 @@ func TestOnlyWhoMaySteersARollout(t *testing.T) {
 		return status, body
 	}
 	s := serve(t, sampleFleet(100, false), nil)
-	if status, _ := post(s, "action=approve&wave=rest", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
 		t.Errorf("another site's page approves: %d", status)
 	}
-	if status, _ := post(s, "action=approve&wave=rest", "Origin", "https://evil.example"); status != http.StatusForbidden {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Origin", "https://evil.example"); status != http.StatusForbidden {
 		t.Errorf("another origin approves: %d", status)
 	}
-	if status, body := post(s, "action=approve&wave=canaries"); status != http.StatusConflict || !strings.Contains(body, "asks for no approval") {
+	if status, body := post(s, "confirmed=yes&action=approve&wave=canaries"); status != http.StatusConflict || !strings.Contains(body, "not possible in the rollout") {
 		t.Errorf("a wave without approval: %d\n%s", status, body)
 	}
-	if status, _ := post(s, "action=undo"); status != http.StatusBadRequest {
-		t.Errorf("undo: %d", status)
+	if status, _ := post(s, "confirmed=yes&action=delete"); status != http.StatusConflict {
+		t.Errorf("an unknown action: %d", status)
+	}
+	for _, form := range []string{"action=approve&wave=rest", "action=pause", "action=abort", "action=undo"} {
+		if status, body := post(s, form); status != http.StatusOK || !strings.Contains(body, `name="confirmed" value="yes"`) || !strings.Contains(body, "Rollout keda-regular-4 ") {
+			t.Errorf("%s without a confirmation: %d\n%s", form, status, body)
+		}
 	}
 	if status, _ := post(s, strings.Repeat("a", maxBodyBytes+1)); status != http.StatusBadRequest {
 		t.Errorf("a long form: %d", status)
@@ -244,7 +267,7 @@ func TestOnlyWhoMaySteersARollout(t *testing.T) {
 	if len(s.steered) != 0 {
 		t.Fatal("the rollout was changed")
 	}
-	if status, _ := post(s, "action=approve&wave=rest", "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther {
 		t.Errorf("approve: %d", status)
 	}
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
@@ -253,12 +276,12 @@ func TestOnlyWhoMaySteersARollout(t *testing.T) {
 	reader := serve(t, sampleFleet(100, false), &Viewer{
 		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
 		MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
-		Steer: func(context.Context, client.ObjectKey, rolloutactions.Change) (string, error) {
-			t.Error("who may not steer does")
-			return "", nil
+		Steer: func(context.Context, client.ObjectKey, actions.Rollout) (actions.Result, error) {
+			t.Error("a viewer without the right changes a rollout")
+			return actions.Result{}, nil
 		},
 	})
-	if status, _ := post(reader, "action=pause"); status != http.StatusForbidden {
+	if status, _ := post(reader, "confirmed=yes&action=pause"); status != http.StatusForbidden {
 		t.Errorf("who may not pause: %d", status)
 	}
 	if _, body, _ := reader.get(t, "/rollouts/keda-regular-4"); strings.Contains(body, "<button") {
