@@ -66,7 +66,13 @@ func Apply[T any, P interface {
 }
 
 // record creates an Event about an object.
-func record(ctx context.Context, api client.Client, object client.Object, by, reason, effect string, now time.Time) error {
+func record(
+	ctx context.Context,
+	api client.Client,
+	object client.Object,
+	by, reason, effect string,
+	now time.Time,
+) error {
 	kind, err := apiutil.GVKForObject(object, api.Scheme())
 	if err != nil {
 		return fmt.Errorf("record an Event: %w", err)

@@ -42,46 +42,60 @@ func TestAnEventRecordsAnAction(t *testing.T) {
 		t.Fatalf("got %d Events, %v", len(events.Items), err)
 	}
 	e := events.Items[0]
-	if e.Reason != "Suspended" || !strings.HasPrefix(e.Message, "berlin is suspended: ") || !strings.HasSuffix(e.Message, ", by ada") || e.InvolvedObject.Kind != "Kyma" || e.InvolvedObject.UID != "1" || e.Namespace != berlin.Namespace {
+	if e.Reason != "Suspended" || !strings.HasPrefix(e.Message, "berlin is suspended: ") ||
+		!strings.HasSuffix(e.Message, ", by ada") ||
+		e.InvolvedObject.Kind != "Kyma" ||
+		e.InvolvedObject.UID != "1" ||
+		e.Namespace != berlin.Namespace {
 		t.Errorf("got %+v", e)
 	}
 }
 
 func TestAnActionWithoutTheRightToCreateEventsIsDone(t *testing.T) {
-	api := apiWith(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-		return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
-	}})
+	api := apiWith(
+		t,
+		interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no"))
+		}},
+	)
 	result, err := actions.Apply(t.Context(), api, berlin, "", actions.Suspend(""))
 	if err != nil || !apierrors.IsForbidden(result.Unrecorded) {
 		t.Errorf("got %v, %v", err, result.Unrecorded)
 	}
 	var kyma v1beta2.Kyma
-	if err := api.Get(t.Context(), berlin, &kyma); err != nil || kyma.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True {
+	if err := api.Get(t.Context(), berlin, &kyma); err != nil ||
+		kyma.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True {
 		t.Errorf("labels %v, %v", kyma.Labels, err)
 	}
 }
 
 func TestAnActionKeepsAConcurrentChange(t *testing.T) {
 	first := true
-	api := apiWith(t, interceptor.Funcs{Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-		if first {
-			first = false
-			var kyma v1beta2.Kyma
-			if err := api.Get(ctx, berlin, &kyma); err != nil {
-				return err
-			}
-			kyma.Annotations = map[string]string{"other": "value"}
-			if err := api.Update(ctx, &kyma); err != nil {
-				return err
-			}
-		}
-		return api.Patch(ctx, object, patch, options...)
-	}})
+	api := apiWith(
+		t,
+		interceptor.Funcs{
+			Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				if first {
+					first = false
+					var kyma v1beta2.Kyma
+					if err := api.Get(ctx, berlin, &kyma); err != nil {
+						return err
+					}
+					kyma.Annotations = map[string]string{"other": "value"}
+					if err := api.Update(ctx, &kyma); err != nil {
+						return err
+					}
+				}
+				return api.Patch(ctx, object, patch, options...)
+			},
+		},
+	)
 	if _, err := actions.Apply(t.Context(), api, berlin, "", actions.Suspend("why")); err != nil {
 		t.Fatal(err)
 	}
 	var kyma v1beta2.Kyma
-	if err := api.Get(t.Context(), berlin, &kyma); err != nil || kyma.Annotations["other"] != "value" || kyma.Annotations[v1beta2.AnnotationSuspendReason] != "why" {
+	if err := api.Get(t.Context(), berlin, &kyma); err != nil || kyma.Annotations["other"] != "value" ||
+		kyma.Annotations[v1beta2.AnnotationSuspendReason] != "why" {
 		t.Errorf("annotations %v, %v", kyma.Annotations, err)
 	}
 }

@@ -57,7 +57,12 @@ func Approve(wave string) Rollout {
 		case slices.Contains(r.Spec.ApprovedWaves, wave):
 			return "has already approved wave " + wave, nil
 		case !slices.Contains(waiting, wave):
-			return "", fmt.Errorf("wave %q %w; waiting waves: %s", wave, ErrNoApproval, cmp.Or(strings.Join(waiting, ", "), "none"))
+			return "", fmt.Errorf(
+				"wave %q %w; waiting waves: %s",
+				wave,
+				ErrNoApproval,
+				cmp.Or(strings.Join(waiting, ", "), "none"),
+			)
 		}
 		r.Spec.ApprovedWaves = append(r.Spec.ApprovedWaves, wave)
 		return "may begin wave " + wave, nil
@@ -71,7 +76,11 @@ func Abort() Rollout {
 			return "", hasEnded(r)
 		}
 		r.Spec.Abort = true
-		return fmt.Sprintf("is aborted: updated runtimes keep version %s, no other runtime gets it (undo rolls them back to %s)", r.Spec.To, r.Spec.From), nil
+		return fmt.Sprintf(
+			"is aborted: updated runtimes keep version %s, no other runtime gets it (undo rolls them back to %s)",
+			r.Spec.To,
+			r.Spec.From,
+		), nil
 	}}
 }
 
@@ -82,7 +91,9 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 		switch newer := rollout.Newer(r, all); {
 		case newer != "":
 			return "", fmt.Errorf("rollout %s is newer: undo that one instead", newer)
-		case r.Status.State == v1alpha1.RolloutSuperseded, r.Status.State == v1alpha1.RolloutRollingBack, r.Status.State == v1alpha1.RolloutRolledBack:
+		case r.Status.State == v1alpha1.RolloutSuperseded,
+			r.Status.State == v1alpha1.RolloutRollingBack,
+			r.Status.State == v1alpha1.RolloutRolledBack:
 			return "", hasEnded(r)
 		}
 		r.Spec.Undo = true

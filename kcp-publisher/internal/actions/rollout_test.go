@@ -25,7 +25,10 @@ func TestARolloutIsChanged(t *testing.T) {
 		return func(r *v1alpha1.Rollout) { r.Status.State, r.Status.Message = state, "over" }
 	}
 	undone := func(others ...v1alpha1.Rollout) actions.Rollout {
-		return actions.Rollout{Reason: "Undone", Change: func(r *v1alpha1.Rollout) (string, error) { return actions.Undo(append(others, *r)).Change(r) }}
+		return actions.Rollout{
+			Reason: "Undone",
+			Change: func(r *v1alpha1.Rollout) (string, error) { return actions.Undo(append(others, *r)).Change(r) },
+		}
 	}
 	of := func(module string, revision int64) v1alpha1.Rollout {
 		other := *underWay()

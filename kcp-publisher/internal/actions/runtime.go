@@ -25,8 +25,10 @@ func Suspend(reason string) Runtime {
 		case len(reason) > MaxReasonBytes:
 			return "", fmt.Errorf("the reason has %d bytes, at most %d are allowed", len(reason), MaxReasonBytes)
 		case v1beta2.TakenOver(kyma):
-			return "", fmt.Errorf("it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: run `kcp-publisher takeover finish` or `abort` first",
-				v1beta2.LabelSkipReconciliation)
+			return "", fmt.Errorf(
+				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: run `kcp-publisher takeover finish` or `abort` first",
+				v1beta2.LabelSkipReconciliation,
+			)
 		case !kyma.DeletionTimestamp.IsZero():
 			return "", errors.New("its Kyma is being deleted, which cannot be suspended")
 		}
@@ -46,7 +48,10 @@ func Suspend(reason string) Runtime {
 func Resume() Runtime {
 	return Runtime{"Resumed", func(kyma *v1beta2.Kyma) (string, error) {
 		if v1beta2.TakenOver(kyma) {
-			return "", fmt.Errorf("it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: it is not suspended", v1beta2.LabelSkipReconciliation)
+			return "", fmt.Errorf(
+				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: it is not suspended",
+				v1beta2.LabelSkipReconciliation,
+			)
 		}
 		suspended := kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True
 		delete(kyma.Labels, v1beta2.LabelSkipReconciliation)
@@ -80,7 +85,11 @@ func Revoke() Runtime {
 		if slices.Contains(revoked, thumbprint) {
 			return "has already revoked key " + thumbprint, nil
 		}
-		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationRevokedKeys, strings.Join(append(revoked, thumbprint), " "))
+		kyma.Annotations = with(
+			kyma.Annotations,
+			v1beta2.AnnotationRevokedKeys,
+			strings.Join(append(revoked, thumbprint), " "),
+		)
 		return "no longer accepts key " + thumbprint, nil
 	}}
 }

@@ -49,7 +49,8 @@ func TestARuntimeIsSuspendedAndResumed(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !strings.HasPrefix(effect, c.effect) || !maps.Equal(kyma.Labels, c.wantLabels) || !maps.Equal(kyma.Annotations, c.want) {
+			if err != nil || !strings.HasPrefix(effect, c.effect) || !maps.Equal(kyma.Labels, c.wantLabels) ||
+				!maps.Equal(kyma.Annotations, c.want) {
 				t.Errorf("%q, %v: labels %v, annotations %v", effect, err, kyma.Labels, kyma.Annotations)
 			}
 		})
@@ -58,8 +59,12 @@ func TestARuntimeIsSuspendedAndResumed(t *testing.T) {
 
 func TestASuspendedRuntimeIsNotReconciled(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}}}
-	if _, err := actions.Reconcile(now).Change(kyma); err == nil || !strings.Contains(err.Error(), "run `kcp-publisher resume` first") || len(kyma.Annotations) > 0 {
+	kyma := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}},
+	}
+	if _, err := actions.Reconcile(now).Change(kyma); err == nil ||
+		!strings.Contains(err.Error(), "run `kcp-publisher resume` first") ||
+		len(kyma.Annotations) > 0 {
 		t.Errorf("got %v, annotations %v", err, kyma.Annotations)
 	}
 	kyma.Labels = nil
@@ -76,7 +81,8 @@ func TestAnAgentsKeyIsRevoked(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "new"}}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "old"}
 	for range 2 { // the second time changes nothing
-		if _, err := actions.Revoke().Change(kyma); err != nil || kyma.Annotations[v1beta2.AnnotationRevokedKeys] != "old new" {
+		if _, err := actions.Revoke().Change(kyma); err != nil ||
+			kyma.Annotations[v1beta2.AnnotationRevokedKeys] != "old new" {
 			t.Errorf("got %v, annotations %v", err, kyma.Annotations)
 		}
 	}

@@ -58,12 +58,24 @@ func Seeing(namespace string) []Right {
 
 // steering returns the right that a user needs to change a Rollout.
 func steering(rollout client.ObjectKey) Right {
-	return Right{Verb: "patch", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts", Namespace: rollout.Namespace, Name: rollout.Name}
+	return Right{
+		Verb:      "patch",
+		Group:     v1alpha1.GroupVersion.Group,
+		Resource:  "rollouts",
+		Namespace: rollout.Namespace,
+		Name:      rollout.Name,
+	}
 }
 
 // acting returns the right that a user needs to change a Kyma, or all Kymas of a namespace if the key has no name.
 func acting(kyma client.ObjectKey) Right {
-	return Right{Verb: "patch", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: kyma.Namespace, Name: kyma.Name}
+	return Right{
+		Verb:      "patch",
+		Group:     v1beta2.GroupVersion.Group,
+		Resource:  "kymas",
+		Namespace: kyma.Namespace,
+		Name:      kyma.Name,
+	}
 }
 
 // Ask reports whether a user has a right. It returns false with an error.

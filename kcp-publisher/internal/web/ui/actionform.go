@@ -29,7 +29,9 @@ func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 		return actionForm{}, false
 	}
 	return actionForm{
-		action: r.PostForm.Get("action"), wave: line(100, r.PostForm.Get("wave")), reason: line(actions.MaxReasonBytes, r.PostForm.Get("reason")),
+		action: r.PostForm.Get(
+			"action",
+		), wave: line(100, r.PostForm.Get("wave")), reason: line(actions.MaxReasonBytes, r.PostForm.Get("reason")),
 		confirmed: r.PostForm.Get("confirmed") == "yes", count: r.PostForm.Get("count"),
 	}, true
 }
@@ -66,6 +68,14 @@ func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confir
 // unrecorded logs that an action has no Event, because the viewer may not create Events.
 func (p *pages) unrecorded(r asked, result actions.Result, name string) {
 	if result.Unrecorded != nil {
-		p.Log.Info("no Event records the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason", result.Unrecorded.Error())
+		p.Log.Info(
+			"no Event records the action of a viewer",
+			"viewer",
+			r.viewer.Name,
+			"object",
+			name,
+			"reason",
+			result.Unrecorded.Error(),
+		)
 	}
 }

@@ -49,7 +49,12 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 	// Browsers share cookies among all ports of a host, so the name contains the port.
 	l := &Local{token: rand.Text(), hosts: []string{address}, cookie: "kyma-pull-ui-" + port, viewer: viewer, next: next}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		l.hosts = []string{address, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+		l.hosts = []string{
+			address,
+			net.JoinHostPort("localhost", port),
+			net.JoinHostPort("127.0.0.1", port),
+			net.JoinHostPort("::1", port),
+		}
 	}
 	return l, nil
 }
@@ -89,7 +94,10 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			l.refuse(w)
 			return
 		}
-		http.SetCookie(w, &http.Cookie{Name: l.cookie, Value: l.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		http.SetCookie(
+			w,
+			&http.Cookie{Name: l.cookie, Value: l.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode},
+		)
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, "/", http.StatusSeeOther)
@@ -151,13 +159,21 @@ type answer struct {
 
 // mayPatch reviews whether the user of the kubeconfig may patch an object, or all objects if the key has no name.
 func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key client.ObjectKey) (bool, error) {
-	patch := authorizationv1.ResourceAttributes{Namespace: key.Namespace, Name: key.Name, Verb: "patch", Group: group, Resource: resource}
+	patch := authorizationv1.ResourceAttributes{
+		Namespace: key.Namespace,
+		Name:      key.Name,
+		Verb:      "patch",
+		Group:     group,
+		Resource:  resource,
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if a, asked := o.known[patch]; asked && time.Now().Before(a.until) {
 		return a.may, nil
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &patch}}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &patch},
+	}
 	if err := o.api.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("check the right to patch %s %s: %w", resource, key, err)
 	}

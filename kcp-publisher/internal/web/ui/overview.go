@@ -88,7 +88,8 @@ func (p *pages) overview(w http.ResponseWriter, r asked) {
 	}
 	page.list(s)
 	page.Done, page.ActAddress = done[r.URL.Query().Get("done")], q.actAddress()
-	page.MayAct = page.Reading == nil && page.Grouped == "" && page.Found.Total > 0 && p.mayAct(r, client.ObjectKey{Namespace: p.Source.namespace})
+	page.MayAct = page.Reading == nil && page.Grouped == "" && page.Found.Total > 0 &&
+		p.mayAct(r, client.ObjectKey{Namespace: p.Source.namespace})
 	p.render(w, r, "overview", http.StatusOK, frame{Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page})
 }
 
@@ -144,7 +145,14 @@ func heard(r *fleet.Runtime) int64 {
 func (s *snapshot) filters(q query) filters {
 	f := filters{
 		Channels: s.channels, Healths: healths, Groupings: groupings(s, q),
-		States: []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateProcessing, v1beta2.StateDeleting, v1beta2.StateReady, v1beta2.StateUnmanaged},
+		States: []v1beta2.State{
+			v1beta2.StateError,
+			v1beta2.StateWarning,
+			v1beta2.StateProcessing,
+			v1beta2.StateDeleting,
+			v1beta2.StateReady,
+			v1beta2.StateUnmanaged,
+		},
 	}
 	for i := range s.Modules {
 		m := &s.Modules[i]

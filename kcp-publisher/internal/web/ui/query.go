@@ -138,7 +138,8 @@ func (q *query) matches(r *fleet.Runtime, cause string) bool {
 func (q *query) matchesModule(r *fleet.Runtime) bool {
 	for i := range r.Modules {
 		m := &r.Modules[i]
-		if (q.Module == "" || m.Name == q.Module) && (q.Version == "" || named(m.Version) == q.Version) && (q.State == "" || m.State == q.State) {
+		if (q.Module == "" || m.Name == q.Module) && (q.Version == "" || named(m.Version) == q.Version) &&
+			(q.State == "" || m.State == q.State) {
 			return true
 		}
 	}

@@ -26,12 +26,25 @@ type offer struct {
 // rolloutOffers returns the actions that are possible in the rollout's state. Each action itself decides that.
 func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 	s := one.Status
-	candidates := []offer{{Name: "pause", Title: "Pause rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(true)}}
+	candidates := []offer{
+		{Name: "pause", Title: "Pause rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(true)},
+	}
 	if one.Spec.Paused {
-		candidates = []offer{{Name: "resume", Title: "Resume rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(false)}}
+		candidates = []offer{
+			{Name: "resume", Title: "Resume rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(false)},
+		}
 	}
 	for _, wave := range actions.Waiting(one.Spec, s) {
-		candidates = append(candidates, offer{Name: "approve", Title: "Approve wave " + line(60, wave), Wave: wave, Runtimes: sizeOf(wave, s.Waves), action: actions.Approve(wave)})
+		candidates = append(
+			candidates,
+			offer{
+				Name:     "approve",
+				Title:    "Approve wave " + line(60, wave),
+				Wave:     wave,
+				Runtimes: sizeOf(wave, s.Waves),
+				action:   actions.Approve(wave),
+			},
+		)
 	}
 	candidates = append(candidates,
 		offer{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
@@ -57,7 +70,11 @@ func sizeOf(wave string, all []v1alpha1.WaveStatus) int32 {
 }
 
 func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
-	return v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}, Spec: *r.Spec.DeepCopy(), Status: *r.Status.DeepCopy()}
+	return v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name},
+		Spec:       *r.Spec.DeepCopy(),
+		Status:     *r.Status.DeepCopy(),
+	}
 }
 
 func objectsOf(all []fleet.Rollout) []v1alpha1.Rollout {
@@ -85,7 +102,12 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 	}
 	may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 	if err != nil || !may {
-		p.showRollout(w, r, http.StatusForbidden, "You may not change this rollout: you need the right to patch it in the control plane.")
+		p.showRollout(
+			w,
+			r,
+			http.StatusForbidden,
+			"You may not change this rollout: you need the right to patch it in the control plane.",
+		)
 		return
 	}
 	var chosen *offer
@@ -110,7 +132,17 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 		p.showRollout(w, r, http.StatusConflict, err.Error())
 		return
 	}
-	p.Log.Info("rollout changed by a viewer", "viewer", r.viewer.Name, "rollout", one.Name, "action", form.action, "wave", form.wave)
+	p.Log.Info(
+		"rollout changed by a viewer",
+		"viewer",
+		r.viewer.Name,
+		"rollout",
+		one.Name,
+		"action",
+		form.action,
+		"wave",
+		form.wave,
+	)
 	p.unrecorded(r, result, one.Name)
 	http.Redirect(w, r.Request, address+"?done="+form.action, http.StatusSeeOther)
 }

@@ -64,7 +64,12 @@ func segments(total int32, parts ...segment) []segment {
 
 func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 	s := r.Status
-	v := rolloutView{Rollout: r, State: string(s.State), Ended: rollout.Finished(s.State), Unshown: max(0, int(s.Failed)-len(s.Failures))}
+	v := rolloutView{
+		Rollout: r,
+		State:   string(s.State),
+		Ended:   rollout.Finished(s.State),
+		Unshown: max(0, int(s.Failed)-len(s.Failures)),
+	}
 	if v.State == "" {
 		v.State = "New"
 	}
@@ -82,13 +87,27 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 				w.SoakLeft = strings.TrimPrefix(since(-left-time.Minute), "in ")
 			}
 		}
-		w.Bar = segments(wave.Total, segment{Tone: "good", Name: "updated", Count: wave.Updated}, segment{Tone: "busy", Name: "in flight", Count: wave.InFlight},
-			segment{Tone: "bad", Name: "failed", Count: wave.Failed}, segment{Tone: "lost", Name: "deferred", Count: wave.Deferred})
+		w.Bar = segments(
+			wave.Total,
+			segment{Tone: "good", Name: "updated", Count: wave.Updated},
+			segment{Tone: "busy", Name: "in flight", Count: wave.InFlight},
+			segment{
+				Tone:  "bad",
+				Name:  "failed",
+				Count: wave.Failed,
+			},
+			segment{Tone: "lost", Name: "deferred", Count: wave.Deferred},
+		)
 		inFlight += wave.InFlight
 		v.Waves = append(v.Waves, w)
 	}
-	v.Bar = segments(s.Total, segment{Tone: "good", Name: "updated", Count: s.Updated}, segment{Tone: "busy", Name: "in flight", Count: inFlight},
-		segment{Tone: "bad", Name: "failed", Count: s.Failed}, segment{Tone: "lost", Name: "deferred", Count: s.Deferred})
+	v.Bar = segments(
+		s.Total,
+		segment{Tone: "good", Name: "updated", Count: s.Updated},
+		segment{Tone: "busy", Name: "in flight", Count: inFlight},
+		segment{Tone: "bad", Name: "failed", Count: s.Failed},
+		segment{Tone: "lost", Name: "deferred", Count: s.Deferred},
+	)
 	return v
 }
 
@@ -137,20 +156,39 @@ func (p *pages) rollout(w http.ResponseWriter, r asked) {
 func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, trouble string) {
 	one := r.findRollout()
 	if one == nil {
-		p.tell(w, r, http.StatusNotFound, "No such rollout", "No Rollout in namespace "+p.Source.namespace+" is named "+line(100, r.PathValue("name"))+".")
+		p.tell(
+			w,
+			r,
+			http.StatusNotFound,
+			"No such rollout",
+			"No Rollout in namespace "+p.Source.namespace+" is named "+line(100, r.PathValue("name"))+".",
+		)
 		return
 	}
 	page := rolloutPage{rolloutView: viewRollout(one, p.Now()), Done: done[r.URL.Query().Get("done")], Error: trouble}
 	if r.viewer.MaySteer != nil && r.viewer.Steer != nil {
 		may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 		if err != nil {
-			p.Log.Error(err, "failed to check whether a viewer may change a rollout", "viewer", r.viewer.Name, "rollout", one.Name)
+			p.Log.Error(
+				err,
+				"failed to check whether a viewer may change a rollout",
+				"viewer",
+				r.viewer.Name,
+				"rollout",
+				one.Name,
+			)
 		}
 		if may && err == nil {
 			page.Offered = r.rolloutOffers(one)
 		}
 	}
-	p.render(w, r, "rollout", status, frame{Title: "Rollout " + line(100, one.Name), Section: "rollouts", Live: true, Body: page})
+	p.render(
+		w,
+		r,
+		"rollout",
+		status,
+		frame{Title: "Rollout " + line(100, one.Name), Section: "rollouts", Live: true, Body: page},
+	)
 }
 
 func (r asked) findRollout() *fleet.Rollout {

@@ -35,11 +35,27 @@ type runtimeAction struct {
 }
 
 var runtimeActions = []runtimeAction{
-	{"reconcile", "Reconcile", "The publisher reconciles now: it reads the report, checks the registry, and publishes a bundle if one is due.", false,
-		func(_ string, now time.Time) actions.Runtime { return actions.Reconcile(now) }},
-	{"suspend", "Suspend", "Nothing new is published until an operator resumes. The published bundle stays in force, and the agent keeps correcting drift.", true,
-		func(reason string, _ time.Time) actions.Runtime { return actions.Suspend(reason) }},
-	{"resume", "Resume", "The publisher publishes again.", false, func(string, time.Time) actions.Runtime { return actions.Resume() }},
+	{
+		"reconcile",
+		"Reconcile",
+		"The publisher reconciles now: it reads the report, checks the registry, and publishes a bundle if one is due.",
+		false,
+		func(_ string, now time.Time) actions.Runtime { return actions.Reconcile(now) },
+	},
+	{
+		"suspend",
+		"Suspend",
+		"Nothing new is published until an operator resumes. The published bundle stays in force, and the agent keeps correcting drift.",
+		true,
+		func(reason string, _ time.Time) actions.Runtime { return actions.Suspend(reason) },
+	},
+	{
+		"resume",
+		"Resume",
+		"The publisher publishes again.",
+		false,
+		func(string, time.Time) actions.Runtime { return actions.Resume() },
+	},
 }
 
 // runtimeOffers returns the actions that fit a runtime: a suspended one can only be resumed.
@@ -97,7 +113,13 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 }
 
 // act asks for a confirmation, and acts on the confirmed form. right is the key of the required right.
-func (p *pages) act(w http.ResponseWriter, r asked, right client.ObjectKey, selected []*fleet.Runtime, address, back string) {
+func (p *pages) act(
+	w http.ResponseWriter,
+	r asked,
+	right client.ObjectKey,
+	selected []*fleet.Runtime,
+	address, back string,
+) {
 	form, ok := p.form(w, r)
 	if !ok {
 		return
@@ -108,23 +130,45 @@ func (p *pages) act(w http.ResponseWriter, r asked, right client.ObjectKey, sele
 		p.tell(w, r, http.StatusBadRequest, "Unknown action", "This page supports reconcile, suspend and resume.")
 		return
 	case !p.mayAct(r, right):
-		p.tell(w, r, http.StatusForbidden, "You may not change runtimes", "You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.")
+		p.tell(
+			w,
+			r,
+			http.StatusForbidden,
+			"You may not change runtimes",
+			"You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.",
+		)
 		return
 	case len(selected) > maxSelected:
-		p.tell(w, r, http.StatusConflict, "Too many runtimes",
-			fmt.Sprintf("The filter selects %d runtimes, and this page changes at most %d at once. Add a filter, or use kcp-publisher %s with --selector or --all.", len(selected), maxSelected, form.action))
+		p.tell(
+			w,
+			r,
+			http.StatusConflict,
+			"Too many runtimes",
+			fmt.Sprintf(
+				"The filter selects %d runtimes, and this page changes at most %d at once. Add a filter, or use kcp-publisher %s with --selector or --all.",
+				len(selected),
+				maxSelected,
+				form.action,
+			),
+		)
 		return
 	}
 	chosen := runtimeActions[at]
 	c := confirmation{
-		Heading: chosen.Title + " " + amount(len(selected), selected[0].ID) + "?", Effect: chosen.effect, Button: chosen.Title, Count: len(selected),
+		Heading: chosen.Title + " " + amount(
+			len(selected),
+			selected[0].ID,
+		) + "?", Effect: chosen.effect, Button: chosen.Title, Count: len(selected),
 		Address: address, Back: back, Action: form.action, AskReason: chosen.askReason,
 	}
 	for _, one := range selected[:min(len(selected), maxNamed)] {
 		c.Names = append(c.Names, one.ID)
 	}
 	if form.confirmed && form.count != strconv.Itoa(len(selected)) {
-		c.Error = fmt.Sprintf("The selection changed and now has %s. Nothing was done yet.", amount(len(selected), selected[0].ID))
+		c.Error = fmt.Sprintf(
+			"The selection changed and now has %s. Nothing was done yet.",
+			amount(len(selected), selected[0].ID),
+		)
 		form.confirmed = false
 	}
 	if !form.confirmed {
@@ -132,9 +176,29 @@ func (p *pages) act(w http.ResponseWriter, r asked, right client.ObjectKey, sele
 		return
 	}
 	failed := p.actOn(r, selected, chosen.action(form.reason, p.Now()))
-	p.Log.Info("runtimes changed by a viewer", "viewer", r.viewer.Name, "action", form.action, "runtimes", len(selected), "failed", len(failed))
+	p.Log.Info(
+		"runtimes changed by a viewer",
+		"viewer",
+		r.viewer.Name,
+		"action",
+		form.action,
+		"runtimes",
+		len(selected),
+		"failed",
+		len(failed),
+	)
 	if len(failed) > 0 {
-		p.render(w, r, "acted", http.StatusConflict, frame{Title: "Some runtimes failed", Section: "fleet", Body: acted{chosen.Title, len(selected) - len(failed), len(selected), failed, back}})
+		p.render(
+			w,
+			r,
+			"acted",
+			http.StatusConflict,
+			frame{
+				Title:   "Some runtimes failed",
+				Section: "fleet",
+				Body:    acted{chosen.Title, len(selected) - len(failed), len(selected), failed, back},
+			},
+		)
 		return
 	}
 	to, _ := url.Parse(back) // made by address

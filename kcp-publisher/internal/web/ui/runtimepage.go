@@ -56,7 +56,13 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	id := r.PathValue("id")
 	at, known := r.fleet.byID[id]
 	if !known {
-		p.tell(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+" has the runtime id "+line(100, id)+".")
+		p.tell(
+			w,
+			r,
+			http.StatusNotFound,
+			"No such runtime",
+			"No Kyma in namespace "+p.Source.namespace+" has the runtime id "+line(100, id)+".",
+		)
 		return
 	}
 	one := &r.fleet.Runtimes[at]
@@ -76,7 +82,13 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 		page.Offered = runtimeOffers(one.Health)
 	}
 	p.history(r, &page)
-	p.render(w, r, "runtime", http.StatusOK, frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page})
+	p.render(
+		w,
+		r,
+		"runtime",
+		http.StatusOK,
+		frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page},
+	)
 }
 
 // history fills in the runtime's bundles from the control plane and the registry. Data that cannot be read is left out.

@@ -75,8 +75,11 @@ func Handler(o Options) http.Handler {
 func Secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
-			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set(
+			"Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+				"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -113,12 +116,23 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 		may, err := viewer.MaySee(r.Context(), p.Source.namespace)
 		if err != nil {
 			p.Log.Error(err, "failed to check whether a viewer may see the fleet", "viewer", viewer.Name)
-			p.tell(w, page, http.StatusServiceUnavailable, "Cannot check your permissions", "The control plane did not respond. Try again in a moment.")
+			p.tell(
+				w,
+				page,
+				http.StatusServiceUnavailable,
+				"Cannot check your permissions",
+				"The control plane did not respond. Try again in a moment.",
+			)
 			return
 		}
 		if !may {
-			p.tell(w, page, http.StatusForbidden, "You may not see this fleet",
-				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.")
+			p.tell(
+				w,
+				page,
+				http.StatusForbidden,
+				"You may not see this fleet",
+				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.",
+			)
 			return
 		}
 		if page.fleet, page.next, err = p.Source.snapshot(); err != nil {
@@ -127,7 +141,13 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 				serve(w, page)
 				return
 			}
-			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane", "The fleet appears as soon as it is read.")
+			p.tell(
+				w,
+				page,
+				http.StatusServiceUnavailable,
+				"Reading the control plane",
+				"The fleet appears as soon as it is read.",
+			)
 			return
 		}
 		serve(w, page)
