@@ -150,7 +150,7 @@ var levels = map[string]map[string]int{
 		"publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5, "command": 6,
 	},
 	"skr-agent/internal/": {
-		"contentstore": 0, "core": 0, "guard": 0, "intake": 0, "render": 0, "secrets": 0, "watch": 0,
+		"contentstore": 0, "core": 0, "guard": 0, "intake": 0, "secrets": 0, "watch": 0,
 		"importer": 1, "objects": 1, "pull": 1, "install": 2, "agent": 3, "command": 4,
 	},
 }
