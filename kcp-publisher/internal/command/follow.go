@@ -103,6 +103,7 @@ func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.K
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}
 	kymas.Source, kymas.Compared, kymas.Compare = follower.Source, follower.Compared, follower.Compare
+	kymas.Holding, kymas.ApprovedByCommit = follower.Holding, follower.Allowed
 	if err := mgr.Add(follower); err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}

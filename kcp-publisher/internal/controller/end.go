@@ -91,6 +91,7 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 			return false // the refusal is written once the Kyma can be resolved
 		}
 		k.setSilent(p, p.newest)
+		p.kyma.Status = ingest.HeldBy(p.kyma.Status, p.renewed, k.holding(p.facts.Changing), p.kyma.Generation, k.Now())
 		return true
 	}
 	return false

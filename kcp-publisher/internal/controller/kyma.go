@@ -61,6 +61,12 @@ type Kymas struct {
 	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
 	KymaEvents KymaEvents
 
+	// ApprovedByCommit reports whether the operator who allowed a Git commit allowed a removal with it; nil where no
+	// repository is followed.
+	ApprovedByCommit func(kyma, module string) bool
+	// Holding returns which Git commit keeps bundles from being published, empty for none; it is nil where no repository is
+	// followed.
+	Holding func() string
 	// Limits bound the modules that are removed from runtimes without an approval.
 	Limits removal.Limits
 	// Compared returns when a comparison with Git's newest commit began that found it applied, and Compare requests a
@@ -162,7 +168,7 @@ func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
 	rules, view := k.rules(), k.view()
 	if view == nil {
 		view = k.lastView(kyma)
-		rules.Source = nil // a bundle that is made all the same is of no commit
+		rules.Source, rules.Changing = nil, true // a bundle that is made all the same is of no commit
 	}
 	return rules, view
 }
@@ -175,6 +181,17 @@ func (k *Kymas) view() *plan.View {
 		return nil
 	}
 	return view
+}
+
+// heldShown is how long a commit is held before Kymas say so: a commit that is applied at once writes no status.
+const heldShown = 30 * time.Second
+
+// holding returns why only renewals are published, empty for a change that has just begun.
+func (k *Kymas) holding(changing time.Duration) string {
+	if k.Holding == nil || changing < heldShown {
+		return ""
+	}
+	return k.Holding()
 }
 
 // rules returns what holds for all runtimes now.

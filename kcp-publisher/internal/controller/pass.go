@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -42,6 +43,8 @@ type pass struct {
 	newest  fleetstate.Report
 	runtime plan.Runtime
 	outcome publish.Outcome
+	// renewed is the newest bundle while nothing else is published, nil if it is not known.
+	renewed *plan.Published
 	// status are the facts that the status follows from.
 	status ingest.Facts
 }
@@ -102,6 +105,8 @@ func (k *Kymas) take(ctx context.Context, p *pass, action reconcile.Action) erro
 	case reconcile.FetchReport:
 		k.fetchNewest(ctx, p)
 		return nil
+	case reconcile.Renew:
+		return k.renew(ctx, p)
 	default:
 		return k.publish(ctx, p)
 	}
@@ -203,6 +208,34 @@ func unanswered(err error) error {
 	return reason.Errorf(reason.RegistryNotAnswering, "the registry answers, but not the requests for this runtime: see the publisher's log")
 }
 
+// renew keeps the bundle of a Kyma from expiring while nothing new is published.
+func (k *Kymas) renew(ctx context.Context, p *pass) error {
+	k.noteReport(p.kyma, p.newest)
+	newest, pushed, err := k.Publisher.Renew(ctx, k.published(p.kyma), p.rules.Runtime(p.kyma, p.newest.Accepted))
+	p.facts.Renewed = reconcile.Yes
+	switch {
+	case errors.Is(err, publish.ErrMayNotPush):
+		return err // another process publishes to the runtime now
+	case err != nil:
+		p.facts.Renewed = reconcile.No
+		if store.Unavailable(err) {
+			if down, _ := k.failed(ctx, p, err); down {
+				p.facts.Renewed = reconcile.Down
+			}
+		}
+		ctrl.LoggerFrom(ctx).Error(err, "failed to renew a bundle while a commit is held", "runtime", plan.RuntimeID(p.kyma))
+		return nil
+	}
+	p.renewed = newest
+	if pushed {
+		bundlesPublished.WithLabelValues(string(plan.ReasonRenewalDue)).Inc()
+		if k.Notify != nil {
+			k.Notify(plan.RuntimeID(p.kyma))
+		}
+	}
+	return nil
+}
+
 // publish records the report, resolves the request of a Kyma, and pushes a bundle if one is needed.
 func (k *Kymas) publish(ctx context.Context, p *pass) error {
 	kyma, facts, newest := p.kyma, &p.status, p.newest
@@ -252,6 +285,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		facts.PublishError = err
 		if _, refused := store.Answered(err); refused {
 			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
+			k.failed(ctx, p, err) // without a wait, a refused write would be repeated in every poll
 		}
 		publishFailures.Inc()
 	}

@@ -76,7 +76,10 @@ func (r *removals) judge(ctx context.Context, removing plan.Removing, snapshot *
 	if own == nil {
 		return plan.Verdict{}, fmt.Errorf("judge removals of runtime %s: its Kyma is gone", removing.Runtime)
 	}
-	pending := plan.PendingOf(own, removing.Modules, removing.Restored, k.compared())
+	if removing.Changing {
+		snapshot = nil
+	}
+	pending := k.pendingOf(own, removing.Modules, removing.Restored)
 	decided, err := r.decided(ctx, all.Items, own, pending, snapshot, now)
 	if err != nil {
 		return plan.Verdict{}, err
@@ -131,7 +134,7 @@ func (r *removals) decided(ctx context.Context, all []v1beta2.Kyma, own *v1beta2
 		}
 		known[kyma.UID] = found
 		if kyma.UID != own.UID {
-			fleet.Pending = append(fleet.Pending, plan.PendingOf(kyma, found.modules, false, r.kymas.compared())...)
+			fleet.Pending = append(fleet.Pending, r.kymas.pendingOf(kyma, found.modules, false)...)
 		}
 	}
 	r.pending = known
@@ -183,6 +186,15 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 		return false, fmt.Errorf("read namespace %s to judge removals: %w", k.Catalog.Namespace, err)
 	}
 	return !namespace.DeletionTimestamp.IsZero(), nil
+}
+
+// pendingOf returns the pending removals of a Kyma's modules with what is known about them.
+func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) []removal.Pending {
+	all := plan.PendingOf(kyma, modules, restored, k.compared())
+	for i := range all {
+		all[i].Approved = all[i].Approved || k.ApprovedByCommit != nil && k.ApprovedByCommit(kyma.Name, all[i].Module)
+	}
+	return all
 }
 
 // compared returns when a comparison with Git's newest commit began that found it applied, zero without a repository.

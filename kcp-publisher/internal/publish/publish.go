@@ -265,6 +265,13 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		if len(more.Held) == 0 {
 			break
 		}
+		if _, kept := verdict.Held[""]; kept && runtime.Changing {
+			if adopted.Last == nil {
+				return d, fmt.Errorf("publish to runtime %s: the Kyma is deleted, and the removal of all modules waits", runtime.ID)
+			}
+			d.reason = "" // what the runtime would keep cannot be resolved now
+			break
+		}
 		request, runtime = keeping(request, runtime, verdict)
 	}
 	d.outcome.Checked, d.outcome.LeftOut, d.outcome.Deviation = checked, slices.Concat(left, d.outcome.LeftOut), adopted.Deviation

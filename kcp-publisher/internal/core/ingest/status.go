@@ -141,6 +141,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	secrets(after.Conditions, facts, why, set)
 	synced(after, facts, set)
 	removals(after, facts, set)
+	publishing(after, facts, set)
 	watchers(&after, facts, set)
 	after.State = summarize(after.Modules, facts, silent)
 	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), facts.Generation

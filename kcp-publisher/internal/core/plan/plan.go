@@ -33,6 +33,8 @@ type Rules struct {
 	Root trust.Root
 	// Source is the commit that the control plane has, nil for none.
 	Source *bundle.Source
+	// Changing: the control plane is in the middle of a change, so that only last bundles of deleted Kymas are published.
+	Changing bool
 }
 
 // RuntimeID names the runtime of a Kyma: its label, else its own name. That of a deleted one is the runtime that it

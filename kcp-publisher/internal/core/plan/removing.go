@@ -22,11 +22,13 @@ type Removing struct {
 	Modules []string
 	// Restored: the record of the control plane is older than the state of the runtime.
 	Restored bool
+	// Changing: the catalog is in the middle of a change, so that only deleted Kymas are judged.
+	Changing bool
 }
 
 // Removing returns the new removals of a runtime's next bundle.
 func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
-	found := Removing{Runtime: r.ID, Restored: a.restored(r)}
+	found := Removing{Runtime: r.ID, Restored: a.restored(r), Changing: r.Changing}
 	if !r.InUse {
 		return found
 	}
@@ -101,7 +103,7 @@ func inUse(kyma *v1beta2.Kyma) bool {
 }
 
 // PendingRemovals returns what a Kyma's next bundle would newly remove without the runtime's own request, by its status
-// and a catalog. It reads neither the registry nor a report.
+// and a catalog. It reads neither the registry nor a report. Without a catalog, only a deleted Kyma removes anything.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || !inUse(kyma) || Skipped(kyma) {
@@ -112,6 +114,9 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 			return nil
 		}
 		return []string{""}
+	}
+	if snapshot == nil {
+		return nil
 	}
 	request, err := asked(kyma)
 	if err == nil {

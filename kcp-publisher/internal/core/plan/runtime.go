@@ -55,6 +55,8 @@ type Runtime struct {
 	Request *v1beta2.KymaSpec
 	// Mandatory are the modules that the last bundle had without the runtime's own request.
 	Mandatory []string
+	// Changing is that of the Rules.
+	Changing bool
 	// InUse: the runtime enrolled or reported, or its bundles are carried, so that a removal can lose something.
 	InUse bool
 }
@@ -77,7 +79,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	id := RuntimeID(kyma)
 	next := Runtime{
 		ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source,
-		KymaUID: string(kyma.UID), Remembered: &Memory{},
+		KymaUID: string(kyma.UID), Remembered: &Memory{}, Changing: r.Changing,
 	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
 		next.Validity = silence // what may be on its way for that long must still be good when it arrives

@@ -16,7 +16,8 @@ type State string
 const (
 	// Unknown: the control plane has not been read yet. The Kyma is reconciled again soon.
 	Unknown State = "Unknown"
-	// Held: a change of the control plane has been under way for long. Reports are recorded, and nothing is published.
+	// Held: a change of the control plane has been under way for long. Reports are recorded, and bundles are only renewed
+	// without a change.
 	Held State = "Held"
 	// Gone: the Kyma is deleted and has no finalizer of the publisher anymore.
 	Gone State = "Gone"
@@ -45,6 +46,8 @@ const (
 	CheckBundle Action = "CheckBundle"
 	// FetchReport fetches and verifies the newest report.
 	FetchReport Action = "FetchReport"
+	// Renew pushes the last bundle once more, with a later expiry, if it is due for renewal.
+	Renew Action = "Renew"
 	// Publish records the report and pushes a bundle if one is needed.
 	Publish Action = "Publish"
 	// End writes the status if the state has one, and ends the reconcile.
@@ -88,7 +91,7 @@ type Facts struct {
 	Unchanged bool
 
 	// The results of the actions.
-	Newest, Admitted, Bundle, Report, Published Result
+	Newest, Admitted, Bundle, Report, Renewed, Published Result
 }
 
 // Decide returns the next action, and the state if it is End.
@@ -124,18 +127,20 @@ func (f Facts) mayPoll() bool {
 	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
 }
 
-// hold decides while the Kyma cannot be resolved. If that lasts, reports are recorded and silence is noticed: only
-// publishing waits.
+// hold decides while the Kyma cannot be resolved. If that lasts, reports are recorded, silence is noticed, and bundles
+// are renewed before they expire: only changes wait.
 func (f Facts) hold() (State, Action) {
 	switch {
 	case f.Changing < HoldSettles:
 		return Unknown, End
-	case f.Backoff, f.Report == Down:
+	case f.Backoff, f.Report == Down, f.Renewed == Down:
 		return Unreachable, End
 	case f.Admitted == "":
 		return "", Admit
 	case f.Admitted == Yes && f.Report == "":
 		return "", FetchReport
+	case f.Admitted == Yes && f.Renewed == "":
+		return "", Renew
 	}
 	return Held, End
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // world answers the actions of a reconcile.
-type world struct{ newest, admitted, bundle, report, published Result }
+type world struct{ newest, admitted, bundle, report, published, renewed Result }
 
-var answering = world{Yes, Yes, Yes, Yes, Yes}
+var answering = world{Yes, Yes, Yes, Yes, Yes, Yes}
 
 // run takes actions until the reconcile ends.
 func run(f Facts, w world) (State, []Action) {
@@ -36,6 +36,8 @@ func run(f Facts, w world) (State, []Action) {
 			f.Report = w.report
 		case Publish:
 			f.Published = w.published
+		case Renew:
+			f.Renewed = w.renewed
 		}
 	}
 	return "", taken
@@ -79,7 +81,9 @@ func TestDecide(t *testing.T) {
 		"no answer for the bundle": {known, answers(func(w *world) { w.published = Down }), Unreachable, []Action{Admit, FetchReport, Publish, End}},
 		"an unknown control plane": {Facts{}, answering, Unknown, []Action{End}},
 		"a short change":           {Facts{Changing: HoldSettles - 1, Finalizer: true}, answering, Unknown, []Action{End}},
-		"a long change":            {Facts{Changing: HoldSettles, Finalizer: true}, answering, Held, []Action{Admit, FetchReport, End}},
+		"a long change":            {Facts{Changing: HoldSettles, Finalizer: true}, answering, Held, []Action{Admit, FetchReport, Renew, End}},
+		"a long change and no answer for the renewal": {Facts{Changing: HoldSettles, Finalizer: true}, answers(func(w *world) { w.renewed = Down }), Unreachable,
+			[]Action{Admit, FetchReport, Renew, End}},
 		"a long change and a refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true}, answers(func(w *world) { w.admitted = No }), Held,
 			[]Action{Admit, End}},
 		"a long change and a backoff": {Facts{Changing: time.Hour, Finalizer: true, Backoff: true}, answering, Unreachable, []Action{End}},
@@ -104,7 +108,7 @@ func TestDecideKeepsItsGuarantees(t *testing.T) {
 			View: flip(), Changing: time.Duration(random.IntN(3)) * HoldSettles / 2 * 2, Deleted: flip(), Finalizer: flip(), Requested: flip(), Pending: flip(),
 			Backoff: flip(), Settled: flip(), Postponed: flip(), Unchanged: flip(),
 		}
-		w := world{one(Yes, No), one(Yes, No), one(Yes, No), one(Yes, Down), one(Yes, Down)}
+		w := world{one(Yes, No), one(Yes, No), one(Yes, No), one(Yes, Down), one(Yes, Down), one(Yes, No, Down)}
 		state, taken := run(f, w)
 		states[state]++
 		took := func(action Action) bool { return slices.Contains(taken, action) }
@@ -112,11 +116,13 @@ func TestDecideKeepsItsGuarantees(t *testing.T) {
 			"every reconcile ends in a state":                     state == "",
 			"no action is taken twice":                            len(slices.Compact(slices.Sorted(slices.Values(taken)))) != len(taken),
 			"nothing is published without a complete view":        took(Publish) && !f.View,
+			"a complete view publishes, and does not only renew":  took(Renew) && f.View,
+			"nothing is renewed for a Kyma that is not admitted":  took(Renew) && w.admitted != Yes,
 			"nothing is published to a Kyma that is not admitted": took(Publish) && (!took(Admit) || w.admitted != Yes),
 			"nothing is published without a finalizer":            took(Publish) && !f.Finalizer && !took(AddFinalizer),
 			"nothing is published without the report":             took(Publish) && (!took(FetchReport) || w.report != Yes),
 			"a deleted Kyma gets no finalizer":                    took(AddFinalizer) && f.Deleted,
-			"the registry is not asked in a backoff":              f.Backoff && !f.Requested && (took(AskNewest) || took(FetchReport) || took(CheckBundle) || took(Publish)),
+			"the registry is not asked in a backoff":              f.Backoff && !f.Requested && (took(AskNewest) || took(FetchReport) || took(CheckBundle) || took(Publish) || took(Renew)),
 			"a request is not answered from memory":               f.Requested && state == Settled && !f.Postponed,
 			"pending work is not settled by a poll":               f.Pending && took(AskNewest),
 			"a status with news needs a bundle":                   state == Due && !took(Publish),

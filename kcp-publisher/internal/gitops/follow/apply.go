@@ -32,6 +32,7 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 		if s.Plan.Held != nil {
 			return f.permission(s.Plan.Held)
 		}
+		f.noteAllowed(s)
 		if s.Plan.Changes()+len(s.Plan.Disown) > 0 && pass < maxPasses {
 			if err := f.step(ctx, repository, commit, s); err != nil {
 				return err

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,8 +45,12 @@ type Follower struct {
 	AllowRewind bool
 
 	current atomic.Pointer[bundle.Source]
+	// allowed are the removals that an operator allowed together with a commit.
+	allowed sync.Map
 	// compared is when the last Look began that found the branch's newest commit applied.
 	compared atomic.Pointer[time.Time]
+	// holding is why nothing is published, empty while bundles are published.
+	holding atomic.Pointer[string]
 	// edited is set when an object that a commit brought was changed or deleted by somebody.
 	edited atomic.Bool
 
@@ -71,6 +77,44 @@ func (f *Follower) Compared() time.Time {
 		return *at
 	}
 	return time.Time{}
+}
+
+// Holding returns why nothing is published, empty while bundles are published.
+func (f *Follower) Holding() string {
+	if why := f.holding.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// allowedRemoval is the removal of a mandatory module, or of all modules of a deleted Kyma.
+type allowedRemoval struct{ kyma, module string }
+
+// noteAllowed records what an operator allowed with a commit, so that the same removals need no second approval.
+func (f *Follower) noteAllowed(s Survey) {
+	if !s.allowed {
+		return
+	}
+	for _, key := range s.Plan.Prune {
+		switch object := s.Live[key]; {
+		case key.Kind.Kind == kindKyma:
+			f.allowed.Store(allowedRemoval{kyma: key.Name}, true)
+		case isMandatory(object):
+			module, _, _ := unstructured.NestedString(object.Object, "spec", "moduleName")
+			f.allowed.Store(allowedRemoval{module: cmp.Or(module, key.Name)}, true)
+		}
+	}
+}
+
+// Allowed reports whether an operator allowed the removal of a module, or of all modules of a Kyma for the empty name,
+// together with a commit.
+func (f *Follower) Allowed(kyma, module string) bool {
+	removal := allowedRemoval{module: module}
+	if module == "" {
+		removal.kyma = kyma
+	}
+	_, allowed := f.allowed.Load(removal)
+	return allowed
 }
 
 // Compare makes the next Look compare the control plane with the branch's newest commit.
@@ -111,6 +155,15 @@ func (f *Follower) hold(wanted bool) {
 	if before != nil {
 		before()
 	}
+	why := ""
+	switch {
+	case !wanted:
+	case f.partial != "":
+		why = "commit " + f.partial + " is applied in part"
+	default:
+		why = "the branch was not compared with the control plane yet"
+	}
+	f.holding.Store(&why)
 	held.Set(map[bool]float64{true: 1}[wanted])
 }
 

@@ -23,6 +23,8 @@ type Survey struct {
 
 	record *record
 	before Inventory
+	// allowed: an operator allowed the commit to delete whatever it deletes.
+	allowed bool
 }
 
 // Survey reads what there is and changes nothing. The error says why the commit would be refused.
@@ -43,6 +45,7 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 	}
 	pruning := f.Pruning
 	pruning.Allowed = s.record.Annotations[v1beta2.AnnotationAllowPrune]
+	s.allowed = pruning.allows(commit)
 	if s.Plan, err = NewPlan(wanted, commit, s.Live, s.before, pruning); err != nil {
 		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
 	}

@@ -1,0 +1,27 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+// Renewal returns the last bundle's statement with a later expiry, and whether the bundle is due for renewal. Nothing else
+// changes, so that it can be published while the control plane is in the middle of a change. The last bundle of a deleted
+// Kyma is not renewed.
+func Renewal(adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time) (next bundle.Predicate, due bool) {
+	last := adopted.Kept()
+	if last == nil || last.Predicate.Deleting {
+		return next, false
+	}
+	next = last.Predicate
+	life := next.ExpiresAt.Sub(next.IssuedAt)
+	due = !now.Before(next.IssuedAt.Add(life / 3))
+	next.Epoch, next.RootVersion = root.Epoch, root.Version
+	next.IssuedAt = now.UTC().Truncate(time.Millisecond)
+	next.ExpiresAt = next.IssuedAt.Add(max(life, validity))
+	next.Previous = &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}
+	next.Sequence = bundle.NextSequence(max(r.used(root, now), adopted.Sequence, sequenceIn(root, last.Predicate)), now)
+	return next, due
+}

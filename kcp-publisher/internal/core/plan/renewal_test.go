@@ -1,0 +1,48 @@
+package plan
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+)
+
+func TestRenewalChangesNothingButTheLife(t *testing.T) {
+	issued := noon.Add(-time.Hour)
+	last := &Published{Digest: "sha256:a", Predicate: bundle.Predicate{
+		Sequence: 7, Epoch: 1, RootVersion: 3, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour), Removals: []string{"keda"},
+		Rollback: []bundle.Rollback{{Module: "istio", From: "2.0.0", To: "1.0.0"}}, KymaGeneration: 4, KymaUID: "u",
+		Source: &bundle.Source{Commit: "c1"}, Certificate: "x",
+	}}
+	root, r := trust.Root{Epoch: 1, Version: 3}, Runtime{Remembered: &Memory{Epoch: 1, Sequence: 7, Digest: "sha256:a"}}
+	for name, c := range map[string]struct {
+		now  time.Time
+		last *Published
+		due  bool
+	}{
+		"before a third of its life": {noon.Add(-time.Second), last, false},
+		"after a third of its life":  {noon, last, true},
+		"after its end":              {noon.Add(24 * time.Hour), last, true},
+		"no bundle is known":         {noon, nil, false},
+		"a deleted Kyma's last bundle": {noon, &Published{Predicate: bundle.Predicate{
+			Deleting: true, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
+		}}, false},
+	} {
+		next, due := Renewal(Adopted{Last: c.last, Keep: c.last != nil, Sequence: 7}, r, root, 2*time.Hour, c.now)
+		if due != c.due {
+			t.Errorf("%s: due %t", name, due)
+		}
+		if !due {
+			continue
+		}
+		if next.Sequence <= 7 || !next.IssuedAt.Equal(c.now) || !next.ExpiresAt.Equal(c.now.Add(3*time.Hour)) || next.Previous.Digest != "sha256:a" {
+			t.Errorf("%s: renewed as %+v", name, next)
+		}
+		next.Sequence, next.IssuedAt, next.ExpiresAt, next.Previous = 7, last.Predicate.IssuedAt, last.Predicate.ExpiresAt, nil
+		if !reflect.DeepEqual(next, last.Predicate) {
+			t.Errorf("%s: the renewal changes the statement\n%+v, want\n%+v", name, next, last.Predicate)
+		}
+	}
+}

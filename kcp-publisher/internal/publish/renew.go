@@ -1,0 +1,60 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+)
+
+// Renew pushes a runtime's last bundle with a later expiry if it is due for renewal, and returns the newest bundle, nil
+// if it is not known. Nothing is resolved, so that a control plane in the middle of a change does not let bundles expire.
+func (p *Publisher) Renew(ctx context.Context, record *Record, runtime plan.Runtime) (newest *plan.Published, pushed bool, err error) {
+	keys := p.keys.Load()
+	if err := p.fit(keys); err != nil {
+		return nil, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
+	}
+	adopted, _, err := p.adopt(ctx, record, runtime, keys)
+	if err != nil {
+		return nil, false, err
+	}
+	last := adopted.Kept()
+	if last == nil || adopted.Deviation != nil || adopted.Unrecorded(runtime.Remembered) {
+		return last, false, nil
+	}
+	next, due := plan.Renewal(adopted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	if !due {
+		return last, false, nil
+	}
+	documents, err := p.documentsOf(ctx, runtime.ID, last)
+	if err == nil {
+		resolved := &resolution{result: resolve.Result{State: last.State, Versions: last.Versions}, documents: documents}
+		newest, err = p.push(ctx, record, runtime.ID, keys, resolved, next, last)
+	}
+	if errors.Is(err, errMoved) || errors.Is(err, errOtherKeys) {
+		record.Recheck()
+		return last, false, nil // the next reconcile tries again
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
+	}
+	return newest, true, nil
+}
+
+// documentsOf reads the documents of a runtime's last bundle.
+func (p *Publisher) documentsOf(ctx context.Context, runtime string, last *plan.Published) (documents bundle.Documents, err error) {
+	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
+	if err != nil {
+		return documents, err
+	}
+	documents.State.Descriptor, documents.Catalog.Descriptor = last.StateBlob, last.CatalogBlob
+	if documents.State.Bytes, err = store.FetchBlob(ctx, repository, last.StateBlob, bundle.MaxDocumentBytes); err != nil {
+		return documents, err
+	}
+	documents.Catalog.Bytes, err = store.FetchBlob(ctx, repository, last.CatalogBlob, bundle.MaxDocumentBytes)
+	return documents, err
+}
