@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
@@ -125,6 +126,11 @@ var controlPlaneScenes = []scene{
 		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.RemovalHeld,
 			Message: "module keda: its removal waits for an operator's approval"})
 	}, RemovalHeld, "", "waits for an operator's approval", "removals approve"},
+	{"a deleted Kyma whose runtime keeps its modules", func(w *world) {
+		w.facts.Removals.Held = map[string]removal.Reason{"": removal.NamespaceDeleted}
+	}, RemovalHeld, "", "the namespace of the Kymas is being deleted", "removals approve"},
+	{"a commit that is applied in part", func(w *world) { w.holding = "commit 3f0c is applied in part" }, CommitHeld, "",
+		"commit 3f0c is applied in part", "kyma-pull-git"},
 	{"a channel that went back without a rollout", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"}, nil, func(r *resolve.Request) { r.Versions = map[string]string{"keda": "1.5.0"} })
 	}, OlderVersionAsked, "", "stays at version 1.5.0", "rollout list"},

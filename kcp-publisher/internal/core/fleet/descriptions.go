@@ -113,7 +113,7 @@ var descriptions = []Description{
 		"bring its report: kcp-publisher import-report FILE --to REGISTRY/PATH; or allow more time by the annotation kyma-pull.dev/carried"},
 	{NotHeard, Silent, "the runtime's last report is older than allowed: the cluster is off or cut off, or its agent does not run",
 		"look there: kubectl get pods -n kyma-system; if the cluster is gone: kubectl label kyma KYMA -n NAMESPACE kyma-pull.dev/runtime-gone=true, and delete the Kyma"},
-	{CommitHeld, Behind, "a Git commit is applied in part, so bundles are renewed without a change",
+	{CommitHeld, Failing, "a Git commit is applied in part, so bundles are renewed without a change",
 		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then repair the commit, or set the branch back"},
 	{PublisherAbsent, Silent,
 		"nothing was noted of the runtime for more than a day although it was reporting: no publisher looks for its reports",

@@ -38,6 +38,8 @@ type world struct {
 	rollouts []v1alpha1.Rollout
 	// heard is when the report arrived, now the time of the look.
 	heard, now time.Time
+	// holding is why bundles are only renewed, empty while they are published.
+	holding string
 	// untouched keeps the status as the Kyma has it.
 	untouched bool
 }
@@ -82,6 +84,7 @@ func (w *world) status() *v1beta2.Kyma {
 		ingest.Remember(&w.kyma.Status, *w.facts.Report, "key", "thumbprint", w.heard)
 	}
 	w.kyma.Status = ingest.Status(w.kyma.Status, w.facts, w.now)
+	w.kyma.Status = ingest.HeldBy(w.kyma.Status, nil, w.holding, 3, w.now)
 	return &w.kyma
 }
 

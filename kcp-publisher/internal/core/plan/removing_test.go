@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
+)
+
+func lastWith(sequence int64, mandatory bool, modules ...string) *Published {
+	p := &Published{Digest: "sha256:last", Predicate: bundle.Predicate{Epoch: 1, Sequence: sequence}}
+	for _, module := range modules {
+		m := bundle.Manifest{Module: module, Version: "1.0.0"}
+		if mandatory {
+			m.Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
+		}
+		p.State.Manifests = append(p.State.Manifests, m)
+	}
+	return p
+}
+
+func TestOnlyRemovalsWithoutTheRuntimesRequestAreJudged(t *testing.T) {
+	asks := func(modules ...string) *v1beta2.KymaSpec {
+		spec := &v1beta2.KymaSpec{}
+		for _, module := range modules {
+			spec.Modules = append(spec.Modules, v1beta2.Module{Name: module})
+		}
+		return spec
+	}
+	remembers := func(modules ...string) *Memory {
+		m := &Memory{Epoch: 1, Sequence: 7, Digest: "sha256:last", Versions: map[string]string{}}
+		for _, module := range modules {
+			m.Versions[module] = "1.0.0"
+		}
+		return m
+	}
+	unknown := &Deviation{Reason: v1beta2.ReasonBundleUnknown}
+	for name, c := range map[string]struct {
+		adopted  Adopted
+		next     bundle.Predicate
+		runtime  Runtime
+		want     []string
+		restored bool
+	}{
+		"the runtime's admin removed the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, nil, false},
+		"the runtime asks for the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda")}, []string{"keda"}, false},
+		"the module was mandatory": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, []string{"keda"}, false},
+		"the module was mandatory by the status": {Adopted{}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Request: asks(), Mandatory: []string{"keda"}, Remembered: remembers("keda")}, []string{"keda"}, false},
+		"the control plane's Kyma decides": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Remembered: remembers("keda")}, []string{"keda"}, false},
+		"the last bundle removes it already": {Adopted{Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Removals: []string{"keda"}}}, Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()}, nil, false},
+		"a runtime that never enrolled": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{Remembered: remembers("keda")}, nil, false},
+		"a deleted Kyma": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{Deleting: true, Removals: []string{"keda"}},
+			Runtime{InUse: true, Remembered: remembers("keda")}, []string{""}, false},
+		"a deleted Kyma whose last bundle is published": {Adopted{Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Deleting: true}}, Keep: true},
+			bundle.Predicate{Deleting: true, Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()}, nil, false},
+		"the registry is ahead of a restored control plane": {Adopted{Deviation: unknown}, bundle.Predicate{Removals: []string{"forced"}},
+			Runtime{InUse: true, Request: asks(), Remembered: remembers()}, []string{"forced"}, true},
+		"the report is ahead of a restored control plane": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"forced"}},
+			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8}, []string{"forced"}, true},
+		"a control plane that was rebuilt from files": {Adopted{Last: lastWith(7, false, "keda")}, bundle.Predicate{Removals: []string{"forced"}},
+			Runtime{InUse: true, Request: asks("keda"), Remembered: &Memory{}}, []string{"forced"}, true},
+		"a push that the status does not name yet": {Adopted{Last: lastWith(8, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8}, nil, false},
+		"a Kyma that was created again": {Adopted{Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 9, Deleting: true}}},
+			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Request: asks(), Remembered: &Memory{}}, []string{"keda"}, false},
+	} {
+		got := c.adopted.Removing(c.next, c.runtime)
+		if !slices.Equal(got.Modules, c.want) || got.Restored != c.restored {
+			t.Errorf("%s: %q, restored %t, want %q, %t", name, got.Modules, got.Restored, c.want, c.restored)
+		}
+	}
+}
+
+func TestAnApprovalCountsForOneHeldRemoval(t *testing.T) {
+	at := func(seconds int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second)) }
+	kyma := kymaOf("one")
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: []v1beta2.ModuleRemoval{
+		{Module: "", Decision: v1beta2.RemovalHeld, Time: at(3), Reason: string(removal.FleetShare)},
+		{Module: "keda", Decision: v1beta2.RemovalHeld, Time: at(0), Reason: string(removal.FleetShare)},
+	}}
+	held := HeldRemovals([]v1beta2.Kyma{*kyma})
+	if len(held) != 2 || held[1].Module != "keda" || held[0].ID == held[1].ID {
+		t.Fatalf("held: %+v", held)
+	}
+	if !Approve(kyma, "keda") || Approve(kyma, "keda") {
+		t.Error("an approval is not noted once")
+	}
+	if left := HeldRemovals([]v1beta2.Kyma{*kyma}); len(left) != 1 || left[0].Module != "" {
+		t.Errorf("after an approval waits: %+v", left)
+	}
+	approved := func(module string) bool { return PendingOf(kyma, []string{module}, false, time.Time{})[0].Approved }
+	if !approved("keda") || approved("") {
+		t.Error("the approval of one removal counts for another one, or for none")
+	}
+	kyma.Status.Runtime.Removals[1].Time = at(60)
+	if approved("keda") {
+		t.Error("an old approval counts for a later removal")
+	}
+}
+
+func TestDecisionsAreKeptAsLongAsTheyCount(t *testing.T) {
+	published := func(removals ...string) *Published {
+		return &Published{Predicate: bundle.Predicate{Removals: removals}}
+	}
+	before := []v1beta2.ModuleRemoval{{Module: "keda", Decision: v1beta2.RemovalAllowed, Time: metav1.NewTime(noon)}}
+	for name, c := range map[string]struct {
+		verdict   Verdict
+		published *Published
+		after     time.Duration
+		want      []v1beta2.RemovalDecision
+		done      bool
+	}{
+		"on its way":                       {Verdict{Going: []string{"keda"}}, published(), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, false},
+		"published":                        {Verdict{}, published("keda"), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, true},
+		"published long ago":               {Verdict{}, published("keda"), 25 * time.Hour, nil, false},
+		"withdrawn before it is published": {Verdict{}, published(), time.Second, nil, false},
+		"held": {Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, published(), time.Second,
+			[]v1beta2.RemovalDecision{v1beta2.RemovalHeld}, false},
+		"not decided yet": {Verdict{Held: map[string]removal.Reason{"istio": ""}}, published(), time.Second, nil, false},
+	} {
+		got := DecidedRemovals(before, c.verdict, c.published, noon.Add(c.after))
+		var decisions []v1beta2.RemovalDecision
+		for _, d := range got {
+			decisions = append(decisions, d.Decision)
+			if d.Published != c.done {
+				t.Errorf("%s: published %t", name, d.Published)
+			}
+		}
+		if !slices.Equal(decisions, c.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	again := DecidedRemovals(DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon),
+		Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon.Add(time.Hour))
+	if !again[0].Time.Time.Equal(noon) {
+		t.Errorf("a removal that goes on waiting has another time: %s", again[0].Time)
+	}
+}
