@@ -54,6 +54,7 @@ var runBy = map[string][]string{
 	"docs/guides/upgrade-and-skew.md":               {charts, charts, definitions, definitions, definitions, definitions, converted, converted},
 	"docs/guides/verify-a-release.md":               {release},
 	"docs/guides/install.md":                        {taken, charts, charts, charts, charts, charts, charts}, // make images, which the tests on kind run
+	"docs/guides/removals.md":                       {"TestLargeRemovalsWaitForAnApproval"},
 	"docs/guides/repair.md":                         {charts},
 	"docs/guides/kind.md":                           {taken}, // the tests on kind themselves
 	"docs/guides/maintenance.md":                    {operators},

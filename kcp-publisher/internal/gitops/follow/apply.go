@@ -63,8 +63,9 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 
 // permission is the error of a commit that waits for a person.
 func (f *Follower) permission(held *PruneError) error {
-	const message = "%w: nothing of the commit is applied; to allow this commit: kcp-publisher removals approve %s"
-	return &failure{v1beta2.ReasonPruneNotAllowed, fmt.Errorf(message, held, held.Commit)}
+	const message = "%w: nothing of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s --overwrite %s=%s" +
+		", or: kcp-publisher removals approve %s"
+	return &failure{v1beta2.ReasonPruneNotAllowed, fmt.Errorf(message, held, f.Namespace, RecordName, v1beta2.AnnotationAllowPrune, held.Commit, held.Commit)}
 }
 
 // overwritten is the error of a commit that was applied, and still is not what KCP has.
