@@ -88,7 +88,7 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 			case c.overdue:
 				got = Overdue(c.known)
 			}
-			if got.Say = ""; got != c.want {
+			if got.Message = ""; got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
