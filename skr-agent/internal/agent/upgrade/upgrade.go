@@ -63,8 +63,8 @@ func Start(k Known) Step {
 	return s
 }
 
-// Round decides after a round of the leading agent. wanted is the bundle's image, "" for none. well is the time for which
-// all rounds succeeded: the bundle was read, accepted and applied, and a report was delivered.
+// Round decides after a round of the leading agent. wanted is the bundle's image, "" for none. well is the duration
+// without a failed round: the bundle was read, accepted and applied, and a report was delivered.
 func Round(k Known, wanted string, well time.Duration) Step {
 	s := k.step()
 	if k.Running != k.Set {
