@@ -183,7 +183,7 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
-	require.ErrorContains(t, problems["m1"], "is neither in")
+	require.ErrorContains(t, problems["m1"], "is in neither")
 	require.Equal(t, problems, staging.Waiting())
 	require.True(t, staging.Lacks(state.Manifests[1].Content[1].Digest))
 	require.False(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
