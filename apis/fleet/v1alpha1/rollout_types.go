@@ -70,6 +70,10 @@ type RolloutSpec struct {
 	// Undo gives every runtime that the rollout touched its last good version back, also after the rollout has succeeded.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
+	// Retry makes the publisher create another Rollout of the same version once this one is Stopped or RolledBack, if the
+	// channel still has that version.
+	// +optional
+	Retry bool `json:"retry,omitempty"`
 }
 
 // RolloutStatus is how far a rollout is.
@@ -120,6 +124,10 @@ type RolloutStatus struct {
 	// BackSince is when the rollout began to give last good versions back.
 	// +optional
 	BackSince *metav1.Time `json:"backSince,omitempty"`
+	// ReleasedAt is when the channel had another version after the rollout was stopped or its version was taken back. From
+	// then on, the channel can have the version again: the publisher creates another Rollout for it.
+	// +optional
+	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
 	// EstimatedEnd is when the rollout will be through if it goes on as it went, to the minute.
 	// +optional
 	EstimatedEnd *metav1.Time `json:"estimatedEnd,omitempty"`
@@ -160,6 +168,17 @@ type WaveStatus struct {
 	// 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
+	// Postponed are the runtimes whose place among maxConcurrent went to others because the publisher could not publish to
+	// them for longer than offlineAfter. They get the version after the wave's other runtimes. At most 500.
+	// +optional
+	Postponed []PostponedRuntime `json:"postponed,omitempty"`
+}
+
+// PostponedRuntime is a runtime that gave its place in a wave to others.
+type PostponedRuntime struct {
+	Runtime string `json:"runtime"`
+	// Since is when the publisher last withdrew the version from the runtime.
+	Since metav1.Time `json:"since"`
 }
 
 // RuntimeFailure is one runtime that failed.

@@ -108,6 +108,10 @@ type Wave struct {
 	// Deadline is how long a runtime may take to be ready once it was given the version.
 	// +kubebuilder:default:="30m"
 	Deadline metav1.Duration `json:"deadline,omitzero"`
+	// AllowEmpty lets the rollout pass the wave if its selector matches no runtime. Unless it is set, the rollout waits for
+	// a runtime that matches or for an approval of the wave, because an empty wave proves nothing.
+	// +optional
+	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// Approval lets the wave start only once its name is among a Rollout's spec.approvedWaves.
 	// +optional
 	Approval bool `json:"approval,omitempty"`

@@ -1,6 +1,6 @@
-// Package rolloutactions changes what people may change of a rollout: it is paused, resumed, approved, aborted and
-// undone. A change goes over the Rollout as it is and says what follows; Apply writes it. The command line and the web
-// page use the same.
+// Package rolloutactions changes the fields of a Rollout that operators control: it pauses, resumes, approves, aborts,
+// undoes and retries. A Change edits a Rollout and returns a message about the effect; Apply writes it to the API
+// server. The command line and the web page use the same changes.
 package rolloutactions
 
 import (
@@ -18,16 +18,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// ErrNoApproval says that a wave was approved that asks for no approval.
+// ErrNoApproval is returned for the approval of a wave that does not wait for one.
 var ErrNoApproval = errors.New("asks for no approval")
 
-// Change changes the spec of a rollout and returns what follows from it. An error says why it may not be changed so.
+// Change edits the spec of a rollout and returns a message about the effect. The error gives the reason why the rollout
+// does not allow the change.
 type Change func(*v1alpha1.Rollout) (string, error)
 
-// Apply writes the change to the Rollout and returns what follows from it.
+// Apply writes the change to the Rollout and returns the message about its effect.
 func Apply(ctx context.Context, api client.Client, key client.ObjectKey, change Change) (string, error) {
 	var told string
-	// The publisher writes the status of a rollout at any time.
+	// The publisher can write the status of the rollout at any time, which is a conflict.
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		one := &v1alpha1.Rollout{}
 		if err := api.Get(ctx, key, one); err != nil {
@@ -46,7 +47,7 @@ func Apply(ctx context.Context, api client.Client, key client.ObjectKey, change 
 	return told, err
 }
 
-// Pause pauses a rollout, or lets it go on.
+// Pause pauses or resumes a rollout.
 func Pause(paused bool) Change {
 	return func(r *v1alpha1.Rollout) (string, error) {
 		if rollout.Finished(r.Status.State) {
@@ -60,7 +61,7 @@ func Pause(paused bool) Change {
 	}
 }
 
-// Waiting returns the waves that ask for an approval, by the spec or as they stand, and have none yet.
+// Waiting returns the waves that need an approval, by the spec or by their state, and do not have it yet.
 func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {
@@ -72,7 +73,7 @@ func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string 
 	return waiting
 }
 
-// Approve lets a wave begin that asks for approval.
+// Approve approves a wave that needs an approval.
 func Approve(wave string) Change {
 	return func(r *v1alpha1.Rollout) (string, error) {
 		waiting := Waiting(r.Spec, r.Status)
@@ -89,7 +90,7 @@ func Approve(wave string) Change {
 	}
 }
 
-// Abort stops a rollout for good.
+// Abort stops a rollout permanently.
 func Abort(r *v1alpha1.Rollout) (string, error) {
 	if rollout.Finished(r.Status.State) || r.Status.State == v1alpha1.RolloutRollingBack {
 		return "", hasEnded(r)
@@ -98,7 +99,7 @@ func Abort(r *v1alpha1.Rollout) (string, error) {
 	return fmt.Sprintf("stops: those that have version %s keep it, nobody else gets it (undo gives them %s back)", r.Spec.To, r.Spec.From), nil
 }
 
-// Undo rolls back every runtime that a rollout updated, unless one of all rollouts came after it.
+// Undo rolls back every runtime that the rollout updated, if it is the newest of all rollouts of its channel.
 func Undo(all []v1alpha1.Rollout) Change {
 	return func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.Newer(r, all); {
@@ -109,6 +110,21 @@ func Undo(all []v1alpha1.Rollout) Change {
 		}
 		r.Spec.Undo = true
 		return fmt.Sprintf("goes back: those it gave version %s get %s again", r.Spec.To, r.Spec.From), nil
+	}
+}
+
+// Retry makes the publisher roll the same version out again, if it is the newest of
+// all rollouts of its channel.
+func Retry(all []v1alpha1.Rollout) Change {
+	return func(r *v1alpha1.Rollout) (string, error) {
+		switch newer := rollout.Newer(r, all); {
+		case newer != "":
+			return "", fmt.Errorf("rollout %s came after it: retry that", newer)
+		case r.Status.State != v1alpha1.RolloutStopped && r.Status.State != v1alpha1.RolloutRolledBack:
+			return "", fmt.Errorf("it is %s: only a Stopped or RolledBack rollout can be retried", r.Status.State)
+		}
+		r.Spec.Retry = true
+		return fmt.Sprintf("is retried: a new Rollout begins with the first wave if channel %s has version %s", r.Spec.Channel, r.Spec.To), nil
 	}
 }
 

@@ -27,6 +27,9 @@ func TestSteeringARollout(t *testing.T) {
 	undone := func(others ...v1alpha1.Rollout) rolloutactions.Change {
 		return func(r *v1alpha1.Rollout) (string, error) { return rolloutactions.Undo(append(others, *r))(r) }
 	}
+	retried := func(others ...v1alpha1.Rollout) rolloutactions.Change {
+		return func(r *v1alpha1.Rollout) (string, error) { return rolloutactions.Retry(append(others, *r))(r) }
+	}
 	of := func(module string, revision int64) v1alpha1.Rollout {
 		other := *underWay()
 		other.Name, other.Spec.Module, other.Spec.Revision = fmt.Sprintf("%s-regular-%d", module, revision), module, revision
@@ -52,15 +55,20 @@ func TestSteeringARollout(t *testing.T) {
 				return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "canaries"
 			},
 		},
-		"approve what is over":           {finished(v1alpha1.RolloutStopped), rolloutactions.Approve("others"), "it is Stopped already: over", nil},
-		"abort":                          {nil, rolloutactions.Abort, "", func(s v1alpha1.RolloutSpec) bool { return s.Abort }},
-		"abort what is over":             {finished(v1alpha1.RolloutRolledBack), rolloutactions.Abort, "it is RolledBack already: over", nil},
-		"undo":                           {nil, undone(), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
-		"undo what succeeded":            {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision-1), of("another", own.Revision+1)), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
-		"undo what others came after":    {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision+2), of(own.Module, own.Revision+1)), fmt.Sprintf("rollout %s-regular-%d came after it: undo that", own.Module, own.Revision+2), nil},
-		"undo what was superseded":       {finished(v1alpha1.RolloutSuperseded), undone(), "it is Superseded already: over", nil},
-		"undo what is rolled back":       {finished(v1alpha1.RolloutRolledBack), undone(), "it is RolledBack already: over", nil},
-		"undo what is being rolled back": {finished(v1alpha1.RolloutRollingBack), undone(), "it is RollingBack already: over", nil},
+		"approve what is over":            {finished(v1alpha1.RolloutStopped), rolloutactions.Approve("others"), "it is Stopped already: over", nil},
+		"abort":                           {nil, rolloutactions.Abort, "", func(s v1alpha1.RolloutSpec) bool { return s.Abort }},
+		"abort what is over":              {finished(v1alpha1.RolloutRolledBack), rolloutactions.Abort, "it is RolledBack already: over", nil},
+		"undo":                            {nil, undone(), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
+		"undo what succeeded":             {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision-1), of("another", own.Revision+1)), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
+		"undo what others came after":     {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision+2), of(own.Module, own.Revision+1)), fmt.Sprintf("rollout %s-regular-%d came after it: undo that", own.Module, own.Revision+2), nil},
+		"undo what was superseded":        {finished(v1alpha1.RolloutSuperseded), undone(), "it is Superseded already: over", nil},
+		"undo what is rolled back":        {finished(v1alpha1.RolloutRolledBack), undone(), "it is RolledBack already: over", nil},
+		"undo what is being rolled back":  {finished(v1alpha1.RolloutRollingBack), undone(), "it is RollingBack already: over", nil},
+		"retry what was stopped":          {finished(v1alpha1.RolloutStopped), retried(of("another", own.Revision+1)), "", func(s v1alpha1.RolloutSpec) bool { return s.Retry }},
+		"retry what is rolled back":       {finished(v1alpha1.RolloutRolledBack), retried(), "", func(s v1alpha1.RolloutSpec) bool { return s.Retry }},
+		"retry what is being rolled back": {finished(v1alpha1.RolloutRollingBack), retried(), "it is RollingBack: only a Stopped or RolledBack rollout can be retried", nil},
+		"retry what goes on":              {nil, retried(), "it is Progressing: only a Stopped or RolledBack rollout can be retried", nil},
+		"retry what others came after":    {finished(v1alpha1.RolloutRolledBack), retried(of(own.Module, own.Revision+1)), fmt.Sprintf("rollout %s-regular-%d came after it: retry that", own.Module, own.Revision+1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := underWay()
