@@ -173,7 +173,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		t.Helper()
 		until(t, time.Minute, id+" is "+health+" once the publisher looks at it", func() (bool, string) {
 			got, code := o.try(with("reconcile", id)...)
-			return code == 0 && strings.HasPrefix(got, "the publisher has looked at runtime "+id+", after ") && strings.Contains(got, "\nruntime "+id+" is "+health), got
+			return code == 0 && strings.HasPrefix(got, "runtime "+id+" is reconciled after ") && strings.Contains(got, "\nruntime "+id+" is "+health), got
 		})
 	}
 	reconciled("berlin", "Healthy")
@@ -237,7 +237,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	}
 	published("berlin", "1.8.0")
 	reconciled("berlin", "Healthy")
-	if got := o.run(0, with("status", "--exit-code")...); !strings.HasPrefix(got, "well: 1 never reported, 1 healthy, of 2 runtimes\n") {
+	if got := o.run(3, with("status", "--exit-code")...); !strings.HasPrefix(got, "1 of 2 runtimes needs attention: 1 never reported, 1 healthy\n") {
 		t.Errorf("the fleet:\n%s", got)
 	}
 	tokyo.BreakWith("1.8.0")

@@ -194,7 +194,7 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 	})
 
 	output, err := f.Ask(ctx, "revoke", "berlin")
-	if err != nil || !strings.Contains(output, key+" of runtime berlin is revoked") {
+	if err != nil || !strings.Contains(output, "runtime berlin no longer accepts key "+key) {
 		t.Fatalf("revoke: %v\n%s", err, output)
 	}
 	must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongCluster)))

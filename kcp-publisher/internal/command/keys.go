@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -286,23 +284,7 @@ func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string
 		way = "keys release"
 	}
 	question := fmt.Sprintf("key %s is in use as %s key: what it signs is refused as soon as the root is published; `%s` lists another", thumbprint, role, way)
-	if in, ok := cmd.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
-		return cli.Usage(fmt.Errorf("%s; to revoke it all the same, say --yes", question))
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s\nRevoke it all the same? (yes/no) ", question)
-	answers := make(chan string, 1)
-	go func() {
-		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
-		answers <- answer
-	}()
-	select {
-	case answer := <-answers:
-		if strings.TrimSpace(answer) == "yes" {
-			return nil
-		}
-	case <-cmd.Context().Done():
-	}
-	return cli.Usage(errors.New("not revoked: the answer was not yes"))
+	return confirm(cmd, yes, question+"; revoke it")
 }
 
 func newKeysRelease() *cobra.Command {

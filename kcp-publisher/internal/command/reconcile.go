@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,65 +11,73 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// handledPoll is how often it is asked whether the publisher has looked at a runtime.
+// handledPoll is the interval between two reads of a Kyma that wait for the publisher.
 const handledPoll = 300 * time.Millisecond
 
 func newReconcile() *cobra.Command {
-	var api controlPlane
+	var selected targets
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "reconcile RUNTIME", Short: "lets the publisher look at a runtime now", Args: cli.Exactly(1, "one runtime id"),
-		Long: "reconcile lets the publisher look at a runtime now: it fetches the report, asks the registry for the bundle, and publishes what is due. It waits until\n" +
-			"that is done, and shows what came out. The agent is not told: it looks for a bundle by its own interval.\n\n" +
-			"It is the annotation " + v1beta2.AnnotationReconcileRequested + " that asks for it, as in Flux, on the runtime's Kyma.",
+		Use: "reconcile [RUNTIME...]", Short: "reconciles runtimes now",
+		Long: "reconcile makes the publisher reconcile each selected runtime now: it fetches the report, reads the bundle from the registry, and publishes a new\n" +
+			"one if it is due. The command waits for the publisher and shows the result for a single runtime. The agent keeps its own interval.\n\n" +
+			"As in Flux, the request is an annotation: " + v1beta2.AnnotationReconcileRequested + " on the runtime's Kyma.",
+		Example: "  kcp-publisher reconcile berlin\n  kcp-publisher reconcile --health Failing,Silent --timeout 5m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 {
 				return cli.Usage(fmt.Errorf("--timeout %s: want 0 or more", timeout))
 			}
-			kymas, err := api.connect()
-			if err != nil {
+			err := selected.run(cmd, args, "reconcile", func(ctx context.Context, api client.Client, one target) (string, error) {
+				return reconcile(ctx, api, one, timeout)
+			})
+			if err != nil || selected.dryRun || timeout == 0 || len(args) != 1 {
 				return err
 			}
-			started := time.Now()
-			kyma, _, err := changeKyma(cmd.Context(), kymas, api.namespace, args[0], func(k *v1beta2.Kyma) (string, error) { return "", request(k, started) })
-			if err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if timeout == 0 {
-				fmt.Fprintf(out, "runtime %s: a look is asked for\n", args[0])
-				return nil
-			}
-			if err := handled(cmd.Context(), kymas, kyma, timeout); err != nil {
-				return fmt.Errorf("runtime %s: %w", args[0], err)
-			}
-			rollouts, err := rolloutsOf(cmd.Context(), kymas, kyma.Namespace)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(out, "the publisher has looked at runtime %s, after %s\n\n", args[0], time.Since(started).Round(100*time.Millisecond))
-			v := statusView{width: cli.Width(out), palette: cli.PaletteOf(out)}
-			v.Time = time.Now()
-			v.drawRuntime(out, fleet.Judge(kyma, rollouts, v.Time))
-			return nil
+			return selected.show(cmd, args[0])
 		},
 	}
-	api.add(cmd.Flags(), "the Kymas")
-	cli.Complete(cmd, api.runtimes)
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for the publisher; 0: not at all")
+	selected.add(cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time to wait for the publisher, for each runtime; 0: do not wait")
 	return cmd
 }
 
-// request asks the publisher for a look at a Kyma.
-func request(kyma *v1beta2.Kyma, now time.Time) error {
-	if plan.Skipped(kyma) {
-		return errors.New("it is suspended, so that the publisher leaves it alone: run `kcp-publisher resume` first")
+// reconcile requests a reconciliation of one runtime and waits for it, unless the timeout is 0.
+func reconcile(ctx context.Context, api client.Client, one target, timeout time.Duration) (string, error) {
+	started := time.Now()
+	effect, err := one.apply(ctx, api, actions.Reconcile(started))
+	if err != nil || timeout == 0 {
+		return effect, err
 	}
-	kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested, now.UTC().Format(time.RFC3339Nano))
+	if err := handled(ctx, api, one.kyma, timeout); err != nil {
+		return "", fmt.Errorf("runtime %s: %w", one.id, err)
+	}
+	return fmt.Sprintf("is reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
+}
+
+// show prints the state of one runtime.
+func (t *targets) show(cmd *cobra.Command, id string) error {
+	api, err := t.connect()
+	if err != nil {
+		return err
+	}
+	kyma, err := findKyma(cmd.Context(), api, t.namespace, id)
+	if err != nil {
+		return err
+	}
+	rollouts, err := rolloutsOf(cmd.Context(), api, kyma.Namespace)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintln(out)
+	v := statusView{width: cli.Width(out), palette: cli.PaletteOf(out)}
+	v.Time = time.Now()
+	v.drawRuntime(out, fleet.Judge(kyma, rollouts, v.Time))
 	return nil
 }
 

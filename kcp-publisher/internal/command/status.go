@@ -34,7 +34,7 @@ func newStatus() *cobra.Command {
 			"under way, and lists the runtimes. A larger fleet's healthy runtimes are listed with --all only, or where a filter selects them.\n" +
 			"With RUNTIME it shows one runtime: its modules, the first cause of what is wrong, what to do about it, and its last bundles. With --location and --trust\n" +
 			"those are read from the registry too, and verified: who signed them, and of which commit.\n\n" +
-			"It exits with 0 however the fleet is; with --exit-code it exits with 3 when a runtime that it selects is Failing or Silent.",
+			"It exits with 0 however the fleet is; with --exit-code it exits with 3 when a selected runtime needs attention: it is Failing or Silent, or it has NeverReported.",
 		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n  kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -56,7 +56,7 @@ func newStatus() *cobra.Command {
 	flags.StringVarP(&f.selector, "selector", "l", "", "only runtimes whose Kymas' labels match; the others are not counted either")
 	flags.BoolVar(&f.all, "all", false, "list healthy runtimes of a large fleet too")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "go on, and print a line whenever a runtime changes")
-	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 when a selected runtime is Failing or Silent")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if a selected runtime needs attention")
 	f.registry.add(flags)
 	cli.OutputFlag(flags, &f.format, formatWide, formatName)
 	cli.Complete(cmd, f.runtimes)
@@ -72,7 +72,7 @@ const (
 )
 
 // errUnwell is the verdict of --exit-code.
-var errUnwell = errors.New("not all runtimes are well")
+var errUnwell = errors.New("runtimes need attention")
 
 func (f *statusFlags) run(cmd *cobra.Command) error {
 	selector, err := labels.Parse(f.selector)
@@ -153,7 +153,7 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 	if err := f.show(out, v); err != nil {
 		return err
 	}
-	if f.exitCode && slices.ContainsFunc(selected, func(r fleet.Runtime) bool { return unwell(r.Health) }) {
+	if f.exitCode && slices.ContainsFunc(selected, func(r fleet.Runtime) bool { return r.Health.NeedsAttention() }) {
 		return errUnwell
 	}
 	return nil

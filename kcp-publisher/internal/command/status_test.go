@@ -115,7 +115,7 @@ func TestStatusSaysWhatComesFirst(t *testing.T) {
 	}
 }
 
-func TestStatusOfAFleetThatIsWell(t *testing.T) {
+func TestStatusOfAHealthyFleet(t *testing.T) {
 	f := fleet.Look(fleet.Input{Now: noon})
 	if got, err := shown(t, f, statusFlags{}); err != nil || got != "no runtime in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("got %q, %v", got, err)
@@ -125,7 +125,7 @@ func TestStatusOfAFleetThatIsWell(t *testing.T) {
 	}
 	f.Runtimes = append(f.Runtimes, fleet.Runtime{ID: "s", Health: fleet.Behind})
 	f.Summary = fleet.Summary{Total: 42, Health: map[fleet.Health]int{fleet.Healthy: 41, fleet.Behind: 1}}
-	want := "well: 1 behind, 41 healthy, of 42 runtimes\n\nRUNTIME  HEALTH  SINCE  MODULES  MESSAGE\ns        Behind         0/0\n\n41 healthy runtimes not listed: --all\n"
+	want := "none of 42 runtimes needs attention: 1 behind, 41 healthy\n\nRUNTIME  HEALTH  SINCE  MODULES  MESSAGE\ns        Behind         0/0\n\n41 healthy runtimes not listed: --all\n"
 	if got, err := shown(t, f, statusFlags{}); err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -134,17 +134,17 @@ func TestStatusOfAFleetThatIsWell(t *testing.T) {
 	}
 }
 
-func TestStatusExitsWithAVerdictWhereItIsAskedFor(t *testing.T) {
+func TestStatusExitsWithAVerdictOnRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags statusFlags
 		want  error
 	}{
-		"without the flag":                {statusFlags{}, nil},
-		"a fleet that is not well":        {statusFlags{exitCode: true}, errUnwell},
-		"in JSON too":                     {statusFlags{exitCode: true, format: "json"}, errUnwell},
-		"a runtime that is behind":        {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "oslo"}}, nil},
-		"a runtime that is silent":        {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnwell},
-		"none that is selected is unwell": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
+		"without the flag":              {statusFlags{}, nil},
+		"the whole fleet":               {statusFlags{exitCode: true}, errUnwell},
+		"the whole fleet in JSON":       {statusFlags{exitCode: true, format: "json"}, errUnwell},
+		"a runtime that is behind":      {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "oslo"}}, nil},
+		"a silent runtime":              {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnwell},
+		"a selection without a finding": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
 	} {
 		if _, err := shown(t, sickFleet(), c.flags); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v", name, err)

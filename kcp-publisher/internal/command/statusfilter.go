@@ -81,6 +81,3 @@ func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 
 // worstFirst are all healths.
 var worstFirst = []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Deleting, fleet.Suspended, fleet.Healthy}
-
-// unwell reports whether somebody has to do something about a runtime.
-func unwell(health fleet.Health) bool { return health == fleet.Failing || health == fleet.Silent }

@@ -40,7 +40,7 @@ type statusView struct {
 	where, selector string
 }
 
-// draw shows the fleet: whether it is well, what comes first, what is under way, and the runtimes.
+// draw prints the fleet: the verdict, the most important causes, the active rollouts, and the runtimes.
 func (v statusView) draw(out io.Writer) {
 	v.paragraph(out, "", v.verdict())
 	if v.filter.any() {
@@ -62,7 +62,7 @@ func (v statusView) draw(out io.Writer) {
 	v.drawRuntimes(out)
 }
 
-// verdict says in one sentence how the fleet is.
+// verdict returns one sentence: the number of runtimes that need attention, and the number of each health.
 func (v statusView) verdict() string {
 	if v.Summary.Total == 0 && v.selector != "" {
 		return "no runtime in " + v.where + " has labels that match " + v.selector
@@ -70,25 +70,30 @@ func (v statusView) verdict() string {
 	if v.Summary.Total == 0 {
 		return "no runtime in " + v.where + ": create a Kyma to add one"
 	}
-	word := v.paint(cli.Green, "well")
+	total := several(v.Summary.Total, "runtime")
+	fleetwide := v.paint(cli.Green, "none of "+total+" needs attention")
 	switch {
-	case v.Summary.Health[fleet.Failing]+v.Summary.Health[fleet.Silent] > 0:
-		word = v.paint(cli.Red, "not well")
+	case v.Summary.Attention() > 0:
+		need := "need"
+		if v.Summary.Attention() == 1 {
+			need = "needs"
+		}
+		fleetwide = v.paint(cli.Red, fmt.Sprintf("%d of %s %s attention", v.Summary.Attention(), total, need))
 	case len(v.Warnings) > 0:
-		word = v.paint(cli.Yellow, "well, with warnings")
+		fleetwide = v.paint(cli.Yellow, fmt.Sprintf("none of %s needs attention, with %s", total, several(len(v.Warnings), "warning")))
 	}
 	if !v.filter.any() {
-		return fmt.Sprintf("%s: %s, of %s", word, counted(v.Summary.Health), several(v.Summary.Total, "runtime"))
+		return fleetwide + ": " + counted(v.Summary.Health)
 	}
 	shown := map[fleet.Health]int{}
 	for i := range v.selected {
 		shown[v.selected[i].Health]++
 	}
-	share := fmt.Sprintf("%d of %s", len(v.selected), several(v.Summary.Total, "runtime"))
+	share := fmt.Sprintf("%d of %s selected", len(v.selected), total)
 	if len(shown) > 0 {
 		share += ": " + counted(shown)
 	}
-	return share + "; the fleet as a whole is " + word
+	return share + "; in the whole fleet, " + fleetwide
 }
 
 // counted says how many runtimes have each health, the worst first.
@@ -115,21 +120,21 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// group is the runtimes that have one situation in their way.
+// group lists the runtimes whose first cause is the same situation.
 type group struct {
 	health fleet.Health
 	names  []string
-	// cause is that of the first.
+	// cause is the cause of the first runtime.
 	cause fleet.Cause
 }
 
-// grouped returns the causes of what is not well, the worst and most frequent first.
+// grouped returns the causes of the runtimes that need attention, the worst and most frequent first.
 func grouped(all []fleet.Runtime) []group {
 	var groups []group
 	at := map[fleet.Situation]int{}
 	for i := range all {
 		r := &all[i]
-		if r.Cause == nil || !unwell(r.Health) && r.Health != fleet.NeverReported {
+		if r.Cause == nil || !r.Health.NeedsAttention() {
 			continue
 		}
 		n, known := at[r.Cause.Situation]
@@ -220,7 +225,7 @@ func (v statusView) drawRuntimes(out io.Writer) {
 		fmt.Fprintln(out)
 		v.table(out, listed)
 	case v.filter.any():
-		fmt.Fprintln(out, "\nno runtime is like that")
+		fmt.Fprintln(out, "\nno runtime matches the filter")
 	}
 	if left > 0 {
 		fmt.Fprintf(out, "\n%s not listed: --all\n", several(left, "healthy runtime"))

@@ -91,19 +91,7 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 	if err := reader.List(ctx, &kymas, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)
 	}
-	if owner := plan.NewOwners(kymas.Items)[id]; owner != nil {
-		return owner, nil
-	}
-	for i := range kymas.Items {
-		if plan.RuntimeID(&kymas.Items[i]) == id {
-			return &kymas.Items[i], nil
-		}
-	}
-	names := make([]string, 0, 2*len(kymas.Items))
-	for i := range kymas.Items {
-		names = append(names, plan.RuntimeID(&kymas.Items[i]), kymas.Items[i].Name)
-	}
-	return nil, unknownRuntime(id, "namespace "+namespace, names)
+	return chooseKyma(kymas.Items, namespace, id)
 }
 
 // unknownRuntime is the error for a runtime that no Kyma has; known are the ids of runtimes and the names of their

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
@@ -33,7 +34,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 

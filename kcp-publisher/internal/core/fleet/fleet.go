@@ -68,6 +68,20 @@ func Healths() []Health {
 	return []Health{Failing, Silent, NeverReported, Suspended, Deleting, Behind, Healthy}
 }
 
+// NeedsAttention reports whether an operator has to act for a runtime. The verdict and exit code of `status`, the web
+// page, the metrics and the alerts use this one rule.
+func (h Health) NeedsAttention() bool { return h == Failing || h == Silent || h == NeverReported }
+
+// Attention returns the number of runtimes that need attention.
+func (s Summary) Attention() (n int) {
+	for h, count := range s.Health {
+		if h.NeedsAttention() {
+			n += count
+		}
+	}
+	return n
+}
+
 // Summary counts runtimes.
 type Summary struct {
 	Total  int            `json:"total"`

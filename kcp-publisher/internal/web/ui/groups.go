@@ -57,10 +57,8 @@ func (t tally) Shares() []share {
 // Healthy returns the number of healthy runtimes.
 func (t tally) Healthy() int { return t.by[fleet.Healthy] }
 
-// Attention returns the number of runtimes that fail or are silent.
-func (t tally) Attention() int {
-	return t.by[fleet.Failing] + t.by[fleet.Silent] + t.by[fleet.NeverReported]
-}
+// Attention returns the number of runtimes that need attention.
+func (t tally) Attention() int { return fleet.Summary{Health: t.by}.Attention() }
 
 // grouping is a way to group runtimes: a function for the values of a runtime, and the field of a query that selects
 // one.

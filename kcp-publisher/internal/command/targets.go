@@ -1,0 +1,232 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+const (
+	// unconfirmed is the largest number of runtimes that a command changes without a confirmation.
+	unconfirmed = 10
+	// changedAtOnce is the number of Kymas that a command changes at the same time.
+	changedAtOnce = 8
+)
+
+// targets selects the runtimes that a command changes: by name, by label, by health, or all of a namespace.
+type targets struct {
+	controlPlane
+	selector    string
+	all         bool
+	health      []string
+	dryRun, yes bool
+}
+
+// target is one selected runtime.
+type target struct {
+	id   string
+	kyma *v1beta2.Kyma
+}
+
+// add adds the flags and the completion of runtime ids to a command.
+func (t *targets) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	t.controlPlane.add(flags, "the Kymas")
+	flags.StringVarP(&t.selector, "selector", "l", "", "select the runtimes whose Kymas have matching labels")
+	flags.BoolVar(&t.all, "all", false, "select all runtimes of the namespace")
+	flags.StringSliceVar(&t.health, "health", nil, "select the runtimes with one of these healths, such as Failing,Silent")
+	flags.BoolVar(&t.dryRun, "dry-run", false, "list the selected runtimes and change nothing")
+	flags.BoolVar(&t.yes, "yes", false, fmt.Sprintf("change more than %d runtimes without asking", unconfirmed))
+	cmd.Args = func(_ *cobra.Command, args []string) error { return t.check(args) }
+	each(cmd, t.runtimes)
+	cli.CompleteFlag(cmd, "health", func(context.Context, []string) ([]string, error) { return healthNames(), nil })
+}
+
+func healthNames() []string {
+	var names []string
+	for _, h := range fleet.Healths() {
+		names = append(names, string(h))
+	}
+	return names
+}
+
+// check returns a usage error unless exactly one way of selection is used.
+func (t *targets) check(names []string) error {
+	byFlag := t.selector != "" || len(t.health) > 0
+	switch {
+	case len(names) > 0 && (t.all || byFlag):
+		return cli.Usage(errors.New("--selector, --health and --all select runtimes instead of names: give one or the other"))
+	case t.all && byFlag:
+		return cli.Usage(errors.New("--all selects all runtimes: remove it to use --selector or --health"))
+	case len(names) == 0 && !t.all && !byFlag:
+		return cli.Usage(errors.New("no runtime is selected: name runtimes, or use --selector, --health or --all"))
+	}
+	if _, err := labels.Parse(t.selector); err != nil {
+		return cli.Usage(fmt.Errorf("--selector: %w", err))
+	}
+	for _, h := range t.health {
+		if !slices.Contains(healthNames(), h) {
+			return cli.Usage(fmt.Errorf("--health %q: not one of %s", h, strings.Join(healthNames(), ", ")))
+		}
+	}
+	return nil
+}
+
+// find returns the selected runtimes, sorted by id. A name without a runtime is an error, and so is a selection
+// without one.
+func (t *targets) find(ctx context.Context, api client.Reader, names []string, now time.Time) ([]target, error) {
+	if len(names) > 0 {
+		return t.named(ctx, api, names)
+	}
+	selector, err := labels.Parse(t.selector)
+	if err != nil {
+		return nil, err
+	}
+	in, err := readInput(ctx, api, scope{namespace: t.namespace, selector: selector}, divided{})
+	if err != nil {
+		return nil, err
+	}
+	in.Now = now
+	kymas := map[string]*v1beta2.Kyma{}
+	for i := range in.Kymas {
+		kymas[in.Kymas[i].Name] = &in.Kymas[i]
+	}
+	var found []target
+	for _, r := range fleet.Look(in).Runtimes {
+		if len(t.health) == 0 || slices.Contains(t.health, string(r.Health)) {
+			found = append(found, target{r.ID, kymas[r.Kyma]})
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no runtime in namespace %s is selected", t.namespace)
+	}
+	return found, nil
+}
+
+func (t *targets) named(ctx context.Context, api client.Reader, names []string) ([]target, error) {
+	kymas, err := readKymas(ctx, api, scope{namespace: t.namespace})
+	if err != nil {
+		return nil, err
+	}
+	var found []target
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		kyma, err := chooseKyma(kymas, t.namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, target{name, kyma})
+	}
+	return found, nil
+}
+
+// run selects runtimes, asks for a confirmation if they are many, and calls change for each. A failure of one runtime
+// does not stop the others. verb completes "COMMAND N runtimes", such as suspend.
+func (t *targets) run(cmd *cobra.Command, names []string, verb string, change func(context.Context, client.Client, target) (string, error)) error {
+	api, err := t.connect()
+	if err != nil {
+		return err
+	}
+	found, err := t.find(cmd.Context(), api, names, time.Now())
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if t.dryRun {
+		for _, one := range found {
+			fmt.Fprintf(out, "runtime %s: %s (dry run)\n", one.id, verb)
+		}
+		fmt.Fprintf(out, "%s selected, nothing is changed\n", several(len(found), "runtime"))
+		return nil
+	}
+	if len(found) > unconfirmed {
+		if err := confirm(cmd, t.yes, fmt.Sprintf("%s %s in namespace %s", verb, several(len(found), "runtime"), t.namespace)); err != nil {
+			return err
+		}
+	}
+	return changeAll(cmd.Context(), out, found, func(ctx context.Context, one target) (string, error) { return change(ctx, api, one) })
+}
+
+// changeAll calls change for each runtime and prints one line for each. The error names one failed runtime as it is,
+// and several by their number, after a line for each.
+func changeAll(ctx context.Context, out io.Writer, all []target, change func(context.Context, target) (string, error)) error {
+	if len(all) == 1 {
+		result, err := change(ctx, all[0])
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "runtime %s %s\n", all[0].id, result)
+		return err
+	}
+	var lock sync.Mutex
+	failed := 0
+	var group errgroup.Group
+	group.SetLimit(changedAtOnce)
+	for _, one := range all {
+		group.Go(func() error {
+			result, err := change(ctx, one)
+			lock.Lock()
+			defer lock.Unlock()
+			if err != nil {
+				failed++
+				fmt.Fprintf(out, "failed: %v\n", err)
+				return nil
+			}
+			fmt.Fprintf(out, "runtime %s %s\n", one.id, result)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return no error
+	if failed > 0 {
+		return fmt.Errorf("%d of %s failed", failed, several(len(all), "runtime"))
+	}
+	fmt.Fprintf(out, "%s changed\n", several(len(all), "runtime"))
+	return nil
+}
+
+// apply applies an action to a runtime's Kyma and returns its effect.
+func (t target) apply(ctx context.Context, api client.Client, action actions.Runtime) (string, error) {
+	result, err := actions.Apply(ctx, api, client.ObjectKeyFromObject(t.kyma), "", action)
+	if err != nil {
+		return "", fmt.Errorf("runtime %s: %w", t.id, err)
+	}
+	return effectOf(result), nil
+}
+
+// effectOf returns the effect of an action for the terminal, with a note if no Event records it.
+func effectOf(result actions.Result) string {
+	if result.Unrecorded != nil {
+		return result.Effect + " (not recorded: " + result.Unrecorded.Error() + ")"
+	}
+	return result.Effect
+}
+
+// chooseKyma returns the Kyma that owns a runtime id, or one that claims it.
+func chooseKyma(kymas []v1beta2.Kyma, namespace, id string) (*v1beta2.Kyma, error) {
+	if owner := plan.NewOwners(kymas)[id]; owner != nil {
+		return owner, nil
+	}
+	names := make([]string, 0, 2*len(kymas))
+	for i := range kymas {
+		if plan.RuntimeID(&kymas[i]) == id {
+			return &kymas[i], nil
+		}
+		names = append(names, plan.RuntimeID(&kymas[i]), kymas[i].Name)
+	}
+	return nil, unknownRuntime(id, "namespace "+namespace, names)
+}
