@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// EnvNodeImage names the environment variable with a node image to take in the place of kind's own.
+// EnvNodeImage is the environment variable with a node image that replaces kind's own.
 const EnvNodeImage = "KIND_NODE_IMAGE"
 
 // ownNodeImage starts the names of images that hack/offline/kind-node makes.
