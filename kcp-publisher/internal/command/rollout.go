@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// rolloutFlags are what all commands on rollouts take.
+// rolloutFlags are the common flags of all rollout commands.
 type rolloutFlags struct {
 	controlPlane
 	format string
@@ -28,12 +28,12 @@ type rolloutFlags struct {
 
 func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
-	cmd := cli.Group("rollout", "shows and controls rollouts",
+	cmd := cli.Group("rollout", "show and control rollouts",
 		newRolloutList(f), newRolloutShow(f),
-		f.steer("pause", "pauses a rollout: no further runtime gets the version", actions.Pause(true)),
-		f.steer("resume", "resumes a paused rollout", actions.Pause(false)),
+		f.newAction("pause", "pause a rollout; no further runtime is updated", actions.Pause(true)),
+		f.newAction("resume", "resume a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f),
-		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", actions.Abort()),
+		f.newAction("abort", "stop a rollout permanently; runtimes keep their versions", actions.Abort()),
 		newRolloutUndo(f))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
@@ -41,7 +41,7 @@ func newRollout() *cobra.Command {
 
 func newRolloutList(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "lists rollouts, those under way first", Args: cli.Exactly(0, "no arguments"),
+		Use: "list", Short: "list rollouts, active ones first", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -53,7 +53,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 			}
 			slices.SortFunc(all.Items, byInterest)
 			for i := range all.Items {
-				all.Items[i].ManagedFields = nil // as kubectl has it
+				all.Items[i].ManagedFields = nil // like kubectl
 			}
 			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) { drawRollouts(out, all.Items) })
 		},
@@ -63,7 +63,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// byInterest puts rollouts under way first, and newer ones before older ones.
+// byInterest sorts active rollouts first, and newer ones before older ones.
 func byInterest(a, b v1alpha1.Rollout) int {
 	ended := func(r v1alpha1.Rollout) int {
 		if rollout.Finished(r.Status.State) {
@@ -76,7 +76,7 @@ func byInterest(a, b v1alpha1.Rollout) int {
 
 func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 	if len(all) == 0 {
-		fmt.Fprintln(out, "no rollout: a promotion that a RolloutPolicy covers makes one")
+		fmt.Fprintln(out, "no rollouts: a promotion in a channel with a RolloutPolicy starts one")
 		return
 	}
 	t, palette := newTable(out), cli.PaletteOf(out)
@@ -91,7 +91,7 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "show ROLLOUT", Short: "shows how far a rollout is; on a terminal, until it has ended", Args: cli.Exactly(1, "the name of a rollout"),
+		Use: "show ROLLOUT", Short: "show the progress of a rollout; follow it on a terminal", Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -111,12 +111,12 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 			}
 			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
 			if terminal {
-				return watchRollout(cmd.Context(), lookEvery, read, live(out))
+				return watchRollout(cmd.Context(), followInterval, read, live(out))
 			}
-			return watchRollout(cmd.Context(), lookEvery, read, plain(out))
+			return watchRollout(cmd.Context(), followInterval, read, plain(out))
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; default on a terminal")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it ends; default on a terminal")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	cli.Complete(cmd, f.rollouts)
 	return cmd
@@ -128,11 +128,11 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
 	}
 	one.ManagedFields = nil
-	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // which a client leaves out
+	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // clients leave the kind empty
 	return one, nil
 }
 
-// listed adds to an error about a Rollout that is not there what lists those that are.
+// listed adds a hint to an error about a missing Rollout.
 func listed(err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -140,8 +140,8 @@ func listed(err error) error {
 	return fmt.Errorf("%w: `kcp-publisher rollout list -A` lists all", err)
 }
 
-// steer makes a command that applies an action to a rollout.
-func (f *rolloutFlags) steer(name, short string, action actions.Rollout) *cobra.Command {
+// newAction returns a command that applies an action to a rollout.
+func (f *rolloutFlags) newAction(name, short string, action actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], action) },
@@ -152,7 +152,7 @@ func (f *rolloutFlags) steer(name, short string, action actions.Rollout) *cobra.
 
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
+		Use: "approve ROLLOUT WAVE", Short: "approve a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.change(cmd, args[0], actions.Approve(args[1]))
 			if errors.Is(err, actions.ErrNoApproval) {
@@ -167,7 +167,7 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 
 func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "undo ROLLOUT", Short: "rolls back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
+		Use: "undo ROLLOUT", Short: "roll back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
