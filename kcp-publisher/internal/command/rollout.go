@@ -33,8 +33,14 @@ func newRollout() *cobra.Command {
 		f.newAction("pause", "pause a rollout; no further runtime is updated", actions.Pause(true)),
 		f.newAction("resume", "resume a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f),
+<<<<<<< HEAD
 		f.newAction("abort", "stop a rollout permanently; runtimes keep their versions", actions.Abort()),
 		newRolloutUndo(f))
+=======
+		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", actions.Abort()),
+		f.steerNewest("undo", "rolls back every runtime that the rollout updated", actions.Undo),
+		f.steerNewest("retry", "rolls the version of a stopped or rolled back rollout out again", actions.Retry))
+>>>>>>> main
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
 }
@@ -165,9 +171,14 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-func newRolloutUndo(f *rolloutFlags) *cobra.Command {
+// steerNewest makes a command that changes the newest rollout of a channel only.
+func (f *rolloutFlags) steerNewest(name, short string, change func(all []v1alpha1.Rollout) actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
+<<<<<<< HEAD
 		Use: "undo ROLLOUT", Short: "roll back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
+=======
+		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
+>>>>>>> main
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -177,7 +188,7 @@ func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			return f.change(cmd, args[0], actions.Undo(all.Items))
+			return f.change(cmd, args[0], change(all.Items))
 		},
 	}
 	cli.Complete(cmd, f.rollouts)
