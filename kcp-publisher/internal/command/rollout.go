@@ -33,14 +33,9 @@ func newRollout() *cobra.Command {
 		f.newAction("pause", "pause a rollout; no further runtime is updated", actions.Pause(true)),
 		f.newAction("resume", "resume a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f),
-<<<<<<< HEAD
 		f.newAction("abort", "stop a rollout permanently; runtimes keep their versions", actions.Abort()),
-		newRolloutUndo(f))
-=======
-		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", actions.Abort()),
-		f.steerNewest("undo", "rolls back every runtime that the rollout updated", actions.Undo),
-		f.steerNewest("retry", "rolls the version of a stopped or rolled back rollout out again", actions.Retry))
->>>>>>> main
+		f.newActionOnNewest("undo", "roll back every runtime that the rollout updated", actions.Undo),
+		f.newActionOnNewest("retry", "retry a stopped or rolled back rollout", actions.Retry))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
 }
@@ -171,14 +166,10 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// steerNewest makes a command that changes the newest rollout of a channel only.
-func (f *rolloutFlags) steerNewest(name, short string, change func(all []v1alpha1.Rollout) actions.Rollout) *cobra.Command {
+// newActionOnNewest returns a command that only applies to the latest rollout of a channel.
+func (f *rolloutFlags) newActionOnNewest(name, short string, change func(all []v1alpha1.Rollout) actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
-<<<<<<< HEAD
-		Use: "undo ROLLOUT", Short: "roll back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
-=======
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
->>>>>>> main
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
