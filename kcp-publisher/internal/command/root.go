@@ -21,7 +21,7 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 func newProgram(version string) *cobra.Command {
 	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull", version)
 	root.AddCommand(newRun(g), newCheck(), newPublish(g), newKeys(), newEnroll(), newRevoke(), newReconcile(), newSuspend(), newResume(), newStatus(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
-		newPromote(), newDiff(), newExport(), newImportReport(), newTakeover(), newUI(g))
+		newPromote(), newDiff(), newExport(), newImportReport(), newTakeover(), newUI(g), newRender())
 	return root
 }
 
