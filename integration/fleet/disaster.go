@@ -12,7 +12,34 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-var errNoBackup = errors.New("only the control plane of this machine can be backed up")
+var errNoBackup = errors.New("only clusters on this machine can be backed up")
+
+// Backup copies the data of the runtime's API server to a new folder.
+func (r *Runtime) Backup(dir string) error {
+	c, ok := r.cluster.(*cluster.Cluster)
+	if !ok {
+		return errNoBackup
+	}
+	return c.Backup(dir)
+}
+
+// Restore returns the runtime's API server to a backup.
+func (r *Runtime) Restore(dir string) error {
+	c, ok := r.cluster.(*cluster.Cluster)
+	if !ok {
+		return errNoBackup
+	}
+	return c.Restore(dir)
+}
+
+// Requests returns every request that the agent sent to its API server. The agent must have the chart's rights.
+func (r *Runtime) Requests() ([]cluster.Request, error) {
+	c, ok := r.cluster.(*cluster.Cluster)
+	if !ok {
+		return nil, errors.New("only clusters on this machine record requests")
+	}
+	return c.AllRequests()
+}
 
 // BackUpControlPlane copies all that the control plane has to a new folder.
 func (f *Fleet) BackUpControlPlane(dir string) error {
