@@ -55,9 +55,9 @@ type Follower struct {
 	edited atomic.Bool
 
 	// Only the goroutine of Start uses what follows, HoldUntilStarted before it.
-	release func()    // of the hold, nil when nothing is held
-	partial string    // the commit that is applied in part, as the record says
-	begun   bool      // whether this process has read the branch: before that, the control plane may be outdated
+	release func() // of the hold, nil when nothing is held
+	partial string // the commit that is applied in part, as the record says
+	begun   bool   // whether this process has read the branch: before that, the control plane may be outdated
 	last    appliedCommit
 	done    string    // what the branch named when it was last applied
 	checked time.Time // when KCP was last compared with it
