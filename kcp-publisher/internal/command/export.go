@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	goruntime "runtime"
 	"strings"
 	"time"
@@ -28,11 +26,11 @@ import (
 // exportFlags are what `export` takes.
 type exportFlags struct {
 	from, file, volumeSize, format string
-	renderer, kubernetes           string
-	since, platforms               []string
-	images, offers, zstd, dryRun   bool
-	keys                           keys.Folder
-	registry                       cli.Registry
+	renderingFlags
+	since, platforms             []string
+	images, offers, zstd, dryRun bool
+	keys                         keys.Folder
+	registry                     cli.Registry
 }
 
 func newExport() *cobra.Command {
@@ -49,9 +47,7 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.file, "output", "o", "", "file to write; what is printed has its form by --format, which is -o of other commands")
 	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it has applied; may be repeated")
 	flags.BoolVar(&f.images, "images", false, "include the container images of the modules: those that the desired state lists and those that their objects use")
-	flags.StringVar(&f.renderer, "renderer", "", "with --images: the skr-agent program that renders modules to find the images that they use; default: skr-agent "+
-		"beside this program or in $PATH; none: take only what modules list")
-	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "with --images: render charts for this version, such as v1.36.3; default: what each runtime reported")
+	f.renderingFlags.add(flags, "with --images: ")
 	flags.BoolVar(&f.offers, "offers", true, "include what runtimes with autonomy may choose by themselves")
 	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images that are named by digest always include all")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
@@ -123,8 +119,10 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	}
 	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun, Now: time.Now()}
 	options.KubernetesVersion = f.kubernetes
-	if options.Rendering, err = f.rendering(); err != nil {
-		return options, packing, cli.Usage(fmt.Errorf("--renderer: %w", err))
+	if f.images {
+		if options.Rendering, err = f.rendering(); err != nil {
+			return options, packing, cli.Usage(fmt.Errorf("--renderer: %w", err))
+		}
 	}
 	if options.Since, err = f.bases(runtimes); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--since: %w", err))
@@ -140,30 +138,6 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 		return options, packing, err
 	}
 	return options, packing, checkKeys(ctx, options.Keys, options.Place)
-}
-
-// noRenderer leaves images out that no module lists.
-const noRenderer = "none"
-
-// rendering finds the program that renders modules. Where none was named, there may be none: the output says then whose
-// images are not known.
-func (f *exportFlags) rendering() (export.Rendering, error) {
-	if !f.images || f.renderer == noRenderer {
-		return nil, nil
-	}
-	if f.renderer != "" {
-		program, err := exec.LookPath(f.renderer)
-		return export.Renderer{Program: program}.Images, err
-	}
-	if self, err := os.Executable(); err == nil {
-		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), "skr-agent")); err == nil {
-			return export.Renderer{Program: beside}.Images, nil
-		}
-	}
-	if program, err := exec.LookPath("skr-agent"); err == nil {
-		return export.Renderer{Program: program}.Images, nil
-	}
-	return nil, nil
 }
 
 // unconfined says what a system does not keep the charts from that are rendered on it, empty for nothing.
