@@ -28,7 +28,7 @@ spec:
 	mailerConfig = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail, namespace: kyma-system}\n"
 )
 
-// rsaKey writes a private key and its public one, and returns their paths.
+// rsaKey writes a private and a public key, and returns their paths.
 func rsaKey(t *testing.T) (private, public string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -46,7 +46,7 @@ func rsaKey(t *testing.T) (private, public string) {
 	return private, public
 }
 
-func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
+func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	module, from := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(module, "deploy", "mailer.yaml"), mailerYAML)
 	write(t, filepath.Join(module, "config.yaml"), mailerConfig)
@@ -80,7 +80,7 @@ func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
 		policy := filepath.Join(t.TempDir(), "policy.yaml")
 		write(t, policy, "apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, signatures: [release], keys: ["+public+"]}\n")
 		out := done(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf, "--signature-policy", policy)
-		if !strings.Contains(out, "may be used") {
+		if !strings.Contains(out, "complies with the policy") {
 			t.Errorf("got %s", out)
 		}
 		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
@@ -110,7 +110,7 @@ func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBecomeAComponentIsRefused(t *testing.T) {
+func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 	good, chart := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(good, "mailer.yaml"), strings.ReplaceAll(mailerYAML, "@sha256:"+someHash, ""))
 	write(t, filepath.Join(chart, "Chart.yaml"), "apiVersion: v2\nname: mailer\n")
@@ -132,9 +132,9 @@ func TestWhatCannotBecomeAComponentIsRefused(t *testing.T) {
 		"no object":               {[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed, filepath.Join("deep", "a.yaml") + ":5: apiVersion: is required"},
 		"a broken chart":          {[]string{"example.org/mailer:1.0.0", "--from", chart, "--to", to()}, cli.ExitFailed, "version"},
 		"a public key":            {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", public}, cli.ExitUsage, "holds no RSA private key"},
-		"an image nobody serves":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image", "127.0.0.1:1/mailer:1"}, cli.ExitFailed, "its digest, which its registry does not tell"},
+		"an image nobody serves":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image", "127.0.0.1:1/mailer:1"}, cli.ExitFailed, "read its digest from the registry"},
 		"a broken image":          {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--image", "a b"}, cli.ExitUsage, `image "a b"`},
-		"a CR without template":   {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage, "say --module-template FILE"},
+		"a CR without template":   {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage, "requires --module-template FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component", "create"}, c.args...)...)

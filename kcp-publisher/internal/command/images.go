@@ -48,7 +48,7 @@ func newImages() *cobra.Command {
 	flags := cmd.Flags()
 	f.add(flags, "the Kymas")
 	f.addEverywhere(flags)
-	flags.StringVar(&f.from, "from", "", "where bundles are published: registry prefix HOST/PATH, or oci-layout:DIR")
+	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&f.trust, "trust", "", "root of trust that the bundles are verified with, as kcp-publisher keys init wrote it")
 	flags.StringVar(&f.image, "image", "", "show this image only: a reference, a digest, or a name with or without its registry")
 	flags.StringVar(&f.module, "module", "", "show images of this module only")

@@ -189,7 +189,7 @@ func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
 	require.NoError(t, err)
 	foreign, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("one", stranger.Recipient().String())
 	require.NoError(t, err)
-	require.Contains(t, keeper.Keep(ctx, foreign, false).Trouble, "another key")
+	require.Contains(t, keeper.Keep(ctx, foreign, false).Trouble, "another agent's key")
 	mistaken, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("two", keeper.Recipient())
 	require.NoError(t, err)
 	require.Contains(t, keeper.Keep(ctx, mistaken, false).Trouble, "another runtime")
