@@ -38,6 +38,7 @@ func newProgram(version string) *cobra.Command {
 		}
 		root.AddCommand(part.commands...)
 	}
+	root.AddCommand(newRender())
 	return root
 }
 
