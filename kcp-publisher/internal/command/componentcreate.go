@@ -21,15 +21,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/assemble"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
 )
 
 // createFlags are the flags of `component create`.
 type createFlags struct {
 	from, to, provider, key, signature string
 	defaultCR, template, format        string
-	images                             []string
+	images, values, sets               []string
 	registry                           cli.Registry
 }
 
@@ -38,8 +40,9 @@ func newComponentCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME:VERSION", Short: "create a component version from a folder or chart", Args: cli.Exactly(1, "NAME:VERSION"),
 		Long: "create packages a Helm chart, a kustomization or a folder of manifests as an OCM component version, and writes it to a registry or archive.\n" +
-			"Images in plain manifests become its resources; list those of charts and kustomizations with --image. The same files create the same\n" +
-			"component, so the command can be repeated. It refuses to replace an existing version that has other content.",
+			"Images in plain manifests become its resources; list those of charts and kustomizations with --image. create renders the content\n" +
+			"as the agents do, and fails if they would refuse it. The same files create the same component, so the command can be repeated. It refuses to\n" +
+			"replace an existing version that has other content.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
@@ -47,6 +50,8 @@ func newComponentCreate() *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends with .tar, .tgz or .tar.gz")
 	flags.StringVar(&f.provider, "provider", "", "provider of the component; default: the domain in its name")
 	flags.StringArrayVar(&f.images, "image", nil, "image that the module uses, as NAME:TAG or NAME:TAG@DIGEST; can be repeated")
+	flags.StringArrayVar(&f.values, "values", nil, "YAML file with values of a chart, which become part of the component; can be repeated, later files take precedence")
+	flags.StringArrayVar(&f.sets, "set", nil, "value of a chart as KEY=VALUE, as in helm --set; can be repeated")
 	flags.StringVar(&f.key, "sign", "", "PEM file with an RSA private key that signs the component; missing image digests are read from the registries")
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
 	flags.StringVar(&f.template, "module-template", "", "also write the version's ModuleTemplate for the control plane to this file")
@@ -83,16 +88,16 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	if f.defaultCR != "" && f.template == "" {
 		return cli.Usage(errors.New("--default-cr requires --module-template FILE, because it is part of the ModuleTemplate"))
 	}
+	template, err := f.moduleTemplate(name, version)
+	if err != nil {
+		return err
+	}
 	ctx := cmd.Context()
 	registries, err := f.registry.Registries(store.Access{})
 	if err != nil {
 		return err
 	}
 	c, row, err := f.assemble(ctx, name, version, registries)
-	if err != nil {
-		return err
-	}
-	template, err := f.moduleTemplate(name, version)
 	if err != nil {
 		return err
 	}
@@ -112,7 +117,18 @@ func (f *createFlags) assemble(ctx context.Context, name, version string, regist
 	if err != nil {
 		return nil, created{}, fmt.Errorf("--from: %w", err)
 	}
-	images := append(files.Images, f.images...)
+	if err := files.SetValues(f.values, f.sets); err != nil {
+		return nil, created{}, cli.Usage(fmt.Errorf("--values or --set: %w", err))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, created{}, err
+	}
+	used, err := files.Check(ctx, moduleName(name), render.Confined{Command: []string{self, renderCommand}}.Render)
+	if err != nil {
+		return nil, created{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
+	}
+	images := append(used, f.images...)
 	slices.Sort(images)
 	images = slices.Compact(images)
 	var digests map[string]digest.Digest
@@ -195,13 +211,13 @@ func (f *createFlags) push(ctx context.Context, c *assemble.Component, registrie
 	return d.String(), place.Name(c.Repository()), err
 }
 
-// moduleTemplate returns the ModuleTemplate of the version, or nil if it was not requested. The module is named after
-// the last part of the component's name.
+// moduleName returns the name of a component's module: its last part.
+func moduleName(component string) string { return component[strings.LastIndex(component, "/")+1:] }
+
+// moduleTemplate returns the ModuleTemplate of the version if --module-template asks for it. The name of the module is
+// checked in any case: a component whose module no control plane accepts is of no use.
 func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
-	if f.template == "" {
-		return nil, nil
-	}
-	module := name[strings.LastIndex(name, "/")+1:]
+	module := moduleName(name)
 	template := v1beta2.ModuleTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -222,7 +238,41 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 			return nil, cli.Usage(fmt.Errorf("--default-cr %s: apiVersion, kind and metadata.name are required", f.defaultCR))
 		}
 	}
-	return yaml.Marshal(template)
+	text, err := yaml.Marshal(template)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkTemplate(name, text); err != nil {
+		return nil, cli.Usage(err)
+	}
+	if f.template == "" {
+		return nil, nil
+	}
+	return text, nil
+}
+
+// checkTemplate returns the errors that the API server would return for a ModuleTemplate. Without --module-template,
+// only the name of the module counts.
+func (f *createFlags) checkTemplate(component string, text []byte) error {
+	schema, err := crdschema.Of("ModuleTemplate")
+	if err != nil {
+		return err
+	}
+	var object map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		return err
+	}
+	var wrong []error
+	for _, p := range append(crdschema.ValidateMeta(object), schema.Validate(object)...) {
+		switch {
+		case p.Field == "spec.moduleName":
+			return fmt.Errorf("component %s: %q is not the name of a module, which is the last part of the component's name: "+
+				"use words of at least three small letters, with dashes between them", component, moduleName(component))
+		case f.template != "":
+			wrong = append(wrong, fmt.Errorf("--module-template: %w", p))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 func (c created) draw(out io.Writer) {
