@@ -28,14 +28,15 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is the agent's state for verifying a bundle. The thumbprint of its key and the cluster's UID are "" if
-// unreadable.
+// seen is what an agent has that judges a bundle. The thumbprint of its key and the cluster's UID are empty where they
+// could not be read.
 type seen struct {
 	known           bootstrap
 	thumbprint, uid string
 }
 
-// judge reads the registry with the code of the agent's rounds, and with its key, cluster and state. It stores nothing.
+// judge looks at the registry as a round of the agent does: with its key, its cluster and its memory, and by the same
+// code, which keeps nothing here.
 func (f *checkFlags) judge(
 	ctx context.Context,
 	reader client.Client,
@@ -67,21 +68,22 @@ func (f *checkFlags) judge(
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown lists the unreadable parts of the agent's state, "" for none. Verifying without them could accept a bundle
-// that the agent refuses.
+// unknown names what an agent has and could not be read, empty for nothing. Who judges without it accepts what the
+// agent refuses.
 func (s seen) unknown(restored error) string {
 	switch {
 	case s.thumbprint == "":
 		return "the agent's key"
 	case s.uid == "":
 		return "the UID of the cluster"
-	case manager.IsPassing(restored): // the agent waits until it is readable
+	case manager.IsPassing(restored): // the agent does not start before it can be read
 		return "the agent's memory"
 	}
 	return ""
 }
 
-// judgeMemory reports that the agent's state could not be restored. The agent continues without the damaged part.
+// judgeMemory says what it means that the agent's memory could not be restored: the agent goes on without what is
+// damaged.
 func judgeMemory(err error) preflight.Finding {
 	if manager.IsPassing(err) {
 		return preflight.Fail(checkOfMemory, err.Error(), readAdvice)
@@ -93,7 +95,7 @@ func judgeMemory(err error) preflight.Finding {
 	)
 }
 
-// judgeRoots fails for invalid roots of trust in the registry. Agents keep their current root.
+// judgeRoots fails for roots of trust in the registry that do not follow: agents keep the one that they have.
 func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, r := range refused {
@@ -111,7 +113,7 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	return findings
 }
 
-// judgeBundle reports the verdict on the newest bundle. changed reports that it replaces the bundle in force.
+// judgeBundle says what became of the newest bundle: another one is in force now if changed, else the one of before.
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
@@ -128,7 +130,7 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 		)
 	case refusal.Of(err) != nil:
 		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
-	case apierrors.ReasonForError(err) != "": // the installed modules are unreadable
+	case apierrors.ReasonForError(err) != "": // what is installed could not be read
 		return preflight.Fail(
 			checkOfBundle,
 			"not known: "+err.Error(),
@@ -151,8 +153,9 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 	)
 }
 
-// judgeEnrollment reports whether the control plane can verify the agent's reports, by the bundle that would be in
-// force. Without a bundle this is unknown, and there is no advice.
+// judgeEnrollment says whether the control plane knows the agent's reports as the runtime's, as the agent itself finds
+// it by the bundle that would be in force. Without one nothing is known, and nothing is advised: what the registry has
+// says nothing of the key.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":
@@ -176,7 +179,7 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 	return preflight.Pass(checkOfEnrollment, introduction(s.known.token, now))
 }
 
-// introduction describes the token that introduces the agent's key.
+// introduction says what the agent has that introduces its key.
 func introduction(token *trust.Token, now time.Time) string {
 	switch {
 	case token == nil:
