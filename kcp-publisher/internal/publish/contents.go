@@ -18,12 +18,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is how long a content that was found is not looked for again. Thousands of runtimes ask for the same few
-// at once; the reader of components knows most of it, but asks for each of them whether the registry still has what was
-// stored there.
+// contentLife is how long a found content is reused. Thousands of runtimes need the same few contents at once, and the
+// component reader checks the registry for each request.
 const contentLife = 2 * time.Second
 
-// foundContent is the content of a component as it was found. Its id tells different ones.
+// foundContent is the found content of a component. Different contents have different ids.
 type foundContent struct {
 	resolve.Content
 	id digest.Digest
@@ -33,7 +32,7 @@ type foundContent struct {
 	bytes int
 }
 
-// contentKey names what is asked for. A descriptor that a ModuleTemplate holds is another one after each change of the
+// contentKey names a requested content. The descriptor in a ModuleTemplate may differ after each change of the
 // catalog.
 type contentKey struct {
 	resolve.Ref
@@ -41,7 +40,7 @@ type contentKey struct {
 	namesItself bool
 }
 
-// contentRules are what decides whether a content may be used.
+// contentRules decide whether a content may be used.
 type contentRules struct {
 	round int
 	root  int64
@@ -50,7 +49,7 @@ type contentRules struct {
 // maxContentsBytes limits the remembered contents, and those of whole requests.
 const maxContentsBytes = 32 << 20
 
-// neededContents are the contents of all components that a request needs. Their id tells different ones.
+// neededContents are the contents of all components that a request needs. Different ones have different ids.
 type neededContents struct {
 	contents map[resolve.Ref]resolve.Content
 	id       digest.Digest
@@ -72,8 +71,8 @@ func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
 	})
 }
 
-// needed returns the contents of the components that a request needs. Equal requests, of which a fleet has thousands at
-// once, look for them once.
+// needed returns the contents of the components that a request needs. Equal requests, of which a fleet has thousands,
+// share one lookup.
 func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot) (neededContents, error) {
 	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
 	known, _ := p.contentsNeeded.Find(asked)
@@ -95,7 +94,7 @@ func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request res
 	return fresh, nil
 }
 
-// inLife reports whether what was found at a time, zero for never, is not looked for again.
+// inLife reports whether a result of a time is still reused; the zero time is never.
 func inLife(at, now time.Time) bool {
 	age := now.Sub(at)
 	return !at.IsZero() && age >= 0 && age < contentLife
@@ -116,8 +115,8 @@ func (p *Publisher) pruneContents(now time.Time) {
 	}
 }
 
-// contents reads the components that a request needs, each once, and returns what tells them from others. A component
-// that cannot be read is that module's trouble alone.
+// contents reads the components that a request needs, each once, and returns a digest of the result. A component that
+// cannot be read affects only its module.
 func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
 	contents = make(map[resolve.Ref]resolve.Content, len(needs))
 	ids = make([]digest.Digest, 0, len(needs))
@@ -137,7 +136,7 @@ func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (content
 	return contents, ids, bytes, nil
 }
 
-// found returns the content of a component, or why it is not known. The error is the context's.
+// found returns the content of a component, or the reason why it is not known. The error is the context's.
 func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
 	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
 	known, _ := p.contentsFound.Find(key)
@@ -158,7 +157,7 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	return fresh, nil
 }
 
-// idOf returns a digest of a content, or of why it is not known, and the bytes that it was computed from.
+// idOf returns a digest of a content or of its error, and the digested bytes.
 func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
@@ -221,7 +220,7 @@ func (p *Publisher) component(ctx context.Context, need resolve.Need) (component
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// part names a resource's content where runtimes read it from.
+// part returns a resource's content at the location that runtimes read.
 func (p *Publisher) part(ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence) (resolve.Part, error) {
 	content, err := p.Components.Content(ctx, c, r, p.Place)
 	if err != nil {

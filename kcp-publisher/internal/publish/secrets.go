@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// seal returns what the next bundle says about Secrets, and what it says already is not sealed again. A Secret is kept
-// while its module is asked for or still there, for a module may need it to clean up; what else is known is to go.
-// Nothing known is nothing to say: what the last bundle said stays. So it does with Secrets that cannot be sealed; one
-// that does not fit is left out, and stays in the runtime as it is.
+// seal returns the sealed Secrets of the next bundle. It does not seal unchanged Secrets again. A Secret stays while
+// its module is requested or installed, because the module may need it to clean up; all other known Secrets are
+// removed. Without known Secrets, or if sealing fails, the sealed part of the last bundle stays. A Secret that does not
+// fit is left out and stays in the runtime as it is.
 func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
