@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// seal returns the sealed Secrets of the next bundle. It does not seal unchanged Secrets again. A Secret stays while
-// its module is requested or installed, because the module may need it to clean up; all other known Secrets are
-// removed. Without known Secrets, or if sealing fails, the sealed part of the last bundle stays. A Secret that does not
-// fit is left out and stays in the runtime as it is.
+// seal returns the Secrets for the next bundle, and keeps the last bundle's Sealed if nothing changed. A Secret is kept
+// while its module is requested or still installed, because the module may need it for cleanup; other known Secrets are
+// removed. If no Secrets are known, the last bundle's Sealed stays. It also stays if sealing fails. A Secret that does
+// not fit is omitted and stays unchanged in the runtime.
 func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -36,11 +36,11 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 	}
 	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		// Such an agent would refuse a bundle with anything sealed.
+		// An agent without a recipient would refuse a bundle with Secrets.
 		if none {
 			return nil, nil
 		}
-		return nil, errors.New("the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
+		return nil, errors.New("the runtime's agent reports no recipient for Secrets: upgrade the agent")
 	}
 	next, tooMuch := next.Fitting(r.ID)
 	nothingFits := len(next.Secrets)+len(next.Removals) == 0

@@ -8,10 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxShared limits the remembered digests of shared documents. A forgotten one costs a request to the registry.
+// maxShared limits the digests of documents that are known to be shared. A missing entry only costs another request to
+// the registry.
 const maxShared = 20_000
 
-// share pushes the documents once for all runtimes that get them.
+// share makes the documents available for all runtimes that use them.
 func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.Documents) error {
 	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
 	if err := record.documents.check(state, size, p.Now()); err != nil {
@@ -21,8 +22,7 @@ func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.
 	return err
 }
 
-// keepShared checks that the documents of a published bundle are still shared, if the registry was checked in this
-// pass.
+// keepShared checks whether the documents of a bundle in the registry are still shared, if the registry was read.
 func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -34,7 +34,7 @@ func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bund
 	return err
 }
 
-// ensureShared pushes missing documents unless they were seen recently, and reports whether any was missing.
+// ensureShared uploads missing documents unless they were seen recently, and reports whether any was missing.
 func (p *Publisher) ensureShared(ctx context.Context, documents bundle.Documents, done func()) (missing bool, err error) {
 	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
 	p.mu.Lock()
@@ -64,17 +64,17 @@ func (p *Publisher) forgetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.shared {
-		p.shared[document] = time.Unix(0, 0) // it was shared before, so it is not new
+		p.shared[document] = time.Unix(0, 0) // it was shared before, so it does not count as new
 	}
 }
 
-// recently reports whether a check of the registry at a time is still valid.
+// recently reports whether a document that was seen in the registry at a time does not need another check.
 func (p *Publisher) recently(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-// unshared returns the bytes of a document that was never shared, 0 for one that was.
+// unshared returns the size of a document that was not shared before, or 0.
 func (p *Publisher) unshared(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
