@@ -66,6 +66,12 @@ const (
 	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any
 	// more.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
+	// AnnotationHandOver is ours: the proof that an operator assigned the runtime to this very Kyma. `kcp-publisher move`
+	// writes it. It is made with the fleet's token secret, so that write access to a Kyma is not enough.
+	AnnotationHandOver = "kyma-pull.dev/hand-over"
+	// AnnotationMovedAway is ours: `kcp-publisher move --away` sets it to true on a Kyma whose runtime moves to another
+	// control plane. Nothing more is published, and deleting the Kyma removes nothing from the runtime.
+	AnnotationMovedAway = "kyma-pull.dev/moved-away"
 	// AnnotationReconcileRequested is Flux's: a new value on a Kyma in KCP asks the publisher to look at it now, at the
 	// runtime's report and at what the registry holds too. status.lastHandledReconcileAt has the value once that is done.
 	AnnotationReconcileRequested = "reconcile.fluxcd.io/requestedAt"

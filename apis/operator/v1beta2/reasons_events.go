@@ -24,6 +24,11 @@ const (
 	// ReasonRuntimeEmpty is of an Event on a deleted Kyma that goes: its runtime has reported that all modules are
 	// removed.
 	ReasonRuntimeEmpty = "RuntimeEmpty"
+	// ReasonHandedOver is of an Event on a deleted Kyma that is finalized: its runtime belongs to another Kyma or control
+	// plane, and keeps its modules.
+	ReasonHandedOver = "HandedOver"
+	// ReasonCloneDetected is of an Event of type Warning on a Kyma whose runtime's key two agents use.
+	ReasonCloneDetected = "CloneDetected"
 	// ReasonRuntimeGone is of an Event on a deleted Kyma that goes: LabelRuntimeGone says that the runtime's cluster does
 	// not exist any more.
 	ReasonRuntimeGone = "RuntimeGone"

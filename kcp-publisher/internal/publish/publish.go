@@ -233,6 +233,9 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		return d, err
 	}
 	d.adopted = adopted
+	if err := adopted.CheckOwner(runtime); err != nil {
+		return d, err
+	}
 	kept := adopted.Kept()
 	if adopted.Last != nil && kept == nil {
 		request.Versions = newest(request.Versions, adopted.Last.Versions)

@@ -40,8 +40,9 @@ type seen struct {
 func (f *checkFlags) judge(ctx context.Context, reader client.Client, place store.Store, registries *store.Registries, s seen) []preflight.Finding {
 	puller := pull.New(pull.Options{
 		Mirrors: f.mirrors, Place: place, Registries: registries, Client: reader, Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now,
-		Store: contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
-		Trust: bundle.Trust{Root: s.known.root, Runtime: s.known.runtime, ClusterUID: s.uid, KeyThumbprint: s.thumbprint, ClockSkew: f.run.skew},
+		Store:   contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
+		Trust:   bundle.Trust{Root: s.known.root, Runtime: s.known.runtime, ClusterUID: s.uid, KeyThumbprint: s.thumbprint, ClockSkew: f.run.skew, Assigned: s.known.assigned},
+		Replace: s.known.replace,
 	})
 	restored := puller.Restore(ctx)
 	changed, err := puller.Pull(ctx)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -262,7 +263,8 @@ func (f *runFlags) agent(
 	}
 	puller := pull.New(pull.Options{
 		Mirrors: flags.mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
-		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint, ClockSkew: f.skew},
+		Trust:   bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint, ClockSkew: f.skew, Assigned: known.assigned},
+		Replace: known.replace,
 	})
 	if err := puller.Restore(ctx); manager.IsPassing(err) {
 		return agent.Options{}, err
@@ -281,7 +283,7 @@ func (f *runFlags) agent(
 	}
 	return agent.Options{
 		Keeper: memory, Uncached: uncached,
-		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
+		Runtime: known.runtime, Instance: rand.Text(), Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
 		Place: place, Notifications: notifications, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
 		Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,

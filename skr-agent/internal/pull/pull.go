@@ -42,6 +42,9 @@ type Options struct {
 	Now   func() time.Time
 	// Mirrors are where this cluster reads registries from, by its operator; they win over those of a bundle's settings.
 	Mirrors map[string]string
+	// Replace reports whether an operator assigned the runtime to a control plane that can have another root of trust. What
+	// is remembered from before the token is dropped.
+	Replace bool
 	// Preview has the Puller judge as ever and write nothing: what it follows is forgotten with it.
 	Preview bool
 }
@@ -115,16 +118,21 @@ func (p *Puller) Restore(ctx context.Context) error {
 }
 
 func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) error {
+	var accepted bundle.Accepted
+	if len(state[stateAccepted]) > 0 {
+		if err := json.Unmarshal(state[stateAccepted], &accepted); err != nil {
+			return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
+		}
+	}
+	if p.replaces(accepted) {
+		return nil
+	}
 	under, err := p.restoreRoots(state)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
 	if len(state[stateAccepted]) == 0 {
 		return nil // a newer root was followed or a report delivered, and no bundle was accepted yet
-	}
-	var accepted bundle.Accepted
-	if err := json.Unmarshal(state[stateAccepted], &accepted); err != nil {
-		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
 	}
 	p.accepted, p.current = accepted, nil
 	p.manifest = state[stateManifest]
@@ -151,6 +159,19 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	restored.Accepted = p.accepted
 	p.current = p.here(restored)
 	return nil
+}
+
+// replaces reports whether an operator moved the runtime to another control plane after the accepted bundle: its root of
+// trust, sequences and time are of the one before. What is installed stays until a bundle of the new one is accepted.
+func (p *Puller) replaces(accepted bundle.Accepted) bool {
+	return p.Replace && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
+}
+
+// Trusted returns what the runtime trusts now: the root that it follows and the newest accepted bundle.
+func (p *Puller) Trusted() bundle.Trust {
+	trusted := p.Trust
+	trusted.Last = p.accepted
+	return trusted
 }
 
 // Pull looks for a newer bundle and takes it into force when it may be followed. It reports whether there is another
@@ -212,8 +233,7 @@ func (p *Puller) judgeByNewest(ctx context.Context, repository store.Reader, fet
 }
 
 func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (intake.Opened, error) {
-	trusted := p.Trust
-	trusted.Last = p.accepted
+	trusted := p.Trusted()
 	var err error
 	if trusted.Installed, err = p.installed(ctx); err != nil {
 		return intake.Opened{}, err
