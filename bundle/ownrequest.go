@@ -8,19 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// OwnRequest is the part of a runtime's request that the runtime may decide, and a remark on each setting that it
-// may not.
+// OwnRequest is the part of a runtime's request that the runtime is allowed to decide, with a remark on each ignored
+// setting.
 type OwnRequest struct {
 	Modules []v1beta2.Module
 	Ignored []Problem
 }
 
-// LimitRequest returns what a runtime's request may change. Mandatory modules are the operator's: a runtime can
-// neither disable them, nor choose their version, nor set them to unmanaged, nor leave out or delete their default
-// CR. A module that the request names twice counts once.
+// LimitRequest removes the settings of mandatory modules from a runtime's request. A runtime cannot disable a mandatory
+// module, choose its version, set it to unmanaged, or omit or delete its default CR. A module that the request lists
+// twice is kept once.
 //
-// The control plane resolves with it, and an agent with autonomy follows its own Kyma with it, so that both read a
-// request alike.
+// The control plane resolves with this function, and an agent with autonomy applies it to its own Kyma, so both
+// interpret a request in the same way.
 func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
 	var own OwnRequest
 	for _, m := range modules {
@@ -31,13 +31,13 @@ func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) 
 			}
 		case !m.Managed || cmp.Or(m.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete) != v1beta2.PolicyCreateAndDelete:
 			own.Ignored = append(own.Ignored, Problem{Module: m.Name, Channel: m.Channel, State: v1beta2.StateReady, Message: fmt.Sprintf(
-				"module %s is mandatory: the settings that spec.modules has for it are ignored: remove it from spec.modules", m.Name)})
+				"module %s is mandatory, so its settings in spec.modules are ignored: remove it from spec.modules", m.Name)})
 		}
 	}
 	return own
 }
 
-// AsksFor reports whether the request names a module that the runtime may decide about.
+// AsksFor reports whether the request contains a module that the runtime is allowed to decide.
 func (r OwnRequest) AsksFor(module string) bool {
 	return slices.ContainsFunc(r.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }

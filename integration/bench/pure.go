@@ -78,7 +78,7 @@ func resolving(ctx context.Context) ([]result, error) {
 // rendering compares the agent's rendering of a chart with 1,000 objects with what Helm's own engine takes for its
 // text.
 func rendering(ctx context.Context) ([]result, error) {
-	took, err := benchmarks(ctx, "./skr-agent/internal/render", "AChartOfThousandObjects", "3s")
+	took, err := benchmarks(ctx, "./internal/render", "AChartOfThousandObjects", "3s")
 	if err != nil {
 		return nil, err
 	}

@@ -32,8 +32,9 @@ import (
 const (
 	restoreInterval = time.Second
 	restoreMost     = 5
-	// definitionsInterval is how often definitions are looked at although no watch saw a change.
-	definitionsInterval = time.Minute
+	// definitionsInterval is the time between two checks of the definitions without a change. Watches report changes; the
+	// check is for agents that may not watch definitions.
+	definitionsInterval = 10 * time.Minute
 )
 
 // restoration is what a round has to know to put back what the agent works by.

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 // newRender is what the agent starts itself with to render charts and overlays; it is for nobody else.

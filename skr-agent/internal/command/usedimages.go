@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // maxUsedQuestionBytes leaves room for a module's content and values in base64, and for its Manifest.

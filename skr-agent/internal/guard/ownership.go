@@ -34,10 +34,21 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	return by.installedByKyma(o) || mark == "" && module == by.Module
 }
 
-// OwnsDefaultCR is Owns for a default CR, which lifecycle-manager marks with a label only.
+// OwnsDefaultCR is Owns for a default CR. Lifecycle-manager creates it without a mark, and early versions with
+// their label only.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+o.Labels[v1beta2.LabelModuleName] == ""
-	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && isKymas(o))
+	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && (isKymas(o) || createdByKyma(o)))
+}
+
+// createdByKyma reports whether lifecycle-manager created a default CR. Its field manager is the only trace of that.
+// The API server records Update for a create.
+//
+// Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
+func createdByKyma(o *metav1.PartialObjectMetadata) bool {
+	return slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == v1beta2.LifecycleManagerFinalizerResource && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+	})
 }
 
 // installedByKyma reports whether lifecycle-manager installed an object for this module. Its mark is the name of a

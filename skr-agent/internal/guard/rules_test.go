@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 const home = v1beta2.RuntimeNamespace

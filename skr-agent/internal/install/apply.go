@@ -134,7 +134,7 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 	if err != nil || wait != "" {
 		return applied, wait, err
 	}
-	created, wait, err := i.createDefaultCR(ctx, i.actor(m), p)
+	created, wait, err := i.createDefaultCR(ctx, i.actor(m), i.owner(m), p)
 	if created && wasInstalled {
 		applied = append(applied, guard.KeyOf(p.defaultCR))
 	}

@@ -121,8 +121,9 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	return r, guard.Protected(keyOf(r), i.Namespace) == ""
 }
 
-// createDefaultCR makes the default CR when there is none. One that is there belongs to its user, whatever is in it.
-func (i *Installer) createDefaultCR(ctx context.Context, a *actor, p plan) (created bool, wait string, err error) {
+// createDefaultCR creates the default CR if it does not exist. An existing one keeps its content, which belongs to its
+// user; one that lifecycle-manager created gets the module's mark, so that it is watched and deleted with the module.
+func (i *Installer) createDefaultCR(ctx context.Context, a *actor, by guard.Owner, p plan) (created bool, wait string, err error) {
 	if p.defaultCR == nil {
 		return false, "", nil
 	}
@@ -135,9 +136,12 @@ func (i *Installer) createDefaultCR(ctx context.Context, a *actor, p plan) (crea
 	case !inPlace:
 		return false, "waiting for watches to start", nil
 	}
-	live, err := a.get(ctx, r)
-	if err != nil || live != nil {
+	live, err := a.owned(ctx, r)
+	switch {
+	case err != nil:
 		return false, "", err
+	case live != nil:
+		return false, "", a.adoptDefaultCR(ctx, live, by)
 	}
 	err = a.cluster.Create(ctx, p.defaultCR.DeepCopy())
 	if apierrors.IsAlreadyExists(err) {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 // as is a client of somebody with these rights everywhere, and no others.

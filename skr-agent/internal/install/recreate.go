@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // mayNotDelete returns why an object is not deleted to be recreated, and the fix; empty if it may be deleted. It runs

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // remove takes a module out of the cluster, or leaves it in place. Every pass starts over and finds done what earlier
@@ -328,8 +328,9 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 // from and stays.
 func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects := i.actor(m), m.Status.Synced
-	if r, ok := i.defaultCR(m); ok {
-		objects = union(objects, []v1beta2.Resource{r})
+	defaultCR, ok := i.defaultCR(m)
+	if ok {
+		objects = union(objects, []v1beta2.Resource{defaultCR})
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy, v1beta2.AnnotationOwnedBy)
 	for _, r := range objects {
@@ -343,6 +344,11 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		if m.Annotations[v1beta2.AnnotationReleased] == v1beta2.True {
 			if err := a.giveBack(ctx, r, i.FieldManager); err != nil {
 				return fmt.Errorf("give %s back: %w", keyOf(r), err)
+			}
+			if ok && keyOf(r) == keyOf(defaultCR) {
+				if err := a.releaseDefaultCR(ctx, o); err != nil {
+					return fmt.Errorf("give %s back: %w", keyOf(r), err)
+				}
 			}
 			continue
 		}

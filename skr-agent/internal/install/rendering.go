@@ -13,9 +13,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // rendering is what a Manifest's content comes to.

@@ -23,9 +23,9 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 // Options say how Manifests are installed. Zero fields but Content and Render mean the default.

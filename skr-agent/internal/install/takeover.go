@@ -2,12 +2,18 @@ package install
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/fluxcd/pkg/ssa"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
@@ -17,6 +23,34 @@ func applyOptions() ssa.ApplyOptions {
 	options := ssa.DefaultApplyOptions()
 	options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())...)
 	return options
+}
+
+// adoptDefaultCR marks a default CR that lifecycle-manager created. Without the mark, the module's watches do not
+// select it. An account that cannot patch the CR leaves it unmarked: its field manager still identifies it.
+func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by guard.Owner) error {
+	if by.Made(live) || !by.OwnsDefaultCR(live) {
+		return nil
+	}
+	marks := &unstructured.Unstructured{Object: map[string]any{}}
+	mark(marks, by)
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.UID, "labels": marks.GetLabels(), "annotations": marks.GetAnnotations(),
+	}})
+	if err != nil {
+		return err
+	}
+	err = a.cluster.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch))
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// releaseDefaultCR removes the module's marks from its default CR. Lifecycle-manager identifies it by kind and name.
+func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMetadata) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,%q:null},"annotations":{%q:null}}}`,
+		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
+	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // giveBack makes lifecycle-manager the owner of the fields of an object that are ours, as if it had applied them, and

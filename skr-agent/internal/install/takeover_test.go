@@ -144,6 +144,51 @@ func TestAModuleOfLifecycleManagerIsTakenOverWithAllItHas(t *testing.T) {
 	require.Equal(t, "a user's", d.Annotations["example.org/note"])
 }
 
+func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	require.NoError(t, w.client.Create(ctx, objects(t, sampleCRD)[0]))
+	cr := sample("default", home)
+	w.eventually("lifecycle-manager creates the default CR", func() bool {
+		cr = sample("default", home)
+		return w.client.Create(ctx, cr, client.FieldOwner("resource.kyma-project.io/finalizer")) == nil
+	})
+	require.Empty(t, cr.GetLabels())
+	crd := objects(t, sampleCRD)[0]
+	require.True(t, w.exists(crd, "", crd.GetName()))
+	crd.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
+	require.NoError(t, w.client.Update(ctx, crd))
+
+	t.Log("the agent marks it at adoption and keeps its content")
+	w.wants("sample", sampleCRD, withDefaultCR)
+	w.eventually("the CR has the module's mark", func() bool {
+		return w.exists(cr, home, "default") && cr.GetAnnotations()[v1beta2.AnnotationOwnedBy] == "kyma-system/sample" &&
+			cr.GetLabels()[v1beta2.LabelManagedBy] == v1beta2.ManagedByKyma
+	})
+
+	t.Log("a module that is given back leaves no mark on it")
+	m := w.manifest("sample")
+	before := m.DeepCopy()
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationUnmanaged, v1beta2.True)
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationReleased, v1beta2.True)
+	require.NoError(t, w.client.Patch(ctx, m, client.MergeFrom(before)))
+	w.remove("sample")
+	w.eventually("the Manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	require.True(t, w.exists(cr, home, "default"))
+	require.Empty(t, cr.GetLabels())
+	require.Empty(t, cr.GetAnnotations())
+
+	t.Log("it is deleted with the module")
+	require.True(t, w.exists(crd, "", crd.GetName()))
+	crd.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})
+	require.NoError(t, w.client.Update(ctx, crd))
+	w.wants("sample", sampleCRD, withDefaultCR)
+	w.eventually("the module is installed", func() bool { return installed(w.manifest("sample")) })
+	w.remove("sample")
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
+	require.False(t, w.exists(cr, home, "default"))
+}
+
 func TestAModuleIsTakenOverTogetherWithAnUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.installedByLifecycleManager(kedaOfLifecycleManager, "kcp-system/some-kyma-keda-1234567")

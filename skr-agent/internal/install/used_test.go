@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 func TestTheImagesOfAModuleAreKnownWithoutACluster(t *testing.T) {

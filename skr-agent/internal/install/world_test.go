@@ -32,8 +32,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
 )
 
 const home = v1beta2.RuntimeNamespace

@@ -63,7 +63,7 @@ func said(f Followed) string {
 	return strings.Join(parts, "; ")
 }
 
-const mandatoryRemark = "module watcher is mandatory: the settings that spec.modules has for it are ignored: remove it from spec.modules"
+const mandatoryRemark = "module watcher is mandatory, so its settings in spec.modules are ignored: remove it from spec.modules"
 
 // TestOwnKymaCannotReachMandatoryModules covers the ways to a mandatory module other than its name in the bundle: an
 // installed Manifest that the bundle no longer has, the policy of a newer version that is kept, and another module
@@ -78,7 +78,7 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	alias.Name = "watcher"
 	b.State.Offers = append(b.State.Offers, alias)
 	kyma := asking(module("keda", ""), v1beta2.Module{Name: "guard"}, module("team/watcher", ""))
-	const want = "keda@1.7.0; watcher@1.0.0; ! module guard is mandatory: the settings that spec.modules has for it are ignored: " +
+	const want = "keda@1.7.0; watcher@1.0.0; ! module guard is mandatory, so its settings in spec.modules are ignored: " +
 		"remove it from spec.modules; removes [gone]; decided []"
 	if got := said(Follow(b, kyma, []v1beta2.Manifest{installed})); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/render"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 // PullSecretVariable is the environment variable by which an operator learns which Secret the pods that it makes need.
