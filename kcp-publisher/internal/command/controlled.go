@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
@@ -139,5 +141,7 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 		}
 	}
 	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot, Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
-	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create}, nil
+	rejections := rollout.Rejections(slices.Collect(maps.Values(c.metas)), c.rollouts)
+	slices.SortFunc(rejections, func(a, b *v1alpha1.Rollout) int { return cmp.Compare(a.Name, b.Name) })
+	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create, Rejections: rejections}, nil
 }

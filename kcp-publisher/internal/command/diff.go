@@ -181,6 +181,9 @@ func (d difference) draw(out io.Writer) {
 	if d.Held != "" {
 		fmt.Fprintf(out, "  held    until a person allows the commit, because it %s\n", d.Held)
 	}
+	for _, w := range d.Warnings {
+		fmt.Fprintf(out, "  warning %s\n", w)
+	}
 	for _, r := range d.Rollouts {
 		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, wavesOf(r))
 	}

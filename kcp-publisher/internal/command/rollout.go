@@ -34,7 +34,8 @@ func newRollout() *cobra.Command {
 		f.steer("resume", "resumes a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f),
 		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", actions.Abort()),
-		newRolloutUndo(f))
+		f.steerNewest("undo", "rolls back every runtime that the rollout updated", actions.Undo),
+		f.steerNewest("retry", "rolls the version of a stopped or rolled back rollout out again", actions.Retry))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
 }
@@ -165,9 +166,10 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-func newRolloutUndo(f *rolloutFlags) *cobra.Command {
+// steerNewest makes a command that changes the newest rollout of a channel only.
+func (f *rolloutFlags) steerNewest(name, short string, change func(all []v1alpha1.Rollout) actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "undo ROLLOUT", Short: "rolls back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
+		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -177,7 +179,7 @@ func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			return f.change(cmd, args[0], actions.Undo(all.Items))
+			return f.change(cmd, args[0], change(all.Items))
 		},
 	}
 	cli.Complete(cmd, f.rollouts)

@@ -269,8 +269,8 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	if err != nil {
 		return nil, err
 	}
-	if outcome.Say != "" {
-		ctrl.Log.Info(outcome.Say)
+	if outcome.Message != "" {
+		ctrl.Log.Info(outcome.Message)
 	}
 	return deployment, nil
 }
