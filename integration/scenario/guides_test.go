@@ -206,7 +206,7 @@ func (w *walk) operations() {
 // is then refused, as it should be.
 func (w *walk) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
-	w.until(back, "tokyo", "was there already")
+	w.until(back, "tokyo", "already exists")
 }
 
 // pruned finds nothing to remove in a registry of today.
@@ -238,7 +238,7 @@ func (w *walk) modules() {
 		must(t, os.WriteFile(path, []byte(data), 0o600))
 	}
 	w.says(blocks[0], "mailer")
-	w.says(blocks[2], "may be used")
+	w.says(blocks[2], "complies with the policy")
 	for _, made := range []string{"mailer-1.0.0.yaml", "keda.tgz"} {
 		if _, err := os.Stat(filepath.Join(w.f.Dir, made)); err != nil {
 			t.Error(err)

@@ -22,16 +22,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// controlled are the objects of a control plane by name.
+// controlled contains the objects of a control plane by name.
 type controlled struct {
 	kymas     map[string]*v1beta2.Kyma
 	templates map[string]v1beta2.ModuleTemplate
 	metas     map[string]v1beta2.ModuleReleaseMeta
 	policies  map[string]v1alpha1.RolloutPolicy
 	rollouts  []v1alpha1.Rollout
-	// restricted are modules that no Kyma sees without a kymaSelector.
+	// restricted lists the modules that require a kymaSelector.
 	restricted []string
-	// watched selects the Kymas that the publisher looks at, nil for all.
+	// watched selects the Kymas that the publisher reconciles, nil for all.
 	watched labels.Selector
 }
 
@@ -70,7 +70,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with returns the control plane as it would be with the objects of a commit and without those that it prunes.
+// with returns the control plane with the objects of a commit and without the objects that it prunes.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
 	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
@@ -119,7 +119,7 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	return next
 }
 
-// merged returns what is there with what is wanted over it, as the API server applies it.
+// merged returns have overridden by wanted, as the API server applies it.
 func merged(have, wanted map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, have)
@@ -127,7 +127,7 @@ func merged(have, wanted map[string]string) map[string]string {
 	return all
 }
 
-// preview returns the fleet with what its rollouts would let it have.
+// preview returns the fleet with the versions that its rollouts would allow.
 func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
 	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)), c.restricted...)
 	if err != nil {

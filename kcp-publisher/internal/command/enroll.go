@@ -24,7 +24,7 @@ func newEnroll() *cobra.Command {
 	var generation int
 	var owner, uid string
 	cmd := &cobra.Command{
-		Use: "enroll RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
+		Use: "enroll RUNTIME-ID", Short: "print the bootstrap Secret for a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		Long: "enroll prints a Secret with a token that lets the runtime's agent introduce its key. The token counts for one Kyma: --kyma, or else the\n" +
 			"Kyma " + defaultNamespace + "/RUNTIME-ID. The newest token that an agent uses decides which of several Kymas owns the runtime. With --replace, the\n" +
 			"runtime can come from another control plane: its agent drops the root of trust and the bundle that it remembers, and uninstalls nothing.",
@@ -104,10 +104,10 @@ func newEnroll() *cobra.Command {
 	cmd.Flags().StringVar(&uid, "kyma-uid", "", "UID of that Kyma; the token then counts for this object alone")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace the runtime's former control plane: its agent drops the root of trust that it remembers")
 	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
-	registry.AddConfigFlag(cmd.Flags(), "docker config.json for the agent: its own credentials, never the publisher's")
+	registry.AddConfigFlag(cmd.Flags(), "docker config.json with the agent's own credentials, never the publisher's")
 	cmd.Flags().BoolVar(&password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
-	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes those before")
-	cmd.Flags().StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" at which the publisher serves notifications; includes the agent's password for HOST, derived from the key folder")
+	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes earlier ones")
+	cmd.Flags().StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
 	registry.AddCAFlag(cmd.Flags())
 	return cmd
 }

@@ -32,7 +32,7 @@ type moveFlags struct {
 func newMove() *cobra.Command {
 	f := &moveFlags{}
 	cmd := &cobra.Command{
-		Use: "move RUNTIME {--to KYMA | --away}", Short: "moves a runtime to another Kyma, and removes nothing from it", Args: cli.Exactly(1, "one runtime"),
+		Use: "move RUNTIME {--to KYMA | --away}", Short: "move a runtime to another Kyma without uninstalling anything", Args: cli.Exactly(1, "one runtime"),
 		Long: "move assigns a runtime to the Kyma --to of the same namespace, which it creates from the former one unless it exists, waits until the publisher\n" +
 			"has taken the runtime over, and deletes the former Kyma. The key of the token secret proves the decision to the publisher.\n\n" +
 			"A runtime moves to another namespace or control plane in two steps. There, create its Kyma and run `kcp-publisher enroll RUNTIME --replace --kyma\n" +
