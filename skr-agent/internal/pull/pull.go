@@ -174,6 +174,7 @@ func (p *Puller) Trusted() bundle.Trust {
 	trusted.Last = p.accepted
 	return trusted
 }
+
 // Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
 // *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
