@@ -66,6 +66,19 @@ type Report struct {
 	// Features lists the features that the agent supports, sorted. ComposeReport sets it to the features of its own
 	// version if it is nil.
 	Features []Feature `json:"features,omitempty"`
+	// Owner is the Kyma that the runtime belongs to, as its agent knows it; nil before that is known.
+	Owner *trust.Kyma `json:"owner,omitempty"`
+	// Instance is a nonce that the agent chooses at its start. One that returns after another belongs to a second agent
+	// with the same key.
+	Instance string `json:"instance,omitempty"`
+	// Follows is the digest of the report that this agent found in the registry, empty for none. Its own reports form a
+	// chain.
+	Follows digest.Digest `json:"follows,omitempty"`
+	// Confirmed reports whether the agent has found its own report in the registry often enough to be the only agent with
+	// its key. The requests of an agent that has just started count from then on.
+	Confirmed bool `json:"confirmed,omitempty"`
+	// Twin is the instance of another agent whose report, signed with the same key, took the place of this agent's.
+	Twin string `json:"twin,omitempty"`
 }
 
 // Truncated lists the omitted parts of a report. An omitted module still exists.
@@ -229,6 +242,11 @@ type Reporter struct {
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
+	// Owner is the Kyma that the runtime must belong to, zero for any. Former are those that handed the runtime over.
+	Owner  trust.Kyma
+	Former []trust.Kyma
+	// ClusterUID is the cluster that enrolled Key, empty if unknown.
+	ClusterUID string
 	// LastSequence is the sequence of the last accepted report that Key signed.
 	LastSequence int64
 	// Now is the control plane's clock. Reports from further ahead than the allowed clock skew are refused. Zero
@@ -251,7 +269,7 @@ type Reporter struct {
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	// Content is the digest of the report's content. It ignores time and sequence.
+	// Content is the digest of the report without its time, its sequence and the report that it follows.
 	Content digest.Digest
 	Key     crypto.PublicKey
 	// Enrolled is true if this report enrolled Key.
@@ -296,6 +314,14 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	if from.Fleet != "" && report.Fleet != from.Fleet {
 		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report has fleet %s, want %q", Quote(report.Fleet, maxQuotedBytes), from.Fleet)
 	}
+	if refused := from.checkOwner(report); refused != nil {
+		return AcceptedReport{}, refused
+	}
+	// A token can move the same key to another cluster.
+	enrolled = enrolled || report.ClusterUID != from.ClusterUID && from.ClusterUID != "" && report.Enrollment != nil && from.introduces(*report.Enrollment, key)
+	if refused := from.checkCluster(report, enrolled); refused != nil {
+		return AcceptedReport{}, refused
+	}
 	if refused := from.checkClock(report, enrolled); refused != nil {
 		return AcceptedReport{}, refused
 	}
@@ -313,7 +339,7 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 
 // content returns AcceptedReport.Content.
 func (r Report) content() digest.Digest {
-	r.Time, r.Sequence = time.Time{}, 0
+	r.Time, r.Sequence, r.Follows = time.Time{}, 0, ""
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "" // a decoded report always encodes; no other value equals this one
@@ -382,6 +408,12 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)
 	}
 	return key, true, nil
+}
+
+// introduces reports whether an enrollment is a valid introduction of a key.
+func (from Reporter) introduces(enrollment trust.Enrollment, key crypto.PublicKey) bool {
+	encoded, err := trust.EncodePublicKey(key)
+	return err == nil && encoded == enrollment.PublicKey && from.Enroll != nil && from.Enroll(enrollment) == nil
 }
 
 // certifiedKey returns the key of a certificate that the control plane issued. It identifies runtimes to a control

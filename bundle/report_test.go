@@ -61,7 +61,7 @@ func introduction(tb testing.TB, token trust.Token, runtime string, signer trust
 
 // tokenChecker checks the secret, as a control plane does that accepts every valid token.
 func tokenChecker(e trust.Enrollment) error {
-	return testSecret.Check(trusttest.Runtime, e, trusttest.Now)
+	return trust.TokenSecrets{testSecret}.Check(trust.Kyma{Name: trusttest.Runtime}, trusttest.Runtime, e, trusttest.Now)
 }
 
 func TestVerifyReportDecides(t *testing.T) {
@@ -236,7 +236,7 @@ func TestTokens(t *testing.T) {
 		if _, err := trust.TokenSecret("short").Issue(trusttest.Runtime, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
-		if err := trust.TokenSecret("short").Check(trusttest.Runtime, trust.Enrollment{}, trusttest.Now); err == nil {
+		if err := (trust.TokenSecrets{trust.TokenSecret("short")}).Check(trust.Kyma{}, trusttest.Runtime, trust.Enrollment{}, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
 	})

@@ -86,10 +86,16 @@ func (r Report) Check() error {
 		{"agentVersion", r.AgentVersion, MaxVersionBytes}, {"kubernetesVersion", r.KubernetesVersion, MaxVersionBytes},
 		{"clusterUID", r.ClusterUID, MaxVersionBytes}, {"recipient", r.Recipient, MaxVersionBytes},
 		{"certificate", r.Certificate, maxPEMBytes}, {"certificateRequest", r.CertificateRequest, maxPEMBytes},
-		{"agentProblem", r.AgentProblem, MaxMessageBytes},
+		{"agentProblem", r.AgentProblem, MaxMessageBytes}, {"instance", r.Instance, MaxVersionBytes}, {"twin", r.Twin, MaxVersionBytes},
+		{"follows", r.Follows.String(), MaxVersionBytes},
 	} {
 		if len(text.value) > text.most {
 			return fmt.Errorf("%s: %d bytes, at most %d", text.field, len(text.value), text.most)
+		}
+	}
+	if r.Owner != nil {
+		if err := r.Owner.Check(); err != nil {
+			return fmt.Errorf("owner.%w", err)
 		}
 	}
 	if r.Observed != nil {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // StatementType is the only supported in-toto statement version.
@@ -65,6 +67,11 @@ type Predicate struct {
 	// Critical lists the features that a reader must support to follow the bundle, sorted. A reader without one of them
 	// refuses the bundle.
 	Critical []Feature `json:"critical,omitempty"`
+	// Kyma names the runtime's Kyma in the control plane. Its UID is KymaUID. Publishers from before 0.1.0 leave it out.
+	Kyma *trust.Kyma `json:"kyma,omitempty"`
+	// FormerKymas are the Kymas that handed the runtime over, the newest last, at most MaxFormerKymas. An agent that
+	// enrolled under one of them accepts the statement.
+	FormerKymas []trust.Kyma `json:"formerKymas,omitempty"`
 }
 
 // Source is a commit of the Git repository that defines the fleet.
@@ -91,7 +98,8 @@ const AudienceNobody = "nobody"
 // Audience identifies the recipient of a bundle. Runtime is always set.
 type Audience struct {
 	Runtime string `json:"runtime"`
-	// ClusterUID is the UID of the runtime's kube-system namespace, once reported. It distinguishes a cloned cluster.
+	// ClusterUID is the UID of the kube-system namespace in the cluster that enrolled. A copy of the agent's Secrets in
+	// another cluster refuses the bundle. A cluster that is restored from a snapshot has the same UID: see Report.Instance.
 	ClusterUID string `json:"clusterUID,omitempty"`
 	// KeyThumbprint is the thumbprint of the agent's key, once enrolled.
 	KeyThumbprint string `json:"keyThumbprint,omitempty"`

@@ -30,6 +30,8 @@ type Trust struct {
 	ClockSkew time.Duration
 	// Last is the last accepted bundle.
 	Last Accepted
+	// Assigned is the Kyma of the bootstrap Secret, zero for none.
+	Assigned Assigned
 	// Installed contains the installed versions by module. No version may decrease unless the statement names it. Nil
 	// disables the check.
 	Installed map[string]string
@@ -45,6 +47,10 @@ type Accepted struct {
 	Statement digest.Digest `json:"statement,omitempty"`
 	// NewestTime is the latest verified time. No check runs with an older clock.
 	NewestTime time.Time `json:"newestTime"`
+	// Kyma is the Kyma that the runtime enrolled under, zero before that is known. TokenExpires is the expiry of the newest
+	// token that assigned it, Unix seconds, 0 for none.
+	Kyma         trust.Kyma `json:"kyma,omitzero"`
+	TokenExpires int64      `json:"tokenExpires,omitempty"`
 }
 
 // Verified is a bundle with a valid statement. Its blobs are not checked yet; see Open.
@@ -98,6 +104,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	clock := latest(now, trust.Last.NewestTime)
 	for _, check := range []func() *refusal.Error{
 		func() *refusal.Error { return checkAudience(p.Audience, trust) },
+		func() *refusal.Error { return checkKyma(p, trust) },
 		func() *refusal.Error { return checkEpoch(p.Epoch, trust.Root.Epoch) },
 		func() *refusal.Error { return checkRootTime(trust.Root, clock) },
 		func() *refusal.Error { return checkTime(p, clock, trust.ClockSkew) },
@@ -113,6 +120,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	verified.Accepted = Accepted{
 		Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest, Statement: by.statement,
 		NewestTime: latest(trust.Last.NewestTime, p.IssuedAt),
+		Kyma:       trust.ownerAfter(p), TokenExpires: max(trust.Last.TokenExpires, trust.Assigned.TokenExpires),
 	}
 	return verified, nil
 }

@@ -81,6 +81,9 @@ var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden,
 // status of its Kyma.
 const (
 	DuplicateRuntimeID   Reason = "DuplicateRuntimeID"   // another Kyma owns the runtime id
+	RuntimeUnassigned    Reason = "RuntimeUnassigned"    // several Kymas named the runtime, and no operator assigned it
+	RuntimeHandedOver    Reason = "RuntimeHandedOver"    // an operator released the runtime or assigned it to another Kyma
+	CloneDetected        Reason = "CloneDetected"        // two agents report with the runtime's key
 	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has an invalid form
 	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label names another runtime than before
 	PinsInvalid          Reason = "PinsInvalid"          // the annotation that pins versions cannot be parsed
@@ -94,7 +97,7 @@ const (
 // Publishing are the reasons for not publishing, Sealing those for not sealing.
 var (
 	Publishing = []Reason{
-		AgentOutdated, DuplicateRuntimeID, RuntimeIDInvalid, RuntimeIDChanged, PinsInvalid, AnnotationInvalid,
+		AgentOutdated, DuplicateRuntimeID, RuntimeUnassigned, RuntimeHandedOver, CloneDetected, RuntimeIDInvalid, RuntimeIDChanged, PinsInvalid, AnnotationInvalid,
 		RegistryNotAnswering, RootExpired, KeysNotAccepted, Other,
 	}
 	Sealing = []Reason{SecretMissing, Other}

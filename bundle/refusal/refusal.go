@@ -37,6 +37,7 @@ const (
 	Incomplete    Reason = "Incomplete"    // a file that was carried leaves out what is not there
 	// UnsupportedFeature: the statement needs a feature that is not known here.
 	UnsupportedFeature Reason = "UnsupportedFeature"
+	WrongKyma          Reason = "WrongKyma"   // of another Kyma than the one that the runtime enrolled under
 	NotEnrolled        Reason = "NotEnrolled" // a report of a runtime whose key is not known and not proven
 )
 
@@ -44,7 +45,7 @@ const (
 var Reasons = []Reason{
 	TooLarge, MediaType, Malformed, Unsigned, UnknownKey, BadSignature, PredicateType, WrongRuntime, WrongCluster, WrongEpoch, Expired, NotYetIssued, Rollback,
 	Equivocation, Downgrade, WrongDigest, ForeignKey, BadRoot, RootExpired, Revoked, NotReleased, Incomplete,
-	UnsupportedFeature, NotEnrolled,
+	UnsupportedFeature, NotEnrolled, WrongKyma,
 }
 
 // Other stands for a reason that a reader does not know: a runtime can report any text, or one from a later version.

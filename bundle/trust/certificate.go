@@ -81,8 +81,9 @@ func onePEM(text, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// IssueCertificate certifies that key is the runtime's, in PEM. Who the runtime is comes from the caller's own records.
-func IssueCertificate(enroll Signer, fleet, runtime string, key crypto.PublicKey, from, until time.Time) (string, error) {
+// IssueCertificate certifies in PEM that a key belongs to a runtime of a Kyma. Runtime and Kyma come from the caller's
+// own records. The Kyma is part of the subject, which agents of earlier versions do not compare.
+func IssueCertificate(enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time) (string, error) {
 	issuer, err := cryptoSigner(enroll)
 	if err != nil {
 		return "", err
@@ -96,7 +97,7 @@ func IssueCertificate(enroll Signer, fleet, runtime string, key crypto.PublicKey
 		return "", err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: runtime}, URIs: []*url.URL{name},
+		SerialNumber: serial, Subject: subjectOf(runtime, kyma), URIs: []*url.URL{name},
 		NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
 	}
@@ -108,7 +109,25 @@ func IssueCertificate(enroll Signer, fleet, runtime string, key crypto.PublicKey
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
 }
 
-// runtimeURI names a runtime for everybody: a SPIFFE ID.
+// subjectOf names a runtime and its Kyma: the organization is the namespace, the organizational unit the name, the
+// serial number the UID.
+func subjectOf(runtime string, kyma Kyma) pkix.Name {
+	subject := pkix.Name{CommonName: runtime, SerialNumber: kyma.UID}
+	if kyma.Name != "" {
+		subject.Organization, subject.OrganizationalUnit = []string{kyma.Namespace}, []string{kyma.Name}
+	}
+	return subject
+}
+
+// kymaOf returns the Kyma in a certificate's subject, zero for none.
+func kymaOf(subject pkix.Name) Kyma {
+	if len(subject.Organization) != 1 || len(subject.OrganizationalUnit) != 1 {
+		return Kyma{}
+	}
+	return Kyma{Namespace: subject.Organization[0], Name: subject.OrganizationalUnit[0], UID: subject.SerialNumber}
+}
+
+// runtimeURI returns the SPIFFE ID of a runtime.
 func runtimeURI(fleet, runtime string) (*url.URL, error) {
 	if fleet == "" {
 		fleet = "kyma-pull"
@@ -121,7 +140,9 @@ func runtimeURI(fleet, runtime string) (*url.URL, error) {
 
 // Certificate is a certificate of an agent that was checked.
 type Certificate struct {
-	Key              crypto.PublicKey
+	Key crypto.PublicKey
+	// Kyma is the Kyma of the runtime at the time of issue, zero for a certificate from before 0.1.0.
+	Kyma             Kyma
 	Thumbprint       string
 	NotBefore        time.Time
 	NotAfter         time.Time
@@ -163,7 +184,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 	if !supported(parsed.PublicKey) {
 		return Certificate{}, fmt.Errorf("certificate: %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
 	}
-	certificate := Certificate{Key: parsed.PublicKey, NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter}
+	certificate := Certificate{Key: parsed.PublicKey, Kyma: kymaOf(parsed.Subject), NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter}
 	for thumbprint, key := range r.enrollers {
 		issuer := x509.Certificate{PublicKey: key, PublicKeyAlgorithm: algorithmOf(key)}
 		if issuer.CheckSignature(parsed.SignatureAlgorithm, parsed.RawTBSCertificate, parsed.Signature) == nil {

@@ -40,7 +40,7 @@ func TestACertificateIsOneRuntimesAlone(t *testing.T) {
 	otherFleet.Fleet = "fleet-b"
 	agent := trusttest.NewSigner(t)
 	issue := func(by trust.Signer, fleet, runtime string) string {
-		text, err := trust.IssueCertificate(by, fleet, runtime, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+		text, err := trust.IssueCertificate(by, fleet, runtime, trust.Kyma{}, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestARequestProvesItsKey(t *testing.T) {
 func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent, attacker := trusttest.NewSigner(t), trusttest.NewSigner(t)
-	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trust.Kyma{}, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
 func FuzzCertificates(f *testing.F) {
 	root, enroll := enrolled(f, "fleet-a")
 	agent := trusttest.NewSigner(f)
-	good, err := trust.IssueCertificate(enroll, "fleet-a", "a", trusttest.PublicKey(f, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	good, err := trust.IssueCertificate(enroll, "fleet-a", "a", trust.Kyma{}, trusttest.PublicKey(f, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -13,35 +13,88 @@ import (
 	"time"
 )
 
-// TokenSecret is the control plane's secret that enrollment tokens are derived from, so that none need be stored.
+// TokenSecret is the control plane's secret that enrollment tokens are derived from. No token is stored.
 type TokenSecret []byte
 
-// TokenSecrets are a fleet's secrets, the newest first. It derives what is new; what the others derived counts as well,
-// so that a secret can be replaced while what was derived from it is in use.
+// TokenSecrets are a fleet's secrets, the newest first. New tokens are derived from the newest. Tokens of the others
+// stay valid, so that a secret can be replaced while its tokens are in use.
 type TokenSecrets []TokenSecret
 
-// Issue derives the token of a runtime from the newest secret.
+// errNoTokenSecret is returned where a token is needed and the key folder has no secret for it.
+var errNoTokenSecret = errors.New("there is no token secret")
+
+// Issue derives a token from the newest secret that names no Kyma, as versions before 0.1.0 did.
 func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {
-	if len(s) == 0 {
-		return Token{}, errors.New("there is no token secret")
-	}
-	return s[0].Issue(runtime, expires)
+	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// Check reports whether the enrollment proves that its maker held a token of the runtime that is still good, of any of
-// the secrets.
-func (s TokenSecrets) Check(runtime string, e Enrollment, now time.Time) error {
-	err := errNoProof
+// IssueFor derives a token from the newest secret. It introduces a key of the runtime to this Kyma and to no other.
+func (s TokenSecrets) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
+	if len(s) == 0 {
+		return Token{}, errNoTokenSecret
+	}
+	return s[0].IssueFor(kyma, runtime, expires)
+}
+
+// Check returns nil if the enrollment was made with a valid token of the runtime for this Kyma, from any of the
+// secrets. A token with the Kyma's UID counts for that object alone, one without for each Kyma of that name. A token
+// that names no Kyma counts for a Kyma that has the name of its runtime: its name cannot be claimed by a label.
+func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
+	named := []Kyma{kyma, {Namespace: kyma.Namespace, Name: kyma.Name}}
+	if kyma.Namespace == "" { // a Kyma in a file
+		named = append(named, Kyma{Namespace: DefaultKymaNamespace, Name: kyma.Name})
+	}
+	if kyma.Name == runtime {
+		named = append(named, Kyma{})
+	}
 	for _, secret := range s {
-		if err = secret.Check(runtime, e, now); !errors.Is(err, errNoProof) {
-			return err
+		for _, one := range named {
+			if err := secret.check(one, runtime, e, now); !errors.Is(err, errNoProof) {
+				return err
+			}
 		}
 	}
-	return err
+	return fmt.Errorf("%w of runtime %s for Kyma %s: run `kcp-publisher enroll %s --kyma %s`", errNoProof, runtime, kyma, runtime, named[1])
 }
 
-// errNoProof says that the proof was made with no token of a secret.
-var errNoProof = errors.New("the proof was not made with a token of this runtime: run `kcp-publisher enroll` again")
+// errNoProof is returned for a proof that no token of a secret made.
+var errNoProof = errors.New("the proof was not made with a token")
+
+// HandOver returns the proof that an operator assigned a runtime to a Kyma at a time. It is an annotation of the Kyma.
+// It needs no token in the runtime, and counts for the Kyma with this UID alone.
+func (s TokenSecrets) HandOver(kyma Kyma, runtime string, at time.Time) (string, error) {
+	if len(s) == 0 {
+		return "", errNoTokenSecret
+	}
+	if err := kyma.Check(); err != nil || kyma.UID == "" {
+		return "", errors.Join(err, fmt.Errorf("Kyma %s: a hand-over needs its name and UID", kyma))
+	}
+	return s[0].handOver(kyma, runtime, at.UnixMilli()), nil
+}
+
+// CheckHandOver returns when an operator assigned the runtime to this very Kyma.
+func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time, error) {
+	parts := strings.Split(proof, ".")
+	if len(parts) != 3 || parts[0] != handOverPrefix || kyma.UID == "" {
+		return time.Time{}, fmt.Errorf("hand-over: want the form %s.<time>.<code>", handOverPrefix)
+	}
+	at, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("hand-over: time: %w", err)
+	}
+	for _, secret := range s {
+		if hmac.Equal([]byte(secret.handOver(kyma, runtime, at)), []byte(proof)) {
+			return time.UnixMilli(at), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("hand-over: the proof is not of runtime %s and Kyma %s: run `kcp-publisher move` again", runtime, kyma)
+}
+
+func (s TokenSecret) handOver(kyma Kyma, runtime string, at int64) string {
+	when := strconv.FormatInt(at, 10)
+	code := authenticationCode(s, "kyma-pull hand-over v1", runtime, kyma.Namespace, kyma.Name, kyma.UID, when)
+	return strings.Join([]string{handOverPrefix, when, base64.RawURLEncoding.EncodeToString(code)}, ".")
+}
 
 // Token lets one runtime introduce one key. Its text form goes into the runtime's bootstrap Secret.
 type Token struct {
@@ -51,6 +104,7 @@ type Token struct {
 
 const (
 	tokenPrefix    = "kpt1"
+	handOverPrefix = "kph1"
 	minTokenSecret = 32
 )
 
@@ -59,13 +113,26 @@ func (s TokenSecret) ID() string {
 	return hex.EncodeToString(authenticationCode(s, "kyma-pull token secret id v1"))[:16]
 }
 
-// Issue derives the token of a runtime.
+// Issue derives a token that names no Kyma.
 func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
+	return s.IssueFor(Kyma{}, runtime, expires)
+}
+
+// IssueFor derives the token of a runtime for a Kyma. All tokens have one form, so that each agent can prove what it
+// holds: only the publisher compares the Kyma.
+func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) < minTokenSecret {
 		return Token{}, fmt.Errorf("token secret: %d bytes, want at least %d", len(s), minTokenSecret)
 	}
+	if err := kyma.Check(); err != nil {
+		return Token{}, fmt.Errorf("Kyma %s: %w", kyma, err)
+	}
 	expires = time.Unix(expires.Unix(), 0)
-	return Token{Expires: expires, mac: authenticationCode(s, "kyma-pull token v1", runtime, strconv.FormatInt(expires.Unix(), 10))}, nil
+	parts := []string{"kyma-pull token v1", runtime, strconv.FormatInt(expires.Unix(), 10)}
+	if !kyma.IsZero() {
+		parts = []string{"kyma-pull token v2", runtime, strconv.FormatInt(expires.Unix(), 10), kyma.Namespace, kyma.Name, kyma.UID}
+	}
+	return Token{Expires: expires, mac: authenticationCode(s, parts...)}, nil
 }
 
 // Enrollment introduces the runtime's key.
@@ -78,9 +145,9 @@ type Enrollment struct {
 	TokenExpires int64 `json:"tokenExpires"`
 }
 
-// Check reports whether the enrollment proves that its maker held a token of the runtime that is still good.
-func (s TokenSecret) Check(runtime string, e Enrollment, now time.Time) error {
-	token, err := s.Issue(runtime, time.Unix(e.TokenExpires, 0))
+// check returns nil if the enrollment was made with a valid token of the runtime for exactly this Kyma.
+func (s TokenSecret) check(kyma Kyma, runtime string, e Enrollment, now time.Time) error {
+	token, err := s.IssueFor(kyma, runtime, time.Unix(e.TokenExpires, 0))
 	if err != nil {
 		return err
 	}

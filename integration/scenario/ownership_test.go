@@ -2,141 +2,181 @@ package scenario
 
 import (
 	"fmt"
-	"slices"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// deadWebhook is a webhook on what the agent writes, whose server never answers.
-const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: %s}
-webhooks:
-- name: dead.example.org
-  clientConfig: {url: "https://127.0.0.1:1/"}
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  failurePolicy: Fail
-  rules:
-  - {apiGroups: [''], apiVersions: ['*'], resources: [secrets, configmaps], operations: ['*']}
-  - {apiGroups: [operator.kyma-project.io], apiVersions: ['*'], resources: ['*/*'], operations: ['*']}
-  namespaceSelector: {matchExpressions: [%s]}
-`
-
-// labelsHome is a module's Namespace that labels the agent's.
-func labelsHome(labels string) string {
-	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
+// mallory returns a Kyma that names another Kyma's runtime, with the image of another agent.
+func mallory(f *fleet.Fleet, name, runtime string) *v1beta2.Kyma {
+	kyma := fleet.NewKyma(f.Own(name), "regular")
+	kyma.Labels[v1beta2.LabelRuntimeID] = runtime
+	kyma.Annotations = map[string]string{v1beta2.AnnotationAgentImage: "evil.example/agent@sha256:" + strings.Repeat("0", 64)}
+	return kyma
 }
 
-func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
+// mustRun runs kcp-publisher and returns its output.
+func mustRun(t *testing.T, f *fleet.Fleet, args ...string) string {
+	t.Helper()
+	output, code := fleet.Run(t.Context(), f.Binaries().Publisher, args...)
+	if code != 0 {
+		t.Fatalf("kcp-publisher %s: exit code %d\n%s", strings.Join(args, " "), code, output)
+	}
+	return output
+}
+
+// notFooled fails if the runtime got the image of mallory's agent.
+func notFooled(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+	t.Helper()
+	state := desiredState(t, f, r)
+	if strings.Contains(state.Settings.Agent, "evil.example") {
+		t.Fatalf("the bundle of %s has the agent image %s", r.ID, state.Settings.Agent)
+	}
+}
+
+// TestOperatorDecidesWhichKymaOwnsARuntime: write access to one Kyma takes no other Kyma's runtime: not before it
+// enrolls, not after its Kyma is deleted, and not after the control plane is rebuilt. `kcp-publisher move` decides.
+func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
-	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	asks := func(versions ...sample.Version) {
-		t.Helper()
-		for _, v := range versions {
-			v = owned(f, v)
-			must(t, f.Offer(ctx, v))
-			must(t, f.Release(ctx, v.Module, v.Component(), sample.Channel("regular", v.Version)))
-			must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-				if !slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == v.Module }) {
-					spec.Modules = append(spec.Modules, managed(v.Module))
-				}
-			}))
-		}
-	}
-	remove := func(modules ...string) {
-		t.Helper()
-		for i := range modules {
-			modules[i] = f.Own(modules[i])
-		}
-		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return slices.Contains(modules, m.Name) })
-		}))
-		for _, module := range modules {
-			must(t, r.UntilGone(ctx, module))
-		}
-	}
-	must(t, r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}))
-	data := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "customer-data"}}
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "theirs"}, Data: map[string]string{"is": "the tenant's"}}
-	must(t, r.API.Create(ctx, data))
-	must(t, r.API.Create(ctx, theirs))
-	scaler := scalerCR()
-	must(t, r.API.Get(ctx, inKyma("default"), scaler))
 
-	t.Run("a webhook is refused that a label of another module would lead to the agent", func(t *testing.T) {
-		asks(overreaching("labels", labelsHome("inject: 'yes'")))
-		must(t, r.UntilState(ctx, f.Own("labels"), "1.0.0", v1beta2.StateReady))
-		asks(overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: inject, operator: Exists}")))
-		untilRefused(t, r, f.Own("nosy"), "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}")
-		better := overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}"))
-		better.Version = "1.1.0"
-		asks(better)
-		must(t, r.UntilState(ctx, f.Own("nosy"), "1.1.0", v1beta2.StateReady))
+	t.Log("An older Kyma names a runtime that has not enrolled: the token decides.")
+	early := mallory(f, "mallory-early", f.Own("fresh"))
+	must(t, f.CreateKyma(ctx, early))
+	untilReadyBecause(t, f, early.Name, v1beta2.StateProcessing, "")
+	fresh := runtimeWith(t, f, "fresh", map[string]string{"mailer": "1.0.0"})
+	untilReadyBecause(t, f, fresh.ID, v1beta2.StateReady, "all modules are ready")
+	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "is that of Kyma kcp-system/"+fresh.ID)
+	notFooled(t, f, fresh)
+
+	t.Log("The runtime moves to a Kyma of another name, and nothing is removed.")
+	manifest := &v1beta2.Manifest{}
+	at := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: f.Own("mailer")}
+	must(t, fresh.API.Get(ctx, at, manifest))
+	moved := f.Own("fresh-2")
+	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keys", f.Keys(), "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
+	untilReadyBecause(t, f, moved, v1beta2.StateReady, "all modules are ready")
+	until(t, 30*time.Second, "the former Kyma is gone", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: fresh.ID}, &v1beta2.Kyma{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
-	t.Run("so is a label that would lead a webhook there", func(t *testing.T) {
-		webhook := &admissionv1.ValidatingWebhookConfiguration{}
-		must(t, yaml.Unmarshal(fmt.Appendf(nil, deadWebhook, "audit", "{key: audit, operator: Exists}"), webhook))
-		must(t, r.API.Create(ctx, webhook))
-		asks(overreaching("opener", labelsHome("audit: 'on'")))
-		untilRefused(t, r, f.Own("opener"), "Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit")
-		namespace := &corev1.Namespace{}
-		must(t, r.API.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, namespace))
-		if namespace.Labels["audit"] != "" {
-			t.Error("the namespace was labeled")
-		}
-		remove("opener")
-		must(t, r.API.Delete(ctx, webhook))
+	after := &v1beta2.Manifest{}
+	must(t, fresh.API.Get(ctx, at, after))
+	if after.UID != manifest.UID || !after.DeletionTimestamp.IsZero() {
+		t.Error("the module was removed")
+	}
+	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "")
+	notFooled(t, f, fresh)
+
+	t.Log("The owner is gone without a last bundle, as in a control plane that is rebuilt: the other Kyma takes nothing.")
+	record := &v1beta2.Kyma{}
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: moved}, record))
+	record.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
+	must(t, f.Control.Update(ctx, record))
+	must(t, f.Control.Delete(ctx, record))
+	until(t, 30*time.Second, "the owner is gone", func() (bool, string) {
+		err := f.Control.Get(ctx, client.ObjectKeyFromObject(record), record)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
-	t.Run("an object that somebody else made is neither written nor deleted", func(t *testing.T) {
-		thief := overreaching("thief", "")
-		thief.DefaultCR = "apiVersion: v1\nkind: Secret\nmetadata: {name: customer-data, namespace: tenant}\n"
-		heir := overreaching("heir", "")
-		heir.DefaultCR = "apiVersion: sample.kyma-pull.dev/v1\nkind: Scaler\nmetadata: {name: default, namespace: kyma-system}\nspec: {interval: 1}\n"
-		burglar := overreaching("burglar", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: kyma-system}\ndata: {is: stolen}\n")
-		squatter := overreaching("squatter", heir.DefaultCR)
-		asks(thief, heir, burglar, squatter)
-		untilRefused(t, r, f.Own("heir"), "Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+"): there already and not made by this module")
-		untilRefused(t, r, f.Own("squatter"), "Scaler kyma-system/default belongs to module")
-		untilRefused(t, r, f.Own("burglar"), "ConfigMap kyma-system/theirs: there already and not made by this module", "kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"))
-		must(t, r.UntilState(ctx, f.Own("thief"), "1.0.0", v1beta2.StateReady))
-		remove("heir", "squatter", "thief")
-		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(data), data))
-		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs))
-		if theirs.Data["is"] != "the tenant's" {
-			t.Errorf("the tenant's settings: %v", theirs.Data)
-		}
-		same := scalerCR()
-		must(t, r.API.Get(ctx, inKyma("default"), same))
-		if same.GetUID() != scaler.GetUID() || same.GetGeneration() != scaler.GetGeneration() {
-			t.Error("the scaler's default CR was written or made anew")
-		}
+	late := mallory(f, "aaa", fresh.ID)
+	must(t, f.CreateKyma(ctx, late))
+	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned it")
+	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "no operator has assigned it")
+	must(t, f.Control.Delete(ctx, early))
+	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned it")
+	notFooled(t, f, fresh)
+
+	t.Log("The Kyma is created again; an operator decides.")
+	again := fleet.NewKyma(moved, "regular", f.Own("mailer"))
+	again.Labels[v1beta2.LabelRuntimeID] = fresh.ID
+	must(t, f.CreateKyma(ctx, again))
+	untilReadyBecause(t, f, moved, v1beta2.StateError, "no operator has assigned it")
+	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keep", "--keys", f.Keys(), "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
+	untilReadyBecause(t, f, moved, v1beta2.StateReady, "all modules are ready")
+	must(t, fresh.API.Get(ctx, at, after))
+	if after.UID != manifest.UID || !after.DeletionTimestamp.IsZero() {
+		t.Error("the module was removed")
+	}
+	notFooled(t, f, fresh)
+}
+
+// TestCloneRemovesNothingFromTheOriginal: a second cluster has the Secrets of the first one, and its UID, as after both
+// were restored from one snapshot.
+func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
+	ctx := t.Context()
+	f := shareFleet(t)
+	original := runtimeWith(t, f, "original", map[string]string{"mailer": "1.0.0"})
+	settle(t, f)
+	copied := copyOf(t, f, original)
+	record, err := original.Record(ctx)
+	must(t, err)
+
+	t.Log("The admin of the copy removes all modules there.")
+	copied.say(func(r *bundle.Report) {
+		r.Enrollment, r.Instance, r.ClusterUID = nil, "the-copy", record.Status.Runtime.Key.ClusterUID
+		r.Confirmed = true
 	})
-	t.Run("what its owner hands over is the module's, and goes with it", func(t *testing.T) {
-		must(t, r.API.Patch(ctx, theirs, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/`+f.Own("burglar")+`"}}}`))))
-		must(t, r.UntilState(ctx, f.Own("burglar"), "1.0.0", v1beta2.StateReady))
-		remove("burglar")
-		if err := r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); !apierrors.IsNotFound(err) {
-			t.Errorf("the object is still there: %v", err)
+	until(t, time.Minute, "the publisher has found the copy", func() (bool, string) {
+		kyma, err := original.Record(ctx)
+		if err != nil {
+			return false, err.Error()
 		}
+		s := kyma.Status.Runtime
+		return s.Agent != nil && s.Agent.Clone != "" && s.Reasons != nil && s.Reasons.Publish == "CloneDetected", fmt.Sprintf("%+v", s.Agent)
 	})
-	t.Run("bundles still get through, and modules go", func(t *testing.T) {
-		promote(t, f, "1.8.0")
-		must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
-		remove("nosy", "labels", "scaler")
-		if err := r.API.Get(ctx, inKyma("default"), scalerCR()); err == nil {
-			t.Error("the scaler's own default CR is still there")
+	kyma := &v1beta2.Kyma{}
+	until(t, time.Minute, "the agent has found the copy", func() (bool, string) {
+		err := original.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
+		for _, c := range kyma.Status.Conditions {
+			if c.Type == v1beta2.ConditionEnrolled && c.Status == metav1.ConditionFalse {
+				return strings.Contains(c.Message, "a copy of this cluster is running"), c.Message
+			}
 		}
+		return false, fmt.Sprint(err)
 	})
+	manifest := &v1beta2.Manifest{}
+	must(t, original.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: f.Own("mailer")}, manifest))
+	if !manifest.DeletionTimestamp.IsZero() {
+		t.Error("the original's module is being removed")
+	}
+}
+
+// copyOf returns a reporter with the key of a runtime.
+func copyOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) *reporter {
+	t.Helper()
+	copied := &reporter{t: t, fleet: f, id: r.ID}
+	copied.enroll()
+	secret := &corev1.Secret{}
+	must(t, r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}, secret))
+	var err error
+	copied.signer, err = trust.LoadSigner(secret.Data["agent.key"])
+	must(t, err)
+	return copied
+}
+
+// desiredState returns the content of the bundle in the registry.
+func desiredState(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.DesiredState {
+	t.Helper()
+	fetched, err := r.Desired(t.Context())
+	must(t, err)
+	verified, err := bundle.Adopt(fetched, r.ID, rootOf(t, f))
+	must(t, err)
+	repository, err := f.Place.Reading(t.Context(), bundle.DesiredRepository(r.ID))
+	must(t, err)
+	opened, err := store.FetchBundle(t.Context(), repository, verified)
+	must(t, err)
+	return opened.State
 }

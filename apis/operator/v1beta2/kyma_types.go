@@ -237,6 +237,59 @@ type RuntimeStatus struct {
 	// +optional
 	// +listType=atomic
 	Removals []ModuleRemoval `json:"removals,omitempty"`
+	// Assignment is the newest decision of an operator that the runtime belongs to this Kyma: a token that its agent used,
+	// or a hand-over.
+	// +optional
+	Assignment *Assignment `json:"assignment,omitempty"`
+	// Unowned is the id of a runtime that another Kyma named or owned while this one named it. This Kyma does not own that
+	// runtime until an operator assigns it, also after the other Kyma is gone.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=63
+	Unowned string `json:"unowned,omitempty"`
+	// Agent is the agent that reports.
+	// +optional
+	Agent *ReportingAgent `json:"agent,omitempty"`
+}
+
+// Assignment is a decision of an operator that a runtime belongs to a Kyma. Of several, the newest counts.
+type Assignment struct {
+	// Decided is when the operator or the publisher made the decision, in Unix milliseconds.
+	Decided int64 `json:"decided"`
+	// Former are the Kymas that owned the runtime before, the newest last.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems:=8
+	Former []FormerKyma `json:"former,omitempty"`
+}
+
+// FormerKyma names a Kyma that handed its runtime over.
+type FormerKyma struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// +optional
+	UID string `json:"uid,omitempty"`
+}
+
+// ReportingAgent is the agent that signs a runtime's reports. An agent chooses a new instance at each start and never
+// uses an earlier one again.
+type ReportingAgent struct {
+	// Instance is the instance of the newest report, Since when the publisher first saw it.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=128
+	Instance string `json:"instance,omitempty"`
+	// +optional
+	Since metav1.MicroTime `json:"since,omitempty"`
+	// Earlier are the instances before, the newest last.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems:=4
+	// +kubebuilder:validation:items:MaxLength:=128
+	Earlier []string `json:"earlier,omitempty"`
+	// Clone explains why two agents use the runtime's key, empty if they do not. Nothing is published until an operator
+	// enrolls one of them with another key.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=512
+	Clone string `json:"clone,omitempty"`
 }
 
 // ModuleRemoval is the decision about one module that the control plane takes from a runtime.
@@ -468,6 +521,10 @@ type RuntimeKey struct {
 	// Recipient is the age recipient to which Secrets for the runtime are encrypted, from its last report.
 	// +optional
 	Recipient string `json:"recipient,omitempty"`
+	// ClusterUID is the UID of the kube-system namespace in the cluster that introduced the key. Reports of other clusters
+	// are refused.
+	// +optional
+	ClusterUID string `json:"clusterUID,omitempty"`
 }
 
 // GetConditions returns the conditions, for libraries that patch them.

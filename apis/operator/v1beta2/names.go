@@ -66,6 +66,12 @@ const (
 	// AnnotationRevokedKeys is specific to kyma-pull: the thumbprints of revoked agent keys, separated by spaces.
 	// Reports that they signed are refused.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
+	// AnnotationHandOver is ours: the proof that an operator assigned the runtime to this very Kyma. `kcp-publisher move`
+	// writes it. It is made with the fleet's token secret, so that write access to a Kyma is not enough.
+	AnnotationHandOver = "kyma-pull.dev/hand-over"
+	// AnnotationMovedAway is ours: `kcp-publisher move --away` sets it to true on a Kyma whose runtime moves to another
+	// control plane. Nothing more is published, and deleting the Kyma removes nothing from the runtime.
+	AnnotationMovedAway = "kyma-pull.dev/moved-away"
 	// AnnotationReconcileRequested is Flux's: a new value on a Kyma in KCP makes the publisher reconcile it
 	// immediately, including the runtime's report and the bundle in the registry. status.lastHandledReconcileAt has the
 	// value afterwards.

@@ -193,7 +193,7 @@ func TestRotateTokenAcceptsThePreviousKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return secrets.Check("berlin", trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}, time.Now())
+			return secrets.Check(trust.Kyma{Name: "berlin"}, "berlin", trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}, time.Now())
 		}
 	}
 	first := enrollment()

@@ -27,7 +27,7 @@ func newProgram(version string) *cobra.Command {
 		{"watch", "Watch a fleet:", []*cobra.Command{newStatus(), newWhy(), newEvents(), newImages(), newUI(g), newCheck()}},
 		{"change", "Change a fleet:", []*cobra.Command{newDiff(), newRemovals(), newPromote(), newRollout(), newReconcile(), newSuspend(), newResume()}},
 		{"serve", "Publish:", []*cobra.Command{newRun(g), newPublish(g), newRegistry(), newTokenService(g)}},
-		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke()}},
+		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke(), newMove()}},
 		{"modules", "Modules:", []*cobra.Command{newComponent()}},
 		{"carry", "Air gaps:", []*cobra.Command{newExport(), newImportReport()}},
 		{"migrate", "Migrate from lifecycle-manager:", []*cobra.Command{newTakeover()}},

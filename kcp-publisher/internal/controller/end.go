@@ -60,7 +60,7 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 	}
 	switch state {
 	case reconcile.Refused:
-		return plan.FinalizableRefused(p.kyma, k.DeletionTimeout, k.Now())
+		return plan.FinalizableRefused(p.kyma, p.status.PublishError, k.DeletionTimeout, k.Now())
 	case reconcile.Due:
 		if p.status.Published != nil {
 			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())

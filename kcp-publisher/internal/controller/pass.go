@@ -146,7 +146,7 @@ func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 	if p.status.Silence, p.status.Carried, err = p.rules.Allowed(p.kyma); err != nil && !p.facts.Deleted {
 		return err
 	}
-	if err := k.checkOwner(ctx, p.kyma); err != nil {
+	if err := k.claim(ctx, p); err != nil {
 		return err
 	}
 	plan.Begin(p.kyma)
@@ -255,6 +255,9 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 	view := p.basis.View
 	request, err := p.rules.Request(kyma, facts.Report)
 	if err == nil {
+		err = plan.Cloned(kyma)
+	}
+	if err == nil {
 		view.Decide(p.runtime.ID, &request, kyma.Status.Runtime)
 		p.outcome, err = k.Publisher.Publish(ctx, k.published(kyma), p.runtime, request, view.Catalog)
 	}
@@ -290,13 +293,4 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		publishFailures.Inc()
 	}
 	return nil
-}
-
-// checkOwner returns an error if a Kyma's runtime belongs to another Kyma.
-func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
-	kymas, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
-	if err != nil {
-		return err
-	}
-	return plan.NewOwners(kymas).Check(kyma)
 }

@@ -156,13 +156,17 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownerFirst reports whether the runtime of a Kyma is another one's that has no label yet: a shard that saw this one
-// alone would give it the runtime. A watch shows labels in the order in which they were written.
+// ownerFirst reports whether the runtime of a Kyma has another owner without a label yet: a shard that saw this Kyma
+// alone would give it the runtime. Without an owner, the oldest Kyma is labeled first. A watch shows labels in the order
+// in which they were written.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {
 		return false, fmt.Errorf("list Kymas of runtime %s: %w", plan.Claimed(kyma), err)
 	}
 	owner := plan.NewOwners(same.Items)[plan.Claimed(kyma)]
+	if owner == nil {
+		owner = plan.Oldest(same.Items)
+	}
 	return owner != nil && owner.Name != kyma.Name && owner.Labels[v1beta2.LabelShard] != label, nil
 }

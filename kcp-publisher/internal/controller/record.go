@@ -36,7 +36,7 @@ func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) er
 	return nil
 }
 
-// hasToBeRemembered reports whether a status says of keys, Secrets or inherited modules what the one before did not.
+// hasToBeRemembered reports whether a status differs in its assignment, keys, Secrets or inherited modules.
 func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false
@@ -44,8 +44,15 @@ func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 	if before == nil {
 		before = &v1beta2.RuntimeStatus{}
 	}
-	return !slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
+	return clone(before) != clone(after) || !equality.Semantic.DeepEqual(before.Assignment, after.Assignment) || !slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
 		!equality.Semantic.DeepEqual(before.Takeover, after.Takeover)
+}
+
+func clone(s *v1beta2.RuntimeStatus) string {
+	if s.Agent == nil {
+		return ""
+	}
+	return s.Agent.Clone
 }
 
 func thumbprintOf(key *v1beta2.RuntimeKey) string {

@@ -235,9 +235,12 @@ func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	key, errKey := trust.EncodePublicKey(newest.Accepted.Key)
 	thumbprint, errThumb := trust.Thumbprint(newest.Accepted.Key)
 	if errKey == nil && errThumb == nil {
-		done := takeoverDone(kyma)
+		done, cloned := takeoverDone(kyma), plan.Cloned(kyma)
 		ingest.Remember(&kyma.Status, *newest.Accepted, key, thumbprint, k.reports.past(newest.Arrived))
 		k.announceTakeover(kyma, done)
+		if now := plan.Cloned(kyma); now != nil && cloned == nil {
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonCloneDetected, "Ingest", "%s", noted(now.Error()))
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ func TestCachedCertificateCheckEqualsAFreshCheck(t *testing.T) {
 	unlisted := parse(m.After(listed, func(d *trust.RootDraft) { must(t, d.Remove(trust.RoleEnroll, trusttest.Thumbprint(t, enroll))) }, m.Keys[:2]...))
 	issue := func(runtime string, key trust.Signer) string {
 		t.Helper()
-		text, err := trust.IssueCertificate(enroll, listed.Fleet, runtime, trusttest.PublicKey(t, key), begun, begun.Add(time.Hour))
+		text, err := trust.IssueCertificate(enroll, listed.Fleet, runtime, trust.Kyma{}, trusttest.PublicKey(t, key), begun, begun.Add(time.Hour))
 		must(t, err)
 		return text
 	}

@@ -218,7 +218,7 @@ func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.D
 	var renew time.Time
 	if last != nil && last.Predicate.Certificate != "" {
 		before, err := checked.check(k, last.Predicate.Certificate, r.ID, now)
-		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint {
+		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint && (before.Kyma.IsZero() || before.Kyma.Is(r.Kyma)) {
 			known, renew = last.Predicate.Certificate, before.RenewAt().Truncate(time.Second)
 		}
 	}
@@ -226,5 +226,5 @@ func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.D
 		return known, nil
 	}
 	from := now.UTC().Truncate(time.Second)
-	return trust.IssueCertificate(k.Enroll, k.Root.Fleet, r.ID, r.Key, from, from.Add(validity))
+	return trust.IssueCertificate(k.Enroll, k.Root.Fleet, r.ID, r.Kyma, r.Key, from, from.Add(validity))
 }

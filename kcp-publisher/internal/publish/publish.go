@@ -238,6 +238,9 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		return d, err
 	}
 	d.adopted = adopted
+	if err := adopted.CheckOwner(runtime); err != nil {
+		return d, err
+	}
 	if adopted.Last != nil && adopted.Kept() == nil {
 		request.Versions = newest(request.Versions, adopted.Last.Versions)
 	}

@@ -45,7 +45,9 @@ import (
 // Options are what an Agent needs.
 type Options struct {
 	Runtime string
-	Version string
+	// Instance is a nonce of this process, empty to look for no second agent with the same key.
+	Instance string
+	Version  string
 	// KubernetesVersion and ClusterUID are the runtime's.
 	KubernetesVersion string
 	ClusterUID        string
@@ -90,6 +92,7 @@ type Agent struct {
 	// module, and notImported that of failed imports, by file.
 	logged, waiting, notImported logonce.Memo
 	delivery                     delivery
+	twins                        twins
 	// sequence is that of the last report. resumed reports that it continues the sequences of the previous process.
 	sequence int64
 	resumed  bool
@@ -154,6 +157,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	now := a.Now()
 	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
 	if polled {
+		a.lookForTwin(ctx, log, true)
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}
@@ -216,7 +220,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	if err != nil {
 		return 0, err
 	}
-	facts.Unenrolled, facts.Unavailable = a.unenrolled(log), a.outage.why
+	facts.Unenrolled, facts.Unavailable = cmp.Or(a.cloned(), a.unenrolled(log)), a.outage.why
 	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
 	a.recordRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)
@@ -253,6 +257,9 @@ func (a *Agent) reportInterval() time.Duration {
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
 		a.importFiles(ctx, log)
+	}
+	if a.twins.twin != "" {
+		return // a newer bundle may answer the request of another cluster
 	}
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)

@@ -31,7 +31,11 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 			return err
 		}
 	}
-	if a.Token == nil || known(a.Puller.Current(), thumbprint, a.Puller.Refused()) {
+	trusted := a.Puller.Trusted()
+	if owner := trusted.Owner(); owner.Name != "" {
+		r.Owner = &owner
+	}
+	if a.Token == nil || !trusted.Renewed() && known(a.Puller.Current(), thumbprint, a.Puller.Refused()) {
 		return nil
 	}
 	encoded, err := trust.EncodePublicKey(public)

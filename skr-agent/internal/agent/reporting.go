@@ -18,6 +18,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
 	next.Recipient = a.Secrets.Recipient()
+	next.Instance, next.Confirmed, next.Twin = a.Instance, a.twins.confirmed(), a.twins.twin
 	if err := a.identify(log, &next); err != nil {
 		log.Error(err, "failed to add the identity to the report")
 		return
@@ -28,8 +29,10 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 		return
 	}
 	a.resume(ctx)
+	a.lookForTwin(ctx, log, false)
+	next.Twin = a.twins.twin
 	a.sequence = a.nextSequence()
-	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
+	next.Sequence, next.Time, next.Follows = a.sequence, now.UTC().Truncate(time.Second), a.twins.own
 	err = a.push(ctx, next)
 	before := a.delivery
 	a.delivery = before.after(string(content), now, err)
@@ -101,5 +104,9 @@ func (a *Agent) push(ctx context.Context, r bundle.Report) error {
 	if err != nil {
 		return err
 	}
-	return store.PushReport(ctx, a.Place, a.Runtime, manifest)
+	if err := store.PushReport(ctx, a.Place, a.Runtime, manifest); err != nil {
+		return err
+	}
+	a.twins.delivered(manifest.Descriptor.Digest)
+	return nil
 }

@@ -52,7 +52,9 @@ func (f *checkFlags) judge(
 			ClusterUID:    s.uid,
 			KeyThumbprint: s.thumbprint,
 			ClockSkew:     f.run.skew,
+			Assigned:      s.known.assigned,
 		},
+		Replace: s.known.replace,
 	})
 	restored := puller.Restore(ctx)
 	changed, err := puller.Pull(ctx)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -29,12 +30,16 @@ const (
 	fieldIdentity = "identity.txt"
 )
 
-// bootstrap is what an agent must be told before it can trust anybody.
+// bootstrap is the trust that an operator gives to an agent.
 type bootstrap struct {
 	root     trust.Root
 	location string
 	runtime  string
 	token    *trust.Token
+	// assigned is the Kyma that the runtime belongs to by the token, replace whether the control plane can be another one
+	// than before.
+	assigned bundle.Assigned
+	replace  bool
 	// notifications is the URL of the publisher's, empty for none.
 	notifications string
 	// access are the registry's credentials and certificates; the agent has a backoff of its own.
@@ -79,7 +84,25 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 		}
 		b.token = &token
 	}
+	if err := b.assign(secret.Data); err != nil {
+		return b, fmt.Errorf("Secret %s/%s: %w", v1beta2.RuntimeNamespace, bootstrapSecret, err)
+	}
 	return b, nil
+}
+
+// assign reads the Kyma that an operator assigned the runtime to. A Secret from before 0.1.0 names none.
+func (b *bootstrap) assign(data map[string][]byte) error {
+	if len(data["kyma"]) == 0 || b.token == nil {
+		return nil
+	}
+	kyma, err := trust.ParseKyma(string(data["kyma"]))
+	if err != nil {
+		return err
+	}
+	kyma.UID = string(data["kymaUID"])
+	b.assigned = bundle.Assigned{Kyma: kyma, TokenExpires: b.token.Expires.Unix()}
+	b.replace = string(data["replace"]) == v1beta2.True
+	return kyma.Check()
 }
 
 // ownKey returns the runtime's key, made on the first start.
@@ -140,7 +163,8 @@ func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, fi
 	return data, nil
 }
 
-// clusterUID is the UID of the kube-system namespace, which no two clusters share.
+// clusterUID returns the UID of the kube-system namespace. A cluster that is restored from a snapshot has the UID of the
+// original.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -321,7 +322,9 @@ func (f *runFlags) agent(
 			ClusterUID:    uid,
 			KeyThumbprint: thumbprint,
 			ClockSkew:     f.skew,
+			Assigned:      known.assigned,
 		},
+		Replace: known.replace,
 	})
 	if err := puller.Restore(ctx); manager.IsPassing(err) {
 		return agent.Options{}, err
@@ -340,7 +343,7 @@ func (f *runFlags) agent(
 	}
 	return agent.Options{
 		Keeper: memory, Uncached: uncached,
-		Runtime: known.runtime, Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
+		Runtime: known.runtime, Instance: rand.Text(), Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
 		Place: place, Notifications: notifications, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
 		Secrets: keeper, Signer: signer, Token: known.token,
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,

@@ -41,6 +41,9 @@ type Options struct {
 	Now   func() time.Time
 	// Mirrors are the mirrors of this cluster. They override those in a bundle's settings.
 	Mirrors map[string]string
+	// Replace reports whether an operator assigned the runtime to a control plane that can have another root of trust. What
+	// is remembered from before the token is dropped.
+	Replace bool
 	// Preview makes the Puller verify bundles without writing state.
 	Preview bool
 }
@@ -113,16 +116,21 @@ func (p *Puller) Restore(ctx context.Context) error {
 }
 
 func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) error {
+	var accepted bundle.Accepted
+	if len(state[stateAccepted]) > 0 {
+		if err := json.Unmarshal(state[stateAccepted], &accepted); err != nil {
+			return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
+		}
+	}
+	if p.replaces(accepted) {
+		return nil
+	}
 	under, err := p.restoreRoots(state)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
 	if len(state[stateAccepted]) == 0 {
 		return nil // no bundle was accepted yet
-	}
-	var accepted bundle.Accepted
-	if err := json.Unmarshal(state[stateAccepted], &accepted); err != nil {
-		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateAccepted, err)
 	}
 	p.accepted, p.current = accepted, nil
 	p.manifest = state[stateManifest]
@@ -152,6 +160,19 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	restored.Accepted = p.accepted
 	p.current = p.here(restored)
 	return nil
+}
+
+// replaces reports whether an operator moved the runtime to another control plane after the accepted bundle: its root of
+// trust, sequences and time are of the one before. What is installed stays until a bundle of the new one is accepted.
+func (p *Puller) replaces(accepted bundle.Accepted) bool {
+	return p.Replace && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
+}
+
+// Trusted returns what the runtime trusts now: the root that it follows and the newest accepted bundle.
+func (p *Puller) Trusted() bundle.Trust {
+	trusted := p.Trust
+	trusted.Last = p.accepted
+	return trusted
 }
 
 // Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
@@ -216,8 +237,7 @@ func (p *Puller) judgeByNewest(
 }
 
 func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (intake.Opened, error) {
-	trusted := p.Trust
-	trusted.Last = p.accepted
+	trusted := p.Trusted()
 	var err error
 	if trusted.Installed, err = p.installed(ctx); err != nil {
 		return intake.Opened{}, err

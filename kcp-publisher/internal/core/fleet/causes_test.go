@@ -42,9 +42,22 @@ var controlPlaneScenes = []scene{
 	{"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "", "no publisher has reconciled this Kyma yet", "-n kcp-system"},
 	{"a Kyma whose runtime is another one's", func(w *world) {
 		older := *w.kyma.DeepCopy()
-		older.Name, older.CreationTimestamp = "older", metav1.NewTime(noon.Add(-72*time.Hour))
+		older.Name, older.Status.Runtime = "older", &v1beta2.RuntimeStatus{ID: "r-1", Key: &v1beta2.RuntimeKey{Thumbprint: "t"}}
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{older, w.kyma}).Check(&w.kyma)).facts.Published = nil
 	}, DuplicateRuntimeID, "", "runtime id r-1 is that of Kyma kcp-system/older already", "kubectl label kyma one -n kcp-system"},
+	{"two Kymas that name one runtime", func(w *world) {
+		other := *w.kyma.DeepCopy()
+		other.Name, other.Status.Runtime = "other", nil
+		w.never().failed(plan.NewOwners([]v1beta2.Kyma{other, w.kyma}).Check(&w.kyma)).facts.Published = nil
+	}, RuntimeUnassigned, "", "no operator has assigned it", "kcp-publisher move r-1 --to one"},
+	{"a Kyma whose runtime moved to another control plane", func(w *world) {
+		away := *w.kyma.DeepCopy()
+		away.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
+		w.failed(plan.NewOwners([]v1beta2.Kyma{away}).Check(&away))
+	}, RuntimeHandedOver, "", "released to another control plane", "delete this Kyma"},
+	{"a runtime whose key two agents use", func(w *world) {
+		w.failed(reason.Errorf(reason.CloneDetected, "two agents, instances \"a\" and \"b\", report with the key of this runtime"))
+	}, CloneDetected, "", "two agents", "stop the copy"},
 	{"a Kyma with an invalid runtime id", func(w *world) {
 		w.failed(reason.Errorf(reason.RuntimeIDInvalid, "runtime id Ä: want letters"))
 	}, RuntimeIDInvalid, "", "want letters", "kubectl label kyma one"},

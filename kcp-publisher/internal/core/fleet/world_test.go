@@ -107,7 +107,7 @@ func (w *world) pending(published time.Duration) *world {
 func (w *world) certified(ago, left time.Duration) *world {
 	w.Helper()
 	agent := trusttest.NewSigner(w)
-	text, err := trust.IssueCertificate(agent, "", "r-1", trusttest.PublicKey(w, agent), noon.Add(-ago), noon.Add(left))
+	text, err := trust.IssueCertificate(agent, "", "r-1", trust.Kyma{}, trusttest.PublicKey(w, agent), noon.Add(-ago), noon.Add(left))
 	if err != nil {
 		w.Fatal(err)
 	}

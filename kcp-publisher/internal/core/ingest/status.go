@@ -86,7 +86,9 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
 	// A spec without its modules is no wish: what was asked for before stays asked for.
-	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() {
+	before := r.Agent
+	r.Agent = reportingAgent(before, report, seen)
+	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() && requestCounts(before, *r.Agent, report, seen) {
 		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
 	hearTakeover(r, report.Report)
@@ -95,13 +97,27 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))}
 		if report.Enrollment != nil {
 			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
+			assigned(r, seen)
 		}
 	}
 	if r.Key != nil {
+		if r.Key.ClusterUID == "" {
+			r.Key.ClusterUID = report.ClusterUID // it changes only with an enrollment
+		}
 		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
 			r.Key.Recipient = ""
 		}
 	}
+}
+
+// assigned records that an operator assigned the runtime to the Kyma by the token that its agent used.
+func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
+	next := v1beta2.Assignment{}
+	if r.Assignment != nil {
+		next = *r.Assignment
+	}
+	next.Decided = max(next.Decided, at.UnixMilli())
+	r.Assignment = &next
 }
 
 // Status returns the status that follows from the facts.

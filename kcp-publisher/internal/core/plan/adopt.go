@@ -115,6 +115,9 @@ type Adopted struct {
 	Sequence int64
 	// Deviation is what is wrong in the registry, nil when nothing is.
 	Deviation *Deviation
+	// Stored is the statement of the bundle that lies in the registry and that a publisher of this fleet signed for the
+	// runtime, nil for none.
+	Stored *bundle.Predicate
 }
 
 // Kept returns the bundle whose manifests may be kept, nil for none.
@@ -148,6 +151,9 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		adopted.Sequence = last.Sequence
 	}
 	found, usable := stored.Bundle, stored.usable(root, adopted.Sequence, now)
+	if found != nil {
+		adopted.Stored = &found.Predicate
+	}
 	switch {
 	case found != nil && found.Digest == last.Digest && stored.Whole:
 		adopted.follow(found, last)

@@ -239,7 +239,7 @@ func TestWhatIsRememberedOfABundleSaysItsCommitAndCertificate(t *testing.T) {
 		t.Errorf("of a bundle with neither: %q, %v", record.Commit, record.Certificate)
 	}
 	agent := trusttest.NewSigner(t)
-	text, err := trust.IssueCertificate(agent, "", "one", trusttest.PublicKey(t, agent), noon, noon.Add(90*24*time.Hour))
+	text, err := trust.IssueCertificate(agent, "", "one", trust.Kyma{}, trusttest.PublicKey(t, agent), noon, noon.Add(90*24*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
 // FinalizableUntold decides the same of a Kyma whose runtime was not told to remove its modules, such as while the
@@ -19,11 +20,12 @@ func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 
 func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
 
-// FinalizableRefused decides the same of a Kyma to which nothing may be published, such as one whose runtime is another
-// Kyma's.
-func FinalizableRefused(kyma *v1beta2.Kyma, timeout time.Duration, now time.Time) (reason, message string) {
+// FinalizableRefused decides the same of a Kyma to which nothing may be published for a reason.
+func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, now time.Time) (event, message string) {
 	const left = "nothing may be published for it, so that a runtime of its stays as it is"
 	switch s := kyma.Status.Runtime; {
+	case reason.Of(why) == reason.RuntimeHandedOver:
+		return v1beta2.ReasonHandedOver, fmt.Sprintf("runtime %s belongs to another Kyma or control plane, and keeps its modules", RuntimeID(kyma))
 	case s == nil || s.Published == nil:
 		return v1beta2.ReasonNothingToRemove, "nothing was ever published for it"
 	case saidGone(kyma):

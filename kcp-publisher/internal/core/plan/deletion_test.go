@@ -38,7 +38,7 @@ func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
 		"for too long":             {living("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout},
 	} {
 		refused.Status.Runtime, refused.Labels = c.status, c.labels
-		if reason, _ := FinalizableRefused(refused, time.Hour, noon.Add(c.after)); reason != c.want {
+		if reason, _ := FinalizableRefused(refused, nil, time.Hour, noon.Add(c.after)); reason != c.want {
 			t.Errorf("%s: got %q, want %q", name, reason, c.want)
 		}
 	}

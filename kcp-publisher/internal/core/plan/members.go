@@ -78,7 +78,7 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
 	for id, kyma := range owners {
-		if kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) && RuntimeID(kyma) == id {
+		if kyma != nil && kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) && RuntimeID(kyma) == id {
 			all = append(all, Member{Kyma: kyma, Runtime: id, LastReport: LastReport(kyma, nil, time.Time{})})
 		}
 	}

@@ -90,7 +90,9 @@ func TestWhoIsCounted(t *testing.T) {
 	twin.Labels = map[string]string{v1beta2.LabelRuntimeID: "one"}
 	twin.CreationTimestamp = metav1.NewTime(noon)
 	elsewhere.Spec.Channel = "fast"
-	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *living("one"), *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
+	one := living("one")
+	one.Status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
+	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *one, *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" || tracks[keda].Channel != "2.0.0" {
 		t.Errorf("counted are %+v", tracks)
 	}

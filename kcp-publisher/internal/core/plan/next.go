@@ -51,8 +51,9 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.KymaUID, Deleting: r.Deleting, Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
+		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.Kyma.UID, Deleting: r.Deleting, Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
+	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.former(r)
 	if r.Deleting {
 		// No publisher renews it: the Kyma may be gone long before the runtime pulls it.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))

@@ -2,31 +2,83 @@ package plan
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Owners are the Kymas that runtimes belong to, by runtime id: of two Kymas that name one runtime, the one that the
-// runtime has enrolled with, else the one that was published to, else the older.
+// Owners are the Kymas that own runtimes, by runtime id; nil for a runtime that is named and has no owner.
 type Owners map[string]*v1beta2.Kyma
 
-// NewOwners returns the owners among all Kymas that there are, deleted and skipped ones included.
+// NewOwners returns the owners among all Kymas, deleted and skipped ones included.
 func NewOwners(kymas []v1beta2.Kyma) Owners {
-	owners := make(Owners, len(kymas))
+	named := make(map[string][]*v1beta2.Kyma, len(kymas))
 	for i := range kymas {
-		kyma := &kymas[i]
-		if owner := owners[Claimed(kyma)]; owner == nil || byClaim(kyma, owner) < 0 {
-			owners[Claimed(kyma)] = kyma
-		}
+		id := Claimed(&kymas[i])
+		named[id] = append(named[id], &kymas[i])
+	}
+	owners := make(Owners, len(named))
+	for id, all := range named {
+		owners[id] = ownerOf(id, all)
 	}
 	return owners
 }
 
-// Check refuses a Kyma whose runtime is another Kyma's, or cannot be one: two that publish to one runtime would
-// overwrite each other's bundle forever. It also refuses one that began with another runtime: that one's key and
-// Secrets are not the new one's.
+// ownerOf returns the Kyma that owns a runtime among all Kymas that name it, nil for none. It is the only place that
+// decides this.
+//
+// A label proves nothing, nor does the age of a Kyma: its author chooses both. Proofs come from operators. The newest
+// assignment counts, then the only Kyma with an enrolled key. Without a proof, a Kyma owns the runtime if no other one
+// has named it.
+func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
+	var assigned, enrolled *v1beta2.Kyma
+	ties, keys := false, 0
+	for _, kyma := range all {
+		if at := Decided(kyma); at > 0 {
+			newest := Decided(assigned)
+			ties = at == newest || ties && at < newest
+			if at > newest {
+				assigned = kyma
+			}
+		}
+		if s := kyma.Status.Runtime; s != nil && s.Key != nil {
+			enrolled, keys = kyma, keys+1
+		}
+	}
+	switch {
+	case ties:
+		return nil
+	case assigned != nil:
+		return assigned
+	case keys == 1:
+		return enrolled
+	case keys > 1, len(all) > 1, unowned(all[0]) == id:
+		return nil
+	}
+	return all[0]
+}
+
+// Decided returns when an operator assigned the runtime to a Kyma last, in Unix milliseconds, 0 for never.
+func Decided(kyma *v1beta2.Kyma) int64 {
+	if kyma == nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Assignment == nil {
+		return 0
+	}
+	return kyma.Status.Runtime.Assignment.Decided
+}
+
+func unowned(kyma *v1beta2.Kyma) string {
+	if kyma.Status.Runtime == nil {
+		return ""
+	}
+	return kyma.Status.Runtime.Unowned
+}
+
+// Check refuses a Kyma whose runtime belongs to another Kyma or to none, or cannot be one: two that publish to one
+// runtime would overwrite each other's bundle forever. It also refuses a Kyma that began with another runtime: the
+// other one's key and Secrets do not belong to the new one.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -35,14 +87,25 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	if of := Claimed(kyma); of != id {
 		return reason.Errorf(reason.RuntimeIDChanged, "its runtime is %s, and the label %s says %s: set it back, or delete the Kyma, which removes all modules from %s, and create one for %s", of, v1beta2.LabelRuntimeID, id, of, id)
 	}
-	if owner := o[id]; owner != nil && (owner.Namespace != kyma.Namespace || owner.Name != kyma.Name) && byClaim(owner, kyma) < 0 {
+	if kyma.Annotations[v1beta2.AnnotationMovedAway] == v1beta2.True {
+		return reason.Errorf(reason.RuntimeHandedOver, "runtime %s was released to another control plane: delete this Kyma, which removes nothing from the runtime", id)
+	}
+	switch owner, found := o[id]; {
+	case found && owner == nil:
+		return reason.Errorf(reason.RuntimeUnassigned, "several Kymas named runtime id %s, and no operator has assigned it: run `kcp-publisher move %s --to KYMA`, or `kcp-publisher enroll %s --replace --kyma NAMESPACE/KYMA`", id, id, id)
+	case owner == nil || same(owner, kyma):
+		return nil
+	case Decided(owner) > 0 && kyma.Status.Runtime != nil && kyma.Status.Runtime.Key != nil:
+		return reason.Errorf(reason.RuntimeHandedOver, "runtime id %s is that of Kyma %s already, to which an operator assigned it: delete this Kyma, which removes nothing from the runtime", id, named(owner))
+	default:
 		return reason.Errorf(reason.DuplicateRuntimeID, "runtime id %s is that of Kyma %s already: change the label %s", id, named(owner), v1beta2.LabelRuntimeID)
 	}
-	return nil
 }
 
+func same(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
+
 // Claimed returns the id of the runtime that a Kyma can own: the one that it began with, whatever its label says since.
-// Who may edit a Kyma could else wait for the runtime of another one.
+// An author of a Kyma could else wait for the runtime of another one.
 func Claimed(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
@@ -50,31 +113,95 @@ func Claimed(kyma *v1beta2.Kyma) string {
 	return RuntimeID(kyma)
 }
 
-// Begin notes in the status of a Kyma which runtime it is about.
+// Identity returns the identity of a Kyma.
+func Identity(kyma *v1beta2.Kyma) trust.Kyma {
+	return trust.Kyma{Namespace: kyma.Namespace, Name: kyma.Name, UID: string(kyma.UID)}
+}
+
+// Begin records in the status of a Kyma which runtime it owns.
 func Begin(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
-	if s := kyma.Status.Runtime; s.ID == "" {
+	s := kyma.Status.Runtime
+	s.Unowned = ""
+	if s.ID == "" {
 		s.ID = RuntimeID(kyma)
 	}
 }
 
-// claim returns how much is known to connect a Kyma with the runtime that it names.
-func claim(kyma *v1beta2.Kyma) int {
-	s := kyma.Status.Runtime
-	switch {
-	case s == nil:
-		return 0
-	case s.Key != nil:
-		return 2
-	case s.Published != nil:
-		return 1
+// Deny records in the status of a Kyma that its runtime had another owner, or none of several.
+func Deny(kyma *v1beta2.Kyma) {
+	if kyma.Status.Runtime == nil {
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
-	return 0
+	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-func byClaim(a, b *v1beta2.Kyma) int { return cmp.Or(cmp.Compare(claim(b), claim(a)), byAge(a, b)) }
+// HandOver assigns a runtime to a Kyma if its annotation has an operator's proof that is newer than all other
+// decisions. The Kyma gets the status of the runtime from the former owner, nil for none: the same key, requests and
+// bundle, so that nothing changes in the runtime. It reports whether it assigned the runtime.
+func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
+	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
+	if proof == "" {
+		return false
+	}
+	id := RuntimeID(kyma)
+	at, err := tokens.CheckHandOver(Identity(kyma), id, proof)
+	if err != nil {
+		return false
+	}
+	for i := range all {
+		if Claimed(&all[i]) == id && Decided(&all[i]) >= at.UnixMilli() {
+			return false
+		}
+	}
+	former := NewOwners(all)[id]
+	if former != nil && !same(former, kyma) && former.Status.Runtime != nil {
+		kyma.Status.Runtime = former.Status.Runtime.DeepCopy()
+		kyma.Status.Modules = former.Status.DeepCopy().Modules
+	}
+	if former != nil && same(former, kyma) {
+		former = nil
+	}
+	Begin(kyma)
+	assign(kyma.Status.Runtime, former, at)
+	return true
+}
+
+// assign records a decision, and the Kyma that owned the runtime before, nil for none.
+func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
+	next := &v1beta2.Assignment{Decided: at.UnixMilli()}
+	if s.Assignment != nil {
+		next.Former = append(next.Former, s.Assignment.Former...)
+	}
+	if former != nil {
+		next.Former = append(next.Former, v1beta2.FormerKyma{Namespace: former.Namespace, Name: former.Name, UID: string(former.UID)})
+	}
+	next.Former = next.Former[max(0, len(next.Former)-bundle.MaxFormerKymas):]
+	s.Assignment = next
+}
+
+// formerOf returns the Kymas that owned a runtime before.
+func formerOf(s *v1beta2.RuntimeStatus) (all []trust.Kyma) {
+	if s == nil || s.Assignment == nil {
+		return nil
+	}
+	for _, f := range s.Assignment.Former {
+		all = append(all, trust.Kyma{Namespace: f.Namespace, Name: f.Name, UID: f.UID})
+	}
+	return all
+}
+
+// Oldest returns the oldest of some Kymas, nil for none.
+func Oldest(all []v1beta2.Kyma) (oldest *v1beta2.Kyma) {
+	for i := range all {
+		if oldest == nil || byAge(&all[i], oldest) < 0 {
+			oldest = &all[i]
+		}
+	}
+	return oldest
+}
 
 func byAge(a, b *v1beta2.Kyma) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))

@@ -35,6 +35,8 @@ const (
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
+	// ReasonOwnerChanged: the runtime belongs to another Kyma, which the last bundle does not name.
+	ReasonOwnerChanged Reason = "OwnerChanged"
 	// ReasonKymaChanged: the generation of the runtime's Kyma changed, or with autonomy its spec.
 	ReasonKymaChanged Reason = "KymaChanged"
 	// ReasonCertificateIssued: the agent gets a new certificate.
@@ -85,6 +87,7 @@ func statementReason(last, next bundle.Predicate, remembered int64, validity tim
 	life := last.ExpiresAt.Sub(last.IssuedAt)
 	return first(
 		due{ReasonAudienceChanged, last.Audience != next.Audience},
+		due{ReasonOwnerChanged, ownerChanged(last, next)},
 		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
 		due{ReasonCertificateIssued, last.Certificate != next.Certificate},
 		due{ReasonEpochChanged, last.Epoch != next.Epoch},

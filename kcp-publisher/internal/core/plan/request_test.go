@@ -97,7 +97,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%v, request\n%+v, want\n%+v", err, got, want)
 			}
-			wanted := Runtime{ID: "one", KymaUID: string(kyma.UID), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"}, Source: rules.Source}
+			wanted := Runtime{ID: "one", Kyma: Identity(kyma), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"}, Source: rules.Source}
 			c.runtime(&wanted)
 			wanted.Request, wanted.InUse = ownRequest(kyma), inUse(kyma)
 			if got := rules.Runtime(kyma, nil); !reflect.DeepEqual(got, wanted) {
@@ -131,82 +131,6 @@ func TestWhatARuntimeHasAndNobodyAsksForIsLeaving(t *testing.T) {
 	}
 }
 
-func TestARuntimeBelongsToTheOldestKymaThatNamesIt(t *testing.T) {
-	older, newer, other, bad := kymaOf("b-older"), kymaOf("a-newer"), kymaOf("other"), kymaOf("../bad")
-	for _, k := range []*v1beta2.Kyma{older, newer} {
-		k.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-1"}
-		k.CreationTimestamp = metav1.NewTime(noon)
-	}
-	older.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
-	// Skipped or on its way out, a Kyma's runtime is its own until it is gone.
-	older.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
-	all := []v1beta2.Kyma{*newer, *older, *other, *bad}
-	owners := NewOwners(all)
-	for _, k := range []*v1beta2.Kyma{older, other} {
-		if err := owners.Check(k); err != nil {
-			t.Errorf("%s: %v", k.Name, err)
-		}
-	}
-	want := "runtime id r-1 is that of Kyma kcp-system/b-older already: change the label " + v1beta2.LabelRuntimeID
-	if err := owners.Check(newer); err == nil || err.Error() != want {
-		t.Errorf("got %v", err)
-	}
-	if err := owners.Check(bad); err == nil || !strings.Contains(err.Error(), "use 1 to 63") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := (Rules{}).Preview(Fleet{Kymas: all, Catalog: offering(t)}, noon).Request(newer); err == nil || err.Error() != want {
-		t.Errorf("a preview gave %v", err)
-	}
-	for _, m := range Members(all, offering(t)) {
-		if m.Runtime == "r-1" {
-			t.Errorf("%s is counted for a runtime that is not published to", m.Kyma.Name)
-		}
-	}
-}
-
-func TestARuntimeBelongsToWhoEnrolledIt(t *testing.T) {
-	runtime := func(id string, key, published bool) *v1beta2.RuntimeStatus {
-		s := &v1beta2.RuntimeStatus{ID: id}
-		if key {
-			s.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
-		}
-		if published {
-			s.Published = &v1beta2.PublishedBundle{Sequence: 1}
-		}
-		return s
-	}
-	for name, c := range map[string]struct {
-		older, younger *v1beta2.RuntimeStatus
-		want           string // who owns it
-	}{
-		"nobody enrolled":                                  {nil, nil, "older"},
-		"the younger enrolled":                             {nil, runtime("r-1", true, true), "younger"},
-		"both enrolled":                                    {runtime("r-1", true, true), runtime("r-1", true, true), "older"},
-		"the younger was published to":                     {nil, runtime("r-1", false, true), "younger"},
-		"the older enrolled as another, and was relabeled": {runtime("mallory", true, true), runtime("r-1", false, true), "younger"},
-		"the younger's label was changed since":            {runtime("", false, true), runtime("r-1", true, true), "younger"},
-		"the younger enrolled before statuses named ids":   {runtime("", false, false), runtime("", true, true), "younger"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			older, younger := kymaOf("older"), kymaOf("younger")
-			older.CreationTimestamp, younger.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
-			older.Status.Runtime, younger.Status.Runtime = c.older, c.younger
-			for _, k := range []*v1beta2.Kyma{older, younger} {
-				k.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-1"}
-			}
-			owners := NewOwners([]v1beta2.Kyma{*older, *younger})
-			if got := owners["r-1"].Name; got != c.want {
-				t.Errorf("it belongs to %s", got)
-			}
-			for _, k := range []*v1beta2.Kyma{older, younger} {
-				if err := owners.Check(k); (err == nil) != (k.Name == c.want) {
-					t.Errorf("%s: %v", k.Name, err)
-				}
-			}
-		})
-	}
-}
-
 func TestAKymaStaysWithTheRuntimeThatItBeganWith(t *testing.T) {
 	kyma := kymaOf("one")
 	Begin(kyma)
@@ -221,9 +145,9 @@ func TestAKymaStaysWithTheRuntimeThatItBeganWith(t *testing.T) {
 		t.Errorf("the status is of %q", kyma.Status.Runtime.ID)
 	}
 	younger := kymaOf("younger")
-	younger.CreationTimestamp, younger.Labels = metav1.NewTime(noon), kyma.Labels
+	younger.Labels = kyma.Labels
 	if err := NewOwners([]v1beta2.Kyma{*kyma, *younger}).Check(younger); err != nil {
-		t.Errorf("who names a runtime in vain keeps it from its own Kyma: %v", err)
+		t.Errorf("a Kyma that names a runtime in vain keeps it from its own Kyma: %v", err)
 	}
 }
 
@@ -251,19 +175,6 @@ func TestARevokedKeysTokenBoundsNoOther(t *testing.T) {
 	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "thief"}
 	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err != nil {
 		t.Errorf("after the thief's key was revoked: %v", err)
-	}
-}
-
-// Files have neither creation timestamps nor one namespace for all.
-func TestTwoKymasOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
-	one, two := kymaOf("prod"), kymaOf("prod")
-	one.Namespace, two.Namespace = "a", "b"
-	owners := NewOwners([]v1beta2.Kyma{*two, *one})
-	if err := owners.Check(one); err != nil {
-		t.Error(err)
-	}
-	if err := owners.Check(two); err == nil || !strings.Contains(err.Error(), "is that of Kyma a/prod already") {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"crypto"
 	"slices"
 	"strings"
@@ -32,8 +33,11 @@ type Runtime struct {
 	// Validity is how long its bundles must be valid at least, because they are on their way for that long; 0 asks for
 	// nothing.
 	Validity time.Duration
-	// KymaUID is that of its Kyma in the control plane, empty where there is none.
-	KymaUID string
+	// Kyma is its Kyma in the control plane or in a file, Former are the Kymas that owned it before. Assigned reports
+	// whether an operator assigned it to this Kyma.
+	Kyma     trust.Kyma
+	Former   []trust.Kyma
+	Assigned bool
 	// Remembered is what is known of the bundle that was published last, nil where nobody remembers anything.
 	Remembered *Memory
 	// Installed are the modules that the runtime last said it has, and Observed the bundle it said so about.
@@ -79,7 +83,8 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	id := RuntimeID(kyma)
 	next := Runtime{
 		ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source,
-		KymaUID: string(kyma.UID), Remembered: &Memory{}, Changing: r.Changing,
+		Kyma: Identity(kyma), Former: formerOf(kyma.Status.Runtime), Assigned: Decided(kyma) > 0,
+		Remembered: &Memory{}, Changing: r.Changing,
 	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
 		next.Validity = silence // what may be on its way for that long must still be good when it arrives
@@ -116,6 +121,7 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	if status.Key == nil {
 		return
 	}
+	r.Audience.ClusterUID = cmp.Or(status.Key.ClusterUID, r.Audience.ClusterUID)
 	r.Audience.KeyThumbprint = status.Key.Thumbprint
 	if slices.Contains(RevokedKeys(kyma), status.Key.Thumbprint) || root.IsRevoked(status.Key.Thumbprint) {
 		r.Audience.KeyThumbprint = bundle.AudienceNobody

@@ -1,0 +1,80 @@
+package trust
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kyma names the Kyma in a control plane that a runtime belongs to. A runtime's identity is bound to it: tokens,
+// certificates, statements and reports name it. The zero Kyma stands for a document from before 0.1.0, which names
+// none.
+type Kyma struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// UID differs for each Kyma object. It is empty for a Kyma in a file, and in a token that was issued without reading
+	// the control plane.
+	UID string `json:"uid,omitempty"`
+}
+
+const (
+	// maxKymaNameBytes and maxKymaUIDBytes bound the parts of an identity.
+	//
+	// Source: Kubernetes, "Object Names and IDs": a DNS subdomain name has at most 253 characters.
+	maxKymaNameBytes = 253
+	maxKymaUIDBytes  = 128
+	// DefaultKymaNamespace is the namespace of a Kyma that is named without one.
+	DefaultKymaNamespace = "kcp-system"
+)
+
+// ParseKyma reads [NAMESPACE/]NAME.
+func ParseKyma(text string) (Kyma, error) {
+	k := Kyma{Namespace: DefaultKymaNamespace, Name: text}
+	if namespace, name, found := strings.Cut(text, "/"); found {
+		k.Namespace, k.Name = namespace, name
+	}
+	if k.Name == "" || k.Namespace == "" {
+		return Kyma{}, fmt.Errorf("Kyma %q: want [NAMESPACE/]NAME", text)
+	}
+	return k, k.Check()
+}
+
+// Check returns what in an identity can be no name or UID of an object.
+func (k Kyma) Check() error {
+	for _, part := range []struct {
+		field, value string
+		most         int
+	}{{"namespace", k.Namespace, maxKymaNameBytes}, {"name", k.Name, maxKymaNameBytes}, {"uid", k.UID, maxKymaUIDBytes}} {
+		if len(part.value) > part.most {
+			return fmt.Errorf("%s: %d bytes, at most %d", part.field, len(part.value), part.most)
+		}
+		if strings.Trim(part.value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") != "" {
+			return fmt.Errorf("%s: want letters, digits, '.' and '-'", part.field)
+		}
+	}
+	return nil
+}
+
+// IsZero reports whether the identity names no Kyma.
+func (k Kyma) IsZero() bool { return k == Kyma{} }
+
+// SameName reports whether both have the same namespace and name. A Kyma in a file can lack a namespace.
+func (k Kyma) SameName(other Kyma) bool {
+	return k.Name == other.Name && (k.Namespace == other.Namespace || k.Namespace == "" || other.Namespace == "")
+}
+
+// Is reports whether both name one Kyma. A UID that one side does not know is not compared.
+func (k Kyma) Is(other Kyma) bool {
+	return k.SameName(other) && (k.UID == other.UID || k.UID == "" || other.UID == "")
+}
+
+// String returns NAMESPACE/NAME, and the UID if it is known.
+func (k Kyma) String() string {
+	text := k.Name
+	if k.Namespace != "" {
+		text = k.Namespace + "/" + k.Name
+	}
+	if k.UID != "" {
+		text += " (UID " + k.UID + ")"
+	}
+	return text
+}

@@ -1,0 +1,44 @@
+package trust_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+func TestParseKyma(t *testing.T) {
+	for text, want := range map[string]trust.Kyma{
+		"berlin":                            {Namespace: "kcp-system", Name: "berlin"},
+		"prod/berlin":                       {Namespace: "prod", Name: "berlin"},
+		"/berlin":                           {},
+		"prod/":                             {},
+		"":                                  {},
+		"a/b/c":                             {},
+		"ber\nlin":                          {},
+		"prod/../x":                         {},
+		"prod/b" + strings.Repeat("b", 300): {},
+	} {
+		got, err := trust.ParseKyma(text)
+		if (err == nil) != (want != trust.Kyma{}) || err == nil && got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestCertificateNamesItsKyma: agents of earlier versions compare nothing of the Kyma.
+func TestCertificateNamesItsKyma(t *testing.T) {
+	root, enroll := enrolled(t, "fleet-a")
+	agent := trusttest.NewSigner(t)
+	for _, kyma := range []trust.Kyma{{}, {Namespace: "kcp-system", Name: "berlin"}, {Namespace: "kcp-system", Name: "berlin", UID: "8f0c"}} {
+		text, err := trust.IssueCertificate(enroll, "fleet-a", "a", kyma, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := root.CheckCertificate(text, "a", trusttest.Now)
+		if err != nil || got.Kyma != kyma {
+			t.Errorf("%v: got %v, %v", kyma, got.Kyma, err)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+)
+
+// moveFlags are what `move` takes.
+type moveFlags struct {
+	at       controlPlane
+	dir, to  string
+	away     bool
+	keep     bool
+	patience time.Duration
+}
+
+func newMove() *cobra.Command {
+	f := &moveFlags{}
+	cmd := &cobra.Command{
+		Use: "move RUNTIME {--to KYMA | --away}", Short: "move a runtime to another Kyma without uninstalling anything", Args: cli.Exactly(1, "one runtime"),
+		Long: "move assigns a runtime to the Kyma --to of the same namespace, which it creates from the former one unless it exists, waits until the publisher\n" +
+			"has taken the runtime over, and deletes the former Kyma. The key of the token secret proves the decision to the publisher.\n\n" +
+			"A runtime moves to another namespace or control plane in two steps. There, create its Kyma and run `kcp-publisher enroll RUNTIME --replace --kyma\n" +
+			"NAMESPACE/KYMA`, and apply the output to the runtime. Here, run `kcp-publisher move RUNTIME --away`, which stops publishing and deletes the Kyma.\n" +
+			"In both cases the runtime keeps all modules and their data.",
+		Example: "  kcp-publisher move berlin --to berlin-2 --keys keys\n  kcp-publisher move berlin --away",
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	f.at.add(cmd.Flags(), "the Kymas")
+	keysFlag(cmd.Flags(), &f.dir)
+	cmd.Flags().StringVar(&f.to, "to", "", "name of the Kyma that the runtime belongs to from now on")
+	cmd.Flags().BoolVar(&f.away, "away", false, "release the runtime, because it moves to another namespace or control plane")
+	cmd.Flags().BoolVar(&f.keep, "keep", false, "do not delete the former Kyma")
+	cmd.Flags().DurationVar(&f.patience, "wait", 2*time.Minute, "how long to wait for the publisher")
+	return cmd
+}
+
+func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
+	if (f.to == "") == !f.away {
+		return cli.Usage(errors.New("exactly one of --to and --away is required"))
+	}
+	api, err := f.at.connect()
+	if err != nil {
+		return err
+	}
+	var kymas v1beta2.KymaList
+	if err := api.List(cmd.Context(), &kymas, client.InNamespace(f.at.namespace)); err != nil {
+		return fmt.Errorf("list Kymas in namespace %s: %w", f.at.namespace, err)
+	}
+	former, err := chooseKyma(kymas.Items, f.at.namespace, runtime)
+	if err != nil {
+		return err
+	}
+	if f.away {
+		return f.release(cmd.Context(), api, former, cmd.OutOrStdout())
+	}
+	return f.assign(cmd.Context(), api, former, runtime, cmd.OutOrStdout())
+}
+
+// release stops publishing to a runtime and deletes its Kyma. The publisher finalizes such a Kyma without a last bundle.
+func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
+	before := kyma.DeepCopy()
+	kyma.Annotations = put(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)
+	if err := api.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("release Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	fmt.Fprintf(out, "Kyma %s/%s is released: nothing more is published to runtime %s, which keeps its modules\n", kyma.Namespace, kyma.Name, plan.RuntimeID(kyma))
+	return f.remove(ctx, api, kyma, out)
+}
+
+// assign lets another Kyma own a runtime, and removes the former one once the publisher recorded that.
+func (f *moveFlags) assign(ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string, out io.Writer) error {
+	folder := keys.Folder{Dir: f.dir}
+	tokens, err := folder.TokenSecrets()
+	if err != nil {
+		return err
+	}
+	next, err := f.target(ctx, api, former, runtime)
+	if err != nil {
+		return err
+	}
+	at := max(time.Now().UnixMilli(), plan.Decided(former)+1)
+	proof, err := tokens.HandOver(plan.Identity(next), runtime, time.UnixMilli(at))
+	if err != nil {
+		return err
+	}
+	before := next.DeepCopy()
+	next.Annotations = put(next.Annotations, v1beta2.AnnotationHandOver, proof)
+	if err := api.Patch(ctx, next, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("assign runtime %s to Kyma %s/%s: %w", runtime, next.Namespace, next.Name, err)
+	}
+	if err := f.until(ctx, "the publisher to take over runtime "+runtime, func() (bool, error) {
+		err := api.Get(ctx, client.ObjectKeyFromObject(next), next)
+		return err == nil && plan.Decided(next) >= at, err
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "runtime %s belongs to Kyma %s/%s now, and keeps its modules\n", runtime, next.Namespace, next.Name)
+	if former.Name == next.Name {
+		return nil
+	}
+	return f.remove(ctx, api, former, out)
+}
+
+// target returns the Kyma that a runtime moves to. One that does not exist is created from the former one.
+func (f *moveFlags) target(ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string) (*v1beta2.Kyma, error) {
+	next := &v1beta2.Kyma{}
+	err := api.Get(ctx, client.ObjectKey{Namespace: f.at.namespace, Name: f.to}, next)
+	if err == nil && plan.RuntimeID(next) != runtime {
+		return nil, fmt.Errorf("Kyma %s/%s names runtime %s: set its label %s to %s first", next.Namespace, next.Name, plan.RuntimeID(next), v1beta2.LabelRuntimeID, runtime)
+	}
+	if !apierrors.IsNotFound(err) {
+		return next, err
+	}
+	if _, err := trust.ParseKyma(f.at.namespace + "/" + f.to); err != nil {
+		return nil, cli.Usage(fmt.Errorf("--to: %w", err))
+	}
+	next = &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: f.to}, Spec: *former.Spec.DeepCopy()}
+	for key, value := range former.Labels {
+		next.Labels = put(next.Labels, key, value)
+	}
+	next.Labels = put(next.Labels, v1beta2.LabelRuntimeID, runtime)
+	for key, value := range former.Annotations {
+		if key != v1beta2.AnnotationHandOver && key != "kubectl.kubernetes.io/last-applied-configuration" {
+			next.Annotations = put(next.Annotations, key, value)
+		}
+	}
+	if err := api.Create(ctx, next); err != nil {
+		return nil, fmt.Errorf("create Kyma %s/%s: %w", next.Namespace, next.Name, err)
+	}
+	return next, nil
+}
+
+// remove deletes the former Kyma and waits until the publisher finalized it.
+func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
+	name := kyma.Namespace + "/" + kyma.Name
+	if f.keep {
+		fmt.Fprintf(out, "Kyma %s stays: delete it at any time, the runtime keeps its modules\n", name)
+		return nil
+	}
+	// The publisher must know that the Kyma owns nothing before it sees the deletion.
+	if err := f.until(ctx, "the publisher to release Kyma "+name, func() (bool, error) {
+		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
+		return err != nil || handedOver(kyma), client.IgnoreNotFound(err)
+	}); err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(api.Delete(ctx, kyma)); err != nil {
+		return fmt.Errorf("delete Kyma %s: %w", name, err)
+	}
+	fmt.Fprintf(out, "Kyma %s is deleted\n", name)
+	return nil
+}
+
+// handedOver reports whether the publisher publishes nothing more for a Kyma because its runtime was handed over.
+func handedOver(kyma *v1beta2.Kyma) bool {
+	s := kyma.Status.Runtime
+	return s == nil || s.Key == nil && s.Published == nil || s.Reasons != nil && s.Reasons.Publish == v1beta2.Reason(reason.RuntimeHandedOver)
+}
+
+func (f *moveFlags) until(ctx context.Context, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, f.patience)
+	defer cancel()
+	for {
+		if reached, err := done(); err != nil || reached {
+			return err
+		}
+		if wait(ctx, time.Second) != nil {
+			return fmt.Errorf("waited %s for %s: see whether it runs, and repeat the command", f.patience, what)
+		}
+	}
+}
+
+// put returns a map with one more entry.
+func put(all map[string]string, key, value string) map[string]string {
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[key] = value
+	return all
+}

@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"context"
+	"slices"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// checkOwner returns an error if a Kyma does not own its runtime.
+func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
+	all, err := k.claimants(ctx, kyma)
+	if err != nil {
+		return err
+	}
+	return plan.NewOwners(all).Check(kyma)
+}
+
+// claimants returns all Kymas of a Kyma's runtime. The Kyma itself is as this pass knows it: the cache can be older.
+func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
+	all, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(other v1beta2.Kyma) bool { return other.Name == kyma.Name })
+	if all = slices.Clone(all); at >= 0 {
+		all[at] = *kyma
+	}
+	return all, nil
+}
+
+// claim returns an error if a Kyma does not own its runtime. Before that it takes up the decisions of operators: a
+// hand-over in an annotation, and a token that the runtime's agent used for this Kyma.
+func (k *Kymas) claim(ctx context.Context, p *pass) error {
+	all, err := k.claimants(ctx, p.kyma)
+	if err != nil {
+		return err
+	}
+	tokens := k.Keys.tokens()
+	if plan.HandOver(p.kyma, all, tokens) {
+		ctrl.LoggerFrom(ctx).Info("an operator handed the runtime over to this Kyma", "runtime", plan.RuntimeID(p.kyma))
+		return nil
+	}
+	refused := plan.NewOwners(all).Check(p.kyma)
+	if why := reason.Of(refused); why != reason.DuplicateRuntimeID && why != reason.RuntimeUnassigned {
+		return refused
+	}
+	if p.kyma.DeletionTimestamp.IsZero() && k.challenge(ctx, p, all, tokens) {
+		ctrl.LoggerFrom(ctx).Info("an operator assigned the runtime to this Kyma with a token", "runtime", plan.RuntimeID(p.kyma))
+		return nil
+	}
+	plan.Deny(p.kyma)
+	return refused
+}
+
+// challenge asks for the newest report, and accepts it if it has a token for this Kyma that is newer than those of all
+// others. The report is not remembered: it counts for this decision alone. A registry that does not answer decides
+// nothing.
+func (k *Kymas) challenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
+	from := p.rules.Challenger(p.kyma, all, tokens, k.Now())
+	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))
+	if err != nil {
+		return false
+	}
+	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
+	if err != nil {
+		return false
+	}
+	from.Content = k.checkReport
+	report, err := bundle.VerifyReport(fetched, from)
+	if err != nil || !report.Enrolled {
+		return false
+	}
+	plan.AcceptChallenge(p.kyma, all, k.Now())
+	return true
+}

@@ -1,0 +1,17 @@
+package plan
+
+import (
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+)
+
+// Cloned returns why nothing is published to a runtime whose key two agents use, nil if only one does. Both keep their
+// bundle: what one of them requests must remove nothing from the other.
+func Cloned(kyma *v1beta2.Kyma) error {
+	s := kyma.Status.Runtime
+	if s == nil || s.Agent == nil || s.Agent.Clone == "" {
+		return nil
+	}
+	return reason.Errorf(reason.CloneDetected, "%s: stop the copy, then give the original another key: in it, delete Secret %s/skr-agent-key, apply the output of `kcp-publisher enroll %s` and restart the agent",
+		s.Agent.Clone, v1beta2.RuntimeNamespace, RuntimeID(kyma))
+}

@@ -1,0 +1,338 @@
+package plan
+
+import (
+	"crypto"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// claiming returns a Kyma that names runtime r-1 with its label.
+func claiming(name string, change func(*v1beta2.RuntimeStatus)) *v1beta2.Kyma {
+	kyma := kymaOf(name)
+	kyma.UID, kyma.Labels = types.UID("uid-"+name), map[string]string{v1beta2.LabelRuntimeID: "r-1"}
+	kyma.CreationTimestamp = metav1.NewTime(noon)
+	if change != nil {
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
+		change(kyma.Status.Runtime)
+	}
+	return kyma
+}
+
+func enrolled(s *v1beta2.RuntimeStatus) { s.ID, s.Key = "r-1", &v1beta2.RuntimeKey{Thumbprint: "t"} }
+func publishedTo(s *v1beta2.RuntimeStatus) {
+	s.ID, s.Published = "r-1", &v1beta2.PublishedBundle{Sequence: 1}
+}
+func denied(s *v1beta2.RuntimeStatus) { s.Unowned = "r-1" }
+func decided(at int64) func(*v1beta2.RuntimeStatus) {
+	return func(s *v1beta2.RuntimeStatus) { s.ID, s.Assignment = "r-1", &v1beta2.Assignment{Decided: at} }
+}
+func foreign(s *v1beta2.RuntimeStatus) { enrolled(s); s.ID = "mallory" }
+
+func TestOwnerOfARuntime(t *testing.T) {
+	for name, c := range map[string]struct {
+		a, b func(*v1beta2.RuntimeStatus)
+		// owner is "a", "b", or empty for none.
+		owner string
+	}{
+		"two Kymas without a proof own nothing, whatever their age":       {nil, nil, ""},
+		"two of a rebuilt control plane own nothing":                      {denied, denied, ""},
+		"a published bundle is no proof":                                  {publishedTo, nil, ""},
+		"the enrolled one owns it":                                        {enrolled, nil, "a"},
+		"the enrolled one owns it against one that was published to":      {publishedTo, enrolled, "b"},
+		"two enrolled ones, such as from two backups, own nothing":        {enrolled, enrolled, ""},
+		"a Kyma that enrolled as another and was relabeled owns nothing":  {foreign, enrolled, "b"},
+		"an operator's decision counts more than a key":                   {enrolled, decided(5), "b"},
+		"the newest decision counts":                                      {decided(6), decided(5), "a"},
+		"two decisions of one time decide nothing":                        {decided(5), decided(5), ""},
+		"a Kyma with a decision owns it although it was denied before":    {func(s *v1beta2.RuntimeStatus) { denied(s); decided(1)(s) }, denied, "a"},
+		"a Kyma that is waiting for the runtime takes nothing from a key": {enrolled, denied, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			older, younger := claiming("a", c.a), claiming("b", c.b)
+			older.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+			// Skipped or deleted, a Kyma's runtime is its own until it is gone.
+			older.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
+			for _, all := range [][]v1beta2.Kyma{{*older, *younger}, {*younger, *older}} {
+				owners := NewOwners(all)
+				got := ""
+				if owner := owners["r-1"]; owner != nil {
+					got = owner.Name
+				}
+				if got != c.owner {
+					t.Errorf("%q owns it", got)
+				}
+				for i := range all {
+					if RuntimeID(&all[i]) != Claimed(&all[i]) {
+						continue
+					}
+					if err := owners.Check(&all[i]); (err == nil) != (all[i].Name == c.owner) {
+						t.Errorf("%s: %v", all[i].Name, err)
+					}
+				}
+				for _, m := range Members(all, offering(t)) {
+					if m.Runtime == "r-1" && m.Kyma.Name != c.owner {
+						t.Errorf("%s is counted for a runtime that it does not own", m.Kyma.Name)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAKymaThatWasDeniedOwnsNothingAfterTheOtherOneIsGone(t *testing.T) {
+	waiting := claiming("aaa", nil)
+	if Deny(waiting); reason.Of(NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting)) != reason.RuntimeUnassigned {
+		t.Error("it owns the runtime")
+	}
+	waiting.Labels[v1beta2.LabelRuntimeID] = "its-own"
+	if err := NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting); err != nil {
+		t.Errorf("with the id of its own runtime: %v", err)
+	}
+	if Begin(waiting); waiting.Status.Runtime.Unowned != "" || waiting.Status.Runtime.ID != "its-own" {
+		t.Errorf("the status is %+v", waiting.Status.Runtime)
+	}
+}
+
+func TestKymasOfOneNameInTwoNamespacesOfFilesOwnNothing(t *testing.T) {
+	one, two := kymaOf("prod"), kymaOf("prod")
+	one.Namespace, two.Namespace = "a", "b"
+	owners := NewOwners([]v1beta2.Kyma{*two, *one})
+	for _, kyma := range []*v1beta2.Kyma{one, two} {
+		if err := owners.Check(kyma); err == nil || !strings.Contains(err.Error(), "several Kymas named runtime id prod") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// introducing returns an enrollment of a key with a token for a Kyma.
+func introducing(t *testing.T, tokens trust.TokenSecrets, kyma trust.Kyma, expires time.Time) trust.Enrollment {
+	t.Helper()
+	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
+	encoded, err := trust.EncodePublicKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := tokens.IssueFor(kyma, "r-1", expires)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, err := token.Prove("r-1", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: expires.Unix()}
+}
+
+func TestATokenCountsForItsKymaAlone(t *testing.T) {
+	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
+	legitimate, mallory := claiming("legitimate", nil), claiming("mallory", nil)
+	named := trust.Kyma{Namespace: legitimate.Namespace, Name: "legitimate"}
+	ownName := claiming("r-1", nil)
+	for name, c := range map[string]struct {
+		token trust.Kyma
+		kyma  *v1beta2.Kyma
+		want  bool
+	}{
+		"its own name":                                   {named, legitimate, true},
+		"its own UID":                                    {Identity(legitimate), legitimate, true},
+		"another Kyma":                                   {named, mallory, false},
+		"the same name with another UID":                 {trust.Kyma{Namespace: named.Namespace, Name: named.Name, UID: "before"}, legitimate, false},
+		"the same name in another namespace":             {trust.Kyma{Namespace: "elsewhere", Name: named.Name}, legitimate, false},
+		"a token without a Kyma, for a label":            {trust.Kyma{}, mallory, false},
+		"a token without a Kyma, for the runtime's name": {trust.Kyma{}, ownName, true},
+	} {
+		err := (Rules{}).Reporter(c.kyma, tokens, noon).Enroll(introducing(t, tokens, c.token, noon.Add(time.Hour)))
+		if (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestACertificateMakesAnAgentKnownToItsKymaAlone(t *testing.T) {
+	enroll, agent := trusttest.NewSigner(t), trusttest.NewSigner(t)
+	m := trusttest.NewMaker(t)
+	draft := trust.DraftRoot("fleet", 1, trusttest.Now.AddDate(1, 0, 0))
+	m.Must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, m.Keys[0])))
+	m.Must(draft.Add(trust.RolePublisher, trusttest.PublicKey(t, m.Publisher)))
+	m.Must(draft.Add(trust.RoleEnroll, trusttest.PublicKey(t, enroll)))
+	root, err := trust.ParseRoot(m.Signed(draft, m.Keys[0]))
+	m.Must(err)
+	own := claiming("own", nil)
+	sameName := Identity(own)
+	sameName.UID = "of the control plane before"
+	assigned := claiming("assigned", decided(1))
+	for name, c := range map[string]struct {
+		certified trust.Kyma
+		kyma      *v1beta2.Kyma
+		want      bool
+	}{
+		"its own Kyma":                        {Identity(own), own, true},
+		"in a control plane that was rebuilt": {sameName, own, true},
+		"another Kyma":                        {Identity(claiming("aaa", nil)), own, false},
+		"none, and a label":                   {trust.Kyma{}, own, false},
+		"none, and the runtime's name":        {trust.Kyma{}, claiming("r-1", nil), true},
+		"another one that handed over":        {Identity(own), assigned, true},
+	} {
+		text, err := trust.IssueCertificate(enroll, root.Fleet, "r-1", c.certified, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var key crypto.PublicKey
+		key, err = (Rules{Root: root}).Reporter(c.kyma, nil, trusttest.Now).Certified(text)
+		if (err == nil) != c.want || c.want && key == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAHandOverNeedsAnOperator: an author of a Kyma can write the annotation, and cannot make the proof.
+func TestAHandOverNeedsAnOperator(t *testing.T) {
+	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
+	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
+		t.Helper()
+		text, err := tokens.HandOver(Identity(kyma), "r-1", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	former := claiming("former", func(s *v1beta2.RuntimeStatus) {
+		enrolled(s)
+		s.Requested, s.ReportSequence = &v1beta2.RequestedSpec{Generation: 7}, 3
+		s.Published = &v1beta2.PublishedBundle{Sequence: 9}
+	})
+	recent := claiming("recent", decided(noon.Add(time.Hour).UnixMilli()))
+	for name, c := range map[string]struct {
+		proof string
+		other *v1beta2.Kyma
+		want  bool
+	}{
+		"its own":                            {proof(claiming("next", nil), noon), former, true},
+		"none":                               {"", former, false},
+		"another Kyma's":                     {proof(former, noon), former, false},
+		"invented":                           {"kph1.1795000000000.AAAA", former, false},
+		"older than another decision":        {proof(claiming("next", nil), noon), recent, false},
+		"newer than another decision":        {proof(claiming("next", nil), noon.Add(2*time.Hour)), recent, true},
+		"of another secret":                  {strings.Replace(proof(claiming("next", nil), noon), ".", ".1", 1), former, false},
+		"its own, and no other Kyma is left": {proof(claiming("next", nil), noon), nil, true},
+	} {
+		next := claiming("next", denied)
+		next.Annotations = map[string]string{v1beta2.AnnotationHandOver: c.proof}
+		all := []v1beta2.Kyma{*next}
+		if c.other != nil {
+			all = append(all, *c.other)
+		}
+		if got := HandOver(next, all, tokens); got != c.want {
+			t.Errorf("%s: assigned %v", name, got)
+			continue
+		}
+		if !c.want {
+			continue
+		}
+		all[0] = *next
+		if err := NewOwners(all).Check(next); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.other != former {
+			continue
+		}
+		s := next.Status.Runtime
+		if s.Requested == nil || s.Published == nil || s.Key == nil || len(s.Assignment.Former) != 1 || s.Assignment.Former[0].Name != "former" {
+			t.Errorf("%s: the runtime starts over: %+v", name, s)
+		}
+		if why := NewOwners(all).Check(former); reason.Of(why) != reason.RuntimeHandedOver {
+			t.Errorf("%s: the former one: %v", name, why)
+		} else if event, _ := FinalizableRefused(former, why, time.Hour, noon); event != v1beta2.ReasonHandedOver {
+			t.Errorf("%s: the former one is finalized because %q", name, event)
+		}
+		if HandOver(next, all, tokens) {
+			t.Errorf("%s: it is assigned again", name)
+		}
+	}
+}
+
+func TestAChallengeNeedsANewerToken(t *testing.T) {
+	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
+	former := claiming("former", func(s *v1beta2.RuntimeStatus) {
+		enrolled(s)
+		s.Key.TokenExpires = metav1.NewTime(noon.Add(time.Hour))
+	})
+	next := claiming("next", denied)
+	all := []v1beta2.Kyma{*former, *next}
+	from := (Rules{}).Challenger(next, all, tokens, noon)
+	for name, c := range map[string]struct {
+		token   trust.Kyma
+		expires time.Time
+		want    bool
+	}{
+		"for this Kyma":                {Identity(next), noon.Add(2 * time.Hour), true},
+		"for this Kyma, and not newer": {Identity(next), noon.Add(time.Hour), false},
+		"for the other Kyma":           {Identity(former), noon.Add(2 * time.Hour), false},
+	} {
+		if err := from.Enroll(introducing(t, tokens, c.token, c.expires)); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if from.Certified != nil || from.Key != nil {
+		t.Error("another proof than a token counts")
+	}
+	AcceptChallenge(next, all, noon)
+	all[1] = *next
+	if err := NewOwners(all).Check(next); err != nil {
+		t.Error(err)
+	}
+	if err := NewOwners(all).Check(former); err == nil {
+		t.Error("the former one keeps it")
+	}
+}
+
+// TestTheRegistryRemembersTheOwner: the Kyma that a runtime enrolled with can be gone, and the control plane lost.
+func TestTheRegistryRemembersTheOwner(t *testing.T) {
+	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
+	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}
+	aaa := trust.Kyma{Namespace: "kcp-system", Name: "aaa", UID: "u3"}
+	says := func(kyma *trust.Kyma, uid, key string, former ...trust.Kyma) *bundle.Predicate {
+		return &bundle.Predicate{Kyma: kyma, KymaUID: uid, FormerKymas: former, Audience: bundle.Audience{Runtime: "r-1", KeyThumbprint: key}}
+	}
+	for name, c := range map[string]struct {
+		stored   *bundle.Predicate
+		kyma     trust.Kyma
+		assigned bool
+		want     bool
+		former   []trust.Kyma
+	}{
+		"no bundle":                                       {nil, aaa, false, true, nil},
+		"its own bundle":                                  {says(&own, "u1", "k"), own, false, true, nil},
+		"a rebuilt control plane":                         {says(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own}},
+		"another Kyma":                                    {says(&own, "u1", "k"), aaa, false, false, nil},
+		"another Kyma that an operator assigned":          {says(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
+		"a runtime that never enrolled":                   {says(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
+		"an earlier version's, of the same UID":           {says(nil, "u1", "k"), own, false, true, nil},
+		"an earlier version's, for a label":               {says(nil, "u1", "k"), aaa, false, false, nil},
+		"an earlier version's, for the runtime's name":    {says(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil},
+		"an earlier version's, published from files":      {says(nil, "", "k"), aaa, false, true, nil},
+		"one that handed over once does not take it back": {says(&own, "u1", "k", aaa), aaa, false, false, nil},
+		"what a bundle names is named by the next":        {says(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa}},
+		"a Kyma of a file of the same name":               {says(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own}},
+	} {
+		a, r := Adopted{Stored: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, Assigned: c.assigned}
+		err := a.CheckOwner(r)
+		if (err == nil) != c.want || err != nil && reason.Of(err) != reason.RuntimeUnassigned {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := a.former(r); c.want && !slices.Equal(got, c.former) {
+			t.Errorf("%s: it names %v", name, got)
+		}
+	}
+}
