@@ -135,6 +135,12 @@ const (
 	// policy's. Their times have a fixed offset from UTC and know no daylight saving time: 02:00:00+02:00 is 01:00 in
 	// Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
+	// AnnotationEarlyUpgrades is ours: "true" on a Kyma in KCP allows the runtime's admin to upgrade before the next
+	// maintenance window, with spec.skipMaintenanceWindows or AnnotationUpgradeAt of the runtime's Kyma.
+	AnnotationEarlyUpgrades = "kyma-pull.dev/early-upgrades"
+	// AnnotationUpgradeAt is ours: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from which upgrades do not
+	// wait for the next maintenance window. The choice ends when that window begins.
+	AnnotationUpgradeAt = "kyma-pull.dev/upgrade-at"
 	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on

@@ -4,7 +4,6 @@
 package takeover
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -77,7 +76,7 @@ func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manif
 			version = m.Version
 		}
 	}
-	return cmp.Or(manifest.Spec.Version, version)
+	return newer(manifest.Spec.Version, version)
 }
 
 // inheritable reports whether a bundle can name the object.

@@ -362,6 +362,8 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.M
 		}
 	}
 	switch {
+	case facts.released() && current(facts):
+		status.State, status.Message = v1beta2.StateUnmanaged, "the runtime gave the module back to lifecycle-manager"
 	case !facts.tells(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:

@@ -107,6 +107,8 @@ func (w *wish) downgrades() bool {
 func (w *wish) stays() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
+	case w.inherited != nil:
+		by = "lifecycle-manager installed " + w.choice.Version
 	case w.choice.Mandatory:
 		by = "its mandatory version is " + w.choice.Version
 	case w.module.Pin() != "":

@@ -49,6 +49,12 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
+// returned reports whether the last bundle gave the runtime back to lifecycle-manager. It may name versions that the
+// runtime never had, because they waited for a window. Mandatory modules do not wait.
+func (r Request) returned() bool {
+	return r.Takeover != bundle.TakeoverRelease && r.Last != nil && r.Last.Takeover == bundle.TakeoverRelease
+}
+
 // holds says which version an inherited module gets after it is adopted, where that is another one.
 func (w *wish) holds() string {
 	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
@@ -66,7 +72,16 @@ func (r Result) released(request Request) Result {
 // keeping returns the result that has what the last bundle had, and nothing else. What was given back is
 // lifecycle-manager's, and no part of it.
 func (r Result) keeping(request Request) Result {
-	if last := request.Last; last != nil && (last.Takeover != bundle.TakeoverRelease || request.Takeover == bundle.TakeoverRelease) {
+	if request.returned() {
+		for _, m := range request.Last.Manifests {
+			if version := request.Versions[m.Module]; version != "" && m.IsMandatory() {
+				r.Versions[m.Module] = version
+			}
+		}
+		r.Asked = slices.Sorted(maps.Keys(r.Versions))
+		return r
+	}
+	if last := request.Last; last != nil {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
 	}
 	maps.Copy(r.Versions, request.Versions)

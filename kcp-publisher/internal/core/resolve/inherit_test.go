@@ -19,6 +19,18 @@ func (w *world) installed(module, version string) *world {
 	return w
 }
 
+// returned makes the last bundle one that gave the runtime back to lifecycle-manager.
+func (w *world) returned(module, version string) *world {
+	w.request.Last = &bundle.DesiredState{Takeover: bundle.TakeoverRelease, Manifests: []bundle.Manifest{{Name: module, Module: module, Version: version}}}
+	return w
+}
+
+// has gives the runtime a version by what is known besides the last bundle.
+func (w *world) has(module, version string) *world {
+	w.request.Versions = map[string]string{module: version}
+	return w
+}
+
 func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 	beta := labelledTemplate(v1beta2.LabelBeta, v1beta2.True)
 	gated := usual().installed("keda", "1.0.0")
@@ -37,6 +49,11 @@ func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 		"It is not offered to the Kyma any more": {newWorld().template("keda", "1.0.0", beta).meta("keda", "regular=1.0.0").ask("keda").installed("keda", "1.0.0"), []string{"keda@1.0.0 regular"}, ""},
 		"It is mandatory, in a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).installed("warden", "1.0.0"),
 			[]string{"warden@1.0.0 mandatory"}, "1.1.0 follows"},
+		"It is mandatory, and the runtime has a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).
+			has("warden", "1.1.0").installed("warden", "1.0.0"),
+			[]string{"warden@1.1.0 mandatory", "Warning OlderVersionAsked: module warden: stays at version 1.1.0: lifecycle-manager installed 1.0.0, which is older"}, ""},
+		"It was given back before, and the bundle then had a version that waited": {usual().has("keda", "1.1.0").returned("keda", "1.1.0").installed("keda", "1.0.0"),
+			[]string{"keda@1.0.0 regular"}, ""},
 		"Its templates are of before ModuleReleaseMetas": {newWorld().older("keda-fast", "keda", "fast", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
 			older("keda-regular", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, "1.1.0 follows"},

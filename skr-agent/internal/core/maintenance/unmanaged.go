@@ -24,7 +24,7 @@ func Unmanaged(b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, in
 		m := manifests[want.Module]
 		switch {
 		case m != nil && (want.Unmanaged || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True):
-			versions[want.Module] = m.Spec.Version
+			versions[want.Module] = m.RunningVersion()
 		case m != nil:
 		case known[want.Module] != "" || told(kyma, want.Module) != "":
 			versions[want.Module] = cmp.Or(known[want.Module], told(kyma, want.Module))

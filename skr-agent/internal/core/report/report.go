@@ -116,6 +116,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			modules = append(modules, bundle.ReportedModule{Name: name, State: v1beta2.StateError, Reason: unstagedReason(why), Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why))})
 		}
 	}
+	modules = append(modules, released(facts, modules)...)
 	for name, why := range facts.Waiting {
 		if version, is := facts.Unmanaged[name]; is && !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
 			modules = append(modules, bundle.ReportedModule{Name: name, Version: version, State: v1beta2.StateUnmanaged, Maintenance: true, Reason: facts.WaitReason, Message: bounded(why)})
@@ -377,6 +378,9 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		for _, p := range b.State.Problems {
 			status := found[p.Module]
 			status.Name, status.State, status.Message = p.Module, p.State, p.Message
+			if slices.ContainsFunc(facts.Kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == p.Module }) {
+				delete(hidden, p.Module) // a mandatory module that the Kyma requests
+			}
 			status.Channel = cmp.Or(status.Channel, p.Channel)
 			found[p.Module] = status
 		}
