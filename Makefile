@@ -7,7 +7,6 @@ TIMEOUT ?= 45m
 LONG_TIMEOUT ?= 120m
 HISTORIES ?= 10000
 # For scenarios that still depend on the load of the machine: 0 once none does.
-RERUNS ?= 1
 KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
@@ -49,10 +48,10 @@ soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, g
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 # Random tests repeat the same cases here, as $$RAPID_SEED and hack/suite say.
 # Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
-test: build assets bin/lend ## the short suite, over real API servers and a real registry; up to ten tests that fail run RERUNS=1 times more and are listed
+test: build assets bin/lend ## the short suite, over real API servers and a real registry
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
-	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped --rerun-fails=$(RERUNS) --rerun-fails-max-failures 10 \
+	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped \
 	  --packages './integration/scenario ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
 	@echo "make test: passed"
 

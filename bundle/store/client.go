@@ -13,9 +13,12 @@ import (
 // conditions.
 type client struct{ *auth.Client }
 
-// Do sends the request.
+// Do sends the request. It adds the digest and length that a response about a manifest lacks.
 func (c client) Do(request *http.Request) (*http.Response, error) {
 	response, err := c.Client.Do(request)
+	if err == nil && lacksDigest(request, response) {
+		response, err = c.withDigest(request, response)
+	}
 	var failed *url.Error
 	if errors.As(err, &failed) {
 		failed.URL = withoutQuery(failed.URL)

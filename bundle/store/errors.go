@@ -44,6 +44,9 @@ func Unavailable(err error) bool {
 	if errors.As(err, &response) {
 		return response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
 	}
+	if errors.As(err, new(*PausedError)) {
+		return true
+	}
 	var connection interface{ Timeout() bool } // what net and url errors have in common
 	return errors.As(err, &connection)
 }
@@ -85,6 +88,10 @@ func WithoutDetail(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {
 		return fmt.Errorf("the registry answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
+	}
+	var paused *PausedError
+	if errors.As(err, &paused) {
+		return fmt.Errorf("the registry answers %d %s", paused.Status, http.StatusText(paused.Status))
 	}
 	return err
 }

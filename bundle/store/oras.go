@@ -51,6 +51,10 @@ func Answered(err error) (status int, ok bool) {
 	case errors.As(err, &response):
 		return response.StatusCode, true
 	}
+	var paused *PausedError
+	if errors.As(err, &paused) {
+		return paused.Status, true
+	}
 	return 0, false
 }
 

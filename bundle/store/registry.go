@@ -76,7 +76,11 @@ func NewRegistries(access Access) (*Registries, error) {
 	if access.Observe != nil {
 		sender = access.Observe(limited)
 	}
-	sender = details{sender}
+	pauses := newPauses(details{sender})
+	if !access.NoRetry {
+		pauses.patience = maxPatience
+	}
+	sender = pauses
 	client := &auth.Client{Cache: auth.NewCache(), Client: &http.Client{
 		Transport: sender, Timeout: access.RequestTimeout, CheckRedirect: checkRedirects(access.BlobHosts),
 	}}
@@ -84,7 +88,9 @@ func NewRegistries(access Access) (*Registries, error) {
 		client.Client.Timeout = DefaultRequestTimeout
 	}
 	if !access.NoRetry {
-		client.Client.Transport = retry.NewTransport(sender)
+		transport := retry.NewTransport(sender)
+		transport.Policy = func() retry.Policy { return retryPolicy }
+		client.Client.Transport = transport
 	}
 	if len(access.DockerConfig) > 0 {
 		store, err := credentials.NewMemoryStoreFromDockerConfig(access.DockerConfig)

@@ -27,7 +27,11 @@ type Store interface {
 	Reading(ctx context.Context, name string) (Reader, error)
 }
 
-// Open returns the store of a location: "HOST/PATH" or "oci-layout:PATH". It does no I/O.
+// ociScheme is accepted before HOST/PATH, as Helm and Flux write it.
+const ociScheme = "oci://"
+
+// Open returns the store of a location: "HOST/PATH", with "oci://" before it or not, or "oci-layout:PATH". It does no
+// I/O.
 func Open(location string, registries *Registries) (Store, error) {
 	if path, ok := strings.CutPrefix(location, LayoutScheme); ok {
 		if path == "" {
@@ -35,11 +39,31 @@ func Open(location string, registries *Registries) (Store, error) {
 		}
 		return NewLayout(path), nil
 	}
-	prefix := strings.Trim(location, "/")
-	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil || strings.Contains(location, "://") {
-		return nil, fmt.Errorf("location %q: want HOST[:PORT]/PATH without a scheme, or %sPATH", location, LayoutScheme)
+	prefix := strings.TrimSuffix(strings.TrimPrefix(location, ociScheme), "/")
+	if strings.Contains(prefix, "://") {
+		return nil, fmt.Errorf("location %q: only %s is accepted as a scheme: want HOST[:PORT]/PATH or %sPATH", location, ociScheme, LayoutScheme)
+	}
+	if looksLikeFolder(prefix) {
+		return nil, fmt.Errorf("location %q: is a folder: write %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH", location, LayoutScheme, location)
+	}
+	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil {
+		return nil, fmt.Errorf("location %q: want HOST[:PORT]/PATH or %sPATH", location, LayoutScheme)
 	}
 	return &Registry{registries: registries, prefix: prefix}, nil
+}
+
+// looksLikeFolder reports whether a location without a scheme is a path. As in image references, the first part of a
+// registry's location has a dot or a port, or is localhost; a path begins with a slash, a dot or a tilde, or is a plain
+// name.
+func looksLikeFolder(location string) bool {
+	host, _, _ := strings.Cut(location, "/")
+	switch {
+	case location == "":
+		return false
+	case host == "", host[0] == '.', host[0] == '~':
+		return true
+	}
+	return host != "localhost" && !strings.ContainsAny(host, ".:[")
 }
 
 // IsLayout reports whether a store is a folder, which one process at a time may write.

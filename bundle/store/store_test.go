@@ -19,6 +19,9 @@ func TestNewPlaceTakes(t *testing.T) {
 		"registry.example:5000/a/b":       {"registry.example:5000/a/b", "registry.example:5000/a/b/content"},
 		"registry.example/fleet/":         {"registry.example/fleet", "registry.example/fleet/content"},
 		"registry.example":                {"registry.example", "registry.example/content"},
+		"oci://registry.example/fleet":    {"registry.example/fleet", "registry.example/fleet/content"},
+		"registry:5000/fleet":             {"registry:5000/fleet", "registry:5000/fleet/content"},
+		"localhost/fleet":                 {"localhost/fleet", "localhost/fleet/content"},
 		"127.0.0.1:5000/fleet":            {"127.0.0.1:5000/fleet", "127.0.0.1:5000/fleet/content"},
 		"oci-layout:fleet":                {"oci-layout:fleet", "./content"},
 		"oci-layout:/mnt/a folder/fleet/": {"oci-layout:/mnt/a folder/fleet/", "./content"},
@@ -38,12 +41,22 @@ func TestNewPlaceTakes(t *testing.T) {
 	}
 }
 
+func TestFolderWithoutItsSchemeIsNotARegistry(t *testing.T) {
+	for _, location := range []string{"./x", "../x", ".", "/tmp/x", "~/fleet", "my-registry", "fleets/production", "fleet/"} {
+		_, err := Open(location, openRegistries(t))
+		if err == nil || !strings.Contains(err.Error(), "is a folder: write "+LayoutScheme+location) {
+			t.Errorf("%s: got %v", location, err)
+		}
+	}
+}
+
 func TestNewPlaceRefuses(t *testing.T) {
 	for name, location := range map[string]string{
 		"nothing":                       "",
 		"a slash":                       "/",
 		"a scheme":                      "https://registry.example/fleet",
-		"another scheme":                "oci://registry.example/fleet",
+		"another scheme":                "s3://registry.example/fleet",
+		"two schemes":                   "oci://https://registry.example/fleet",
 		"capital letters in the path":   "registry.example/Fleet",
 		"a tag":                         "registry.example/fleet:v1",
 		"a digest":                      "registry.example/fleet@sha256:" + strings.Repeat("0", 64),

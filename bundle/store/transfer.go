@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -20,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Fetch reads the manifest that a tag or digest names, at most MaxManifestBytes of it, in one request where the place
-// is a registry. The error wraps ErrNotFound when there is none.
+// Fetch reads the manifest of a tag or digest, in one request if the place is a registry. The error wraps ErrNotFound if
+// the manifest does not exist. A manifest of more than MaxManifestBytes is a *Refusal; only its descriptor is returned.
 func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
 	if err != nil {
@@ -31,6 +32,9 @@ func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bun
 	data, err := io.ReadAll(io.LimitReader(body, bundle.MaxManifestBytes+1))
 	if err != nil {
 		return bundle.Fetched{}, fmt.Errorf("fetch manifest %s: %w", reference, err)
+	}
+	if len(data) > bundle.MaxManifestBytes {
+		return bundle.Fetched{Descriptor: desc}, refusal.New(refusal.TooLarge, "manifest of more than %d bytes", bundle.MaxManifestBytes)
 	}
 	return bundle.Fetched{Descriptor: desc, Bytes: data}, nil
 }
@@ -249,7 +253,8 @@ func PushBundle(ctx context.Context, place Store, runtime string, documents bund
 	return nil
 }
 
-// mount links a blob of the documents repository into another one; a store that cannot gets the bytes.
+// mount links a blob of the documents repository into another one. It uploads the blob if the store cannot mount or the
+// registry refuses to.
 func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blob) error {
 	mounter, ok := repository.(registry.Mounter)
 	if !ok {
@@ -259,10 +264,27 @@ func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blo
 	err := mounter.Mount(ctx, blob.Descriptor, from, func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+		return nil
+	case !refusesMount(err):
 		return fmt.Errorf("mount blob %s: %w", blob.Descriptor.Digest, err)
 	}
+	if uploaded := PushBlob(ctx, repository, blob); uploaded != nil {
+		return fmt.Errorf("%w (before that, the registry refused to mount the blob: %w)", uploaded, WithoutDetail(err))
+	}
 	return nil
+}
+
+// refusesMount reports whether a registry rejected a mount in a way that does not rule out an upload. Registries without
+// mounts, or with other rights for the source repository, respond with various client errors.
+func refusesMount(err error) bool {
+	status, answered := Answered(err)
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return false
+	}
+	return answered && (status < http.StatusInternalServerError || status == http.StatusNotImplemented)
 }
 
 // PushReport publishes a runtime's report.

@@ -146,7 +146,7 @@ func judge(from, to string) string {
 // levels orders the folders below the internal/ of each program. A folder imports only from folders with a lower level.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
-		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "rolloutactions": 2, "takeover": 2,
+		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
 		"publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5, "command": 6,
 	},
 	"skr-agent/internal/": {

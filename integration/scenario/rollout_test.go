@@ -197,7 +197,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 		return s.State == v1alpha1.RolloutWaiting && s.Message == "wave others waits for its approval" && s.Updated == 1
 	}))
 	untilSettled(t, canaries[0], "1.8.0")
-	if told, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil || !strings.Contains(told, "those that do: others") {
+	if told, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil || !strings.Contains(told, "waiting waves: others") {
 		t.Errorf("approving a wave that asks for no approval says %s, %v", told, err)
 	}
 	ask(t, f, "rollout", "pause", firstRollout)

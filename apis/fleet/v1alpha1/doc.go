@@ -1,8 +1,8 @@
-// Package v1alpha1 holds the Kubernetes types of group fleet.kyma-project.io: RolloutPolicy, which says in which waves
-// a channel's promotions reach the fleet, and Rollout, which is one promotion being carried out.
+// Package v1alpha1 contains the Kubernetes types of group fleet.kyma-project.io. A RolloutPolicy defines the waves in
+// which a channel's promotions reach the fleet. A Rollout is one promotion in progress.
 //
-// Both live in the control plane only. They grow with modules, never with runtimes: what names runtimes is a bounded
-// list.
+// Both exist in the control plane only. They grow with the number of modules, not of runtimes: every list of runtimes
+// is bounded.
 //
 // +kubebuilder:object:generate=true
 // +groupName=fleet.kyma-project.io

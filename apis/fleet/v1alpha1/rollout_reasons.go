@@ -1,50 +1,46 @@
 package v1alpha1
 
-// Conditions of a Rollout. Their reason is its state.
+// Conditions of a Rollout. Their reason is the rollout's state.
 const (
-	// ConditionReady is True on a Rollout once it has brought the version to everybody, or another one came after it.
+	// ConditionReady is True on a Rollout that has updated all its runtimes or was superseded.
 	ConditionReady = "Ready"
-	// ConditionStalled is True on a Rollout that was stopped, or that has taken its version back; it is absent otherwise.
+	// ConditionStalled is True on a Rollout that was stopped or rolled back. The condition is absent otherwise.
 	ConditionStalled = "Stalled"
 )
 
 // Reasons of Events on Rollouts and RolloutPolicies.
 const (
-	// ReasonRolloutBegun is of an Event on a Rollout that was made. The message names module, versions, channel and
-	// policy.
+	// ReasonRolloutBegun: a Rollout was created. The message names the module, versions, channel and policy.
 	ReasonRolloutBegun = "RolloutBegun"
-	// ReasonWaveStarted is of an Event on a Rollout: a wave that has runtimes begins. The message names it.
+	// ReasonWaveStarted: a wave with runtimes started. The message names it.
 	ReasonWaveStarted = "WaveStarted"
-	// ReasonWaveProven is of an Event on a Rollout: a wave that has runtimes is proven, so that the next one may start.
-	// The message counts what is updated, failed and deferred.
+	// ReasonWaveProven: a wave with runtimes is proven, so the next one can start. The message contains the numbers of
+	// updated, failed and deferred runtimes.
 	ReasonWaveProven = "WaveProven"
-	// ReasonOfflineAfterTooShort is of an Event of type Warning on a RolloutPolicy: its offlineAfter counts runtimes that
-	// work as offline.
+	// ReasonOfflineAfterTooShort is a Warning on a RolloutPolicy: its offlineAfter makes healthy runtimes count as
+	// offline.
 	ReasonOfflineAfterTooShort = "OfflineAfterTooShort"
 
-	// ReasonRolloutProgressing is of an Event: the Rollout goes on after it was paused or waited.
+	// ReasonRolloutProgressing: the Rollout continues after it was paused or waiting.
 	ReasonRolloutProgressing = reasonOfState + string(RolloutProgressing)
-	// ReasonRolloutPaused is of an Event: the Rollout was paused by its spec.
+	// ReasonRolloutPaused: the Rollout's spec paused it.
 	ReasonRolloutPaused = reasonOfState + string(RolloutPaused)
-	// ReasonRolloutWaiting is of an Event: the Rollout waits for an approval, or for something in its spec to be
-	// corrected. The message says which.
+	// ReasonRolloutWaiting: the Rollout waits for an approval or for a correction of its spec. The message names it.
 	ReasonRolloutWaiting = reasonOfState + string(RolloutWaiting)
-	// ReasonRolloutStopped is of an Event of type Warning: the Rollout was stopped for failures or aborted. Runtimes keep
-	// what they have.
+	// ReasonRolloutStopped is a Warning: failures or an abort stopped the Rollout. Runtimes keep their version.
 	ReasonRolloutStopped = reasonOfState + string(RolloutStopped)
-	// ReasonRolloutRollingBack is of an Event of type Warning: the Rollout gives runtimes their last good version back.
+	// ReasonRolloutRollingBack is a Warning: the Rollout is rolling its runtimes back to their last good version.
 	ReasonRolloutRollingBack = reasonOfState + string(RolloutRollingBack)
-	// ReasonRolloutRolledBack is of an Event: the Rollout has given all last good versions back.
+	// ReasonRolloutRolledBack: the Rollout has rolled back all its runtimes to their last good version.
 	ReasonRolloutRolledBack = reasonOfState + string(RolloutRolledBack)
-	// ReasonRolloutSuperseded is of an Event: a newer promotion of the module in the channel took the place of the
-	// Rollout.
+	// ReasonRolloutSuperseded: a newer promotion of the module in the channel replaced the Rollout.
 	ReasonRolloutSuperseded = reasonOfState + string(RolloutSuperseded)
-	// ReasonRolloutSucceeded is of an Event: the last wave of the Rollout is proven.
+	// ReasonRolloutSucceeded: the last wave of the Rollout is proven.
 	ReasonRolloutSucceeded = reasonOfState + string(RolloutSucceeded)
 )
 
-// reasonOfState begins the reasons of Events that tell a new state.
+// reasonOfState is the prefix of the Event reasons for state changes.
 const reasonOfState = "Rollout"
 
-// Reason is that of the Event which tells that a rollout came into the state.
+// Reason returns the reason of the Event that a rollout emits when it enters the state.
 func (s RolloutState) Reason() string { return reasonOfState + string(s) }

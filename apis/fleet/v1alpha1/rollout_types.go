@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rollout is one promotion of a module in a channel, on its way through the fleet. The publisher makes it; paused,
-// approvedWaves, abort and undo steer it. Deleting the newest one lets the promotion start over.
+// Rollout is one promotion of a module in a channel, on its way through the fleet. The publisher creates it. Its fields
+// paused, approvedWaves, abort and undo control it. Deleting the latest Rollout restarts the promotion.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -40,7 +40,8 @@ type RolloutList struct {
 	Items           []Rollout `json:"items"`
 }
 
-// RolloutSpec is what is rolled out and how. The course is the policy's as it was when the rollout began.
+// RolloutSpec defines the module version and the waves of a rollout. The waves are copied from the policy when the
+// rollout begins.
 //
 // +kubebuilder:validation:XValidation:rule="self.policy == oldSelf.policy && self.module == oldSelf.module && self.channel == oldSelf.channel && self.revision == oldSelf.revision && self.from == oldSelf.from && self.to == oldSelf.to",message="policy, module, channel, revision, from and to of a rollout do not change"
 type RolloutSpec struct {
@@ -50,56 +51,57 @@ type RolloutSpec struct {
 	Channel string `json:"channel"`
 	// Revision counts the promotions of the module in the channel.
 	Revision int64 `json:"revision"`
-	// From is the last good version, To the promoted one.
+	// From is the last good version, To the promoted version.
 	// +kubebuilder:validation:MinLength:=1
 	From string `json:"from"`
 	// +kubebuilder:validation:MinLength:=1
 	To     string `json:"to"`
 	Course `json:",inline"`
-	// Paused lets no further runtime have the version; those that have it are still watched.
+	// Paused stops updates of further runtimes. The publisher keeps watching the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves are the waves that may start although they wait for an approval: by the policy, or because nothing
-	// shows that the version works.
+	// ApprovedWaves lists the waves that are approved: waves with an approval in their policy, and waves that wait
+	// because no runtime has proven the version.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
-	// Abort stops the rollout for good; runtimes that have the version keep it.
+	// Abort stops the rollout permanently. Runtimes that have the version keep it.
 	// +optional
 	Abort bool `json:"abort,omitempty"`
-	// Undo gives every runtime that the rollout touched its last good version back, also after the rollout has succeeded.
+	// Undo rolls back every runtime that the rollout updated to its last good version, even after the rollout
+	// succeeded.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
 }
 
-// RolloutStatus is how far a rollout is.
+// RolloutStatus is the observed state of a rollout.
 type RolloutStatus struct {
 	// +optional
 	State RolloutState `json:"state,omitempty"`
-	// ObservedGeneration is the generation of the spec that the status is about.
+	// ObservedGeneration is the generation of the spec that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are for tools that wait for objects: Ready once the rollout has brought the version to everybody or
-	// another one came after it, Stalled where it has ended otherwise.
+	// Conditions are for tools that wait for objects. Ready is True once the rollout has updated all its runtimes or
+	// was superseded. Stalled is True after any other end.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Message says what the rollout waits for, or why it ended.
+	// Message explains why the rollout waits or why it ended.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// Wave is the current one for people, such as "2/3 tenth".
+	// Wave is the current wave in readable form, such as "2/3 tenth".
 	// +optional
 	Wave string `json:"wave,omitempty"`
-	// Progress is updated and all runtimes for people, such as "12/40".
+	// Progress is the number of updated runtimes and their total in readable form, such as "12/40".
 	// +optional
 	Progress string `json:"progress,omitempty"`
-	// Waves are those of the spec, in their order.
+	// Waves is the status of each wave of the spec, in the same order.
 	// +optional
 	Waves []WaveStatus `json:"waves,omitempty"`
-	// Total are the runtimes that the rollout is for, Updated those that are ready with the version, Failed and Deferred
-	// those that failed or are offline; once versions are taken back, Failed stays what it was. Reverted those that were
-	// given their last good version back.
+	// Total is the number of runtimes in the rollout. Updated runtimes are ready with the version, Failed ones failed,
+	// Deferred ones are offline, and Reverted ones were rolled back to their last good version. A rollback does not
+	// change Failed.
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
@@ -110,38 +112,38 @@ type RolloutStatus struct {
 	Deferred int32 `json:"deferred,omitempty"`
 	// +optional
 	Reverted int32 `json:"reverted,omitempty"`
-	// Failures are some of those that failed, at most 10.
+	// Failures lists at most 10 of the failed runtimes.
 	// +optional
 	Failures []RuntimeFailure `json:"failures,omitempty"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
-	// BackSince is when the rollout began to give last good versions back.
+	// BackSince is when the rollback began.
 	// +optional
 	BackSince *metav1.Time `json:"backSince,omitempty"`
-	// EstimatedEnd is when the rollout will be through if it goes on as it went, to the minute.
+	// EstimatedEnd is the estimated end of the rollout at its current pace, to the minute.
 	// +optional
 	EstimatedEnd *metav1.Time `json:"estimatedEnd,omitempty"`
 }
 
-// WaveStatus is how far a wave is.
+// WaveStatus is the observed state of a wave.
 type WaveStatus struct {
 	Name string `json:"name"`
 	// +optional
 	State WaveState `json:"state,omitempty"`
-	// Place is the highest hash that belongs to a wave by percent or count, as it was fixed when the rollout began. It is
-	// not there for a wave of All.
+	// Place is the highest runtime hash in a wave by percent or count, fixed when the rollout begins. Unset for a wave
+	// with all set.
 	// +optional
 	Place *int64 `json:"place,omitempty"`
-	// All says that the wave is for all runtimes that belong to no wave before it.
+	// All is true for a wave that contains all runtimes of no earlier wave.
 	// +optional
 	All bool `json:"all,omitempty"`
 	// +optional
 	Total int32 `json:"total,omitempty"`
 	// +optional
 	Updated int32 `json:"updated,omitempty"`
-	// InFlight are the runtimes that have the version and did not say yet how it went.
+	// InFlight is the number of runtimes that were given the version and have not reported an outcome.
 	// +optional
 	InFlight int32 `json:"inFlight,omitempty"`
 	// +optional
@@ -153,63 +155,61 @@ type WaveStatus struct {
 	// ReadyAt is when the soak began.
 	// +optional
 	ReadyAt *metav1.Time `json:"readyAt,omitempty"`
-	// ProvenAt is when the next wave was free to start.
+	// ProvenAt is when the wave was proven and the next one could start.
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
-	// Granted are the runtimes that may have the version and whose Kyma does not say yet that they were given it, at most
-	// 500.
+	// Granted lists the runtimes that can be updated but whose Kyma does not record the update yet, at most 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
 }
 
-// RuntimeFailure is one runtime that failed.
+// RuntimeFailure is one failed runtime.
 type RuntimeFailure struct {
 	Runtime string `json:"runtime"`
 	Wave    string `json:"wave"`
 	Reason  string `json:"reason"`
 }
 
-// RolloutState is where a rollout stands.
+// RolloutState is the state of a rollout.
 // +kubebuilder:validation:Enum="";Progressing;Paused;Waiting;Stopped;RollingBack;RolledBack;Superseded;Succeeded
 type RolloutState string
 
 // States of a rollout.
 const (
-	// RolloutProgressing says that runtimes get the version, wave by wave.
+	// RolloutProgressing: runtimes are updated wave by wave.
 	RolloutProgressing RolloutState = "Progressing"
-	// RolloutPaused says that spec.paused is set: no further runtime gets the version.
+	// RolloutPaused: spec.paused is set, so no further runtime is updated.
 	RolloutPaused RolloutState = "Paused"
-	// RolloutWaiting says that the rollout waits for an approval, or for something in the spec to be corrected.
+	// RolloutWaiting: the rollout waits for an approval or for a correction of its spec.
 	RolloutWaiting RolloutState = "Waiting"
-	// RolloutStopped says that the rollout has ended by failures or by spec.abort: runtimes keep the version that they
-	// have.
+	// RolloutStopped: failures or spec.abort ended the rollout. Runtimes keep their version.
 	RolloutStopped RolloutState = "Stopped"
-	// RolloutRollingBack says that runtimes are given their last good version back.
+	// RolloutRollingBack: runtimes are being rolled back to their last good version.
 	RolloutRollingBack RolloutState = "RollingBack"
-	// RolloutRolledBack says that the rollout has ended, and that runtimes were given their last good version back.
+	// RolloutRolledBack: the rollout ended and its runtimes were rolled back to their last good version.
 	RolloutRolledBack RolloutState = "RolledBack"
-	// RolloutSuperseded says that a newer rollout of the module in the channel took its place.
+	// RolloutSuperseded: a newer rollout of the module in the channel replaced this one.
 	RolloutSuperseded RolloutState = "Superseded"
-	// RolloutSucceeded says that all waves are proven.
+	// RolloutSucceeded: all waves are proven.
 	RolloutSucceeded RolloutState = "Succeeded"
 )
 
-// WaveState is where a wave stands.
+// WaveState is the state of a wave.
 // +kubebuilder:validation:Enum=Pending;Waiting;Progressing;Soaking;Proven;Failed
 type WaveState string
 
 // States of a wave.
 const (
-	// WavePending says that a wave before it is not proven yet.
+	// WavePending: an earlier wave is not proven yet.
 	WavePending WaveState = "Pending"
-	// WaveWaiting says that the wave waits for its approval.
+	// WaveWaiting: the wave waits for its approval.
 	WaveWaiting WaveState = "Waiting"
-	// WaveProgressing says that the wave's runtimes get the version.
+	// WaveProgressing: the wave's runtimes are being updated.
 	WaveProgressing WaveState = "Progressing"
-	// WaveSoaking says that the wave's runtimes have the version and are watched for the time of its soak.
+	// WaveSoaking: the wave's runtimes have the version and are watched during the soak time.
 	WaveSoaking WaveState = "Soaking"
-	// WaveProven says that the next wave may start.
+	// WaveProven: the next wave can start.
 	WaveProven WaveState = "Proven"
-	// WaveFailed says that more runtimes of the wave failed than its policy allows.
+	// WaveFailed: more runtimes of the wave failed than its policy allows.
 	WaveFailed WaveState = "Failed"
 )

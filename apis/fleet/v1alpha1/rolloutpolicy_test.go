@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// A client in Go that leaves a duration out must not send "0s": the API server's default would not apply, and every
-// rollout fail at once.
-func TestDurationsThatAreLeftOutAreNotSent(t *testing.T) {
+// A Go client that omits a duration must not send "0s". Otherwise the API server would skip its default, and every
+// rollout would fail at once.
+func TestOmittedDurationsAreNotSent(t *testing.T) {
 	data, err := json.Marshal(Course{Waves: []Wave{{Name: "all"}}})
 	if want := `{"waves":[{"name":"all"}]}`; err != nil || string(data) != want {
-		t.Errorf("sends %s, %v; want %s", data, err, want)
+		t.Errorf("got %s, %v; want %s", data, err, want)
 	}
 }

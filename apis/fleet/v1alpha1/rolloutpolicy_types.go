@@ -5,7 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// RolloutPolicy says in which waves the promotions of some modules reach the runtimes of some channels.
+// RolloutPolicy defines the waves in which promotions of the selected modules reach the runtimes of the selected
+// channels.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -31,10 +32,10 @@ type RolloutPolicyList struct {
 	Items           []RolloutPolicy `json:"items"`
 }
 
-// RolloutPolicySpec says what a policy is for and what it asks. Of two policies for the same module and channel the one
-// whose name sorts first counts.
+// RolloutPolicySpec selects modules and channels and defines their rollouts. If several policies select the same module
+// and channel, the one whose name sorts first applies.
 type RolloutPolicySpec struct {
-	// Modules are the modules that the policy is for, empty for all.
+	// Modules lists the modules that the policy applies to. If empty, it applies to all.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=500
 	Modules []string `json:"modules,omitempty"`
@@ -45,24 +46,24 @@ type RolloutPolicySpec struct {
 	Course   `json:",inline"`
 }
 
-// Course is how a rollout goes.
+// Course defines the steps of a rollout.
 type Course struct {
-	// Waves come one after the other. A runtime belongs to the first that selects it; what no wave selects is a last wave
-	// "rest", which is as the one before it.
+	// Waves run one after another. A runtime belongs to the first wave that selects it. Runtimes that no wave selects
+	// form a last wave "rest" with the settings of the wave before it.
 	// +kubebuilder:validation:MinItems:=1
 	// +kubebuilder:validation:MaxItems:=20
 	// +listType=map
 	// +listMapKey=name
 	Waves []Wave `json:"waves"`
-	// OnFailure says what follows when a wave has more failures than it may have.
+	// OnFailure is the action when a wave exceeds its maximum number of failures.
 	// +kubebuilder:default:=Rollback
 	OnFailure OnFailure `json:"onFailure,omitempty"`
-	// OfflineAfter is the silence after which a runtime counts as deferred: neither as updated nor as failed.
+	// OfflineAfter is the time without a report after which a runtime counts as deferred, neither updated nor failed.
 	// +kubebuilder:default:="15m"
 	OfflineAfter metav1.Duration `json:"offlineAfter,omitzero"`
 }
 
-// Wave is one step of a rollout. Exactly one of selector, percent and count says which runtimes it is for.
+// Wave is one step of a rollout. Set exactly one of selector, percent and count to select its runtimes.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.selector) ? 1 : 0) + (has(self.percent) ? 1 : 0) + (has(self.count) ? 1 : 0) == 1",message="exactly one of selector, percent and count is required"
 type Wave struct {
@@ -72,67 +73,69 @@ type Wave struct {
 	// Selector selects runtimes by the labels of their Kymas in the control plane.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Percent is a share of all runtimes that follow the channel, rounded up; 100 is all that are left. Which ones they
-	// are is a hash of policy and runtime: today's canary is tomorrow's.
+	// Percent is a share of all runtimes that follow the channel, rounded up; 100 selects all remaining runtimes. A
+	// hash of policy and runtime picks them, so each rollout of the policy starts with the same ones.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
 	Percent *int32 `json:"percent,omitempty"`
-	// Count is a number of runtimes, chosen as for percent.
+	// Count is a number of runtimes, picked as for percent.
 	// +optional
 	// +kubebuilder:validation:Minimum:=1
 	Count *int32 `json:"count,omitempty"`
-	// MaxConcurrent bounds the runtimes that have the version and did not say yet how it went, as a number or as a
-	// percentage of the wave; at least 1, at most 500. Without it all runtimes of the wave go at once.
+	// MaxConcurrent limits the runtimes that were given the version and have not reported an outcome: a number, or a
+	// percentage of the wave, at least 1 and at most 500. If unset, all runtimes of the wave are updated at once.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// Soak is how long the wave is watched once it is ready, before the next one starts.
+	// Soak is how long a ready wave is watched before the next one starts.
 	// +optional
 	Soak metav1.Duration `json:"soak,omitzero"`
-	// MinReady is how many runtimes have to be updated, as a number or as a percentage of those that are not deferred,
-	// rounded up. Without it all have to be but those that failed. In any case one has to be, unless the wave has none.
+	// MinReady is how many runtimes must be updated: a number, or a percentage of the runtimes that are not deferred,
+	// rounded up. If unset, all runtimes must be updated except failed ones. At least one must be updated, unless the
+	// wave is empty.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-	// MaxFailures is how many runtimes may fail, as a number or as a percentage of the wave, rounded down. Unless given:
-	// none of a wave below 10 runtimes, else 1%, at least one.
+	// MaxFailures is how many runtimes can fail: a number, or a percentage of the wave, rounded down. Defaults to 0 for
+	// a wave of fewer than 10 runtimes, and otherwise to 1% but at least 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
-	// MaxDeferred is how many runtimes may be offline for the next wave to start, as a number or as a percentage of the
-	// wave, rounded down; 25% unless given. While there are more the rollout waits.
+	// MaxDeferred is how many runtimes can be offline when the next wave starts: a number, or a percentage of the wave,
+	// rounded down. Defaults to 25%. The rollout waits while more are offline.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxDeferred *intstr.IntOrString `json:"maxDeferred,omitempty"`
-	// Deadline is how long a runtime may take to be ready once it was given the version.
+	// Deadline is the time in which a runtime must become ready after it was given the version.
 	// +kubebuilder:default:="30m"
 	Deadline metav1.Duration `json:"deadline,omitzero"`
-	// Approval lets the wave start only once its name is among a Rollout's spec.approvedWaves.
+	// Approval requires the wave's name in the Rollout's spec.approvedWaves before the wave starts.
 	// +optional
 	Approval bool `json:"approval,omitempty"`
-	// FailsOn says what counts as failed: the module's state Error, its state Warning, or NotReady after the deadline.
+	// FailsOn lists the symptoms that count as a failure: module state Error, module state Warning, or NotReady after
+	// the deadline.
 	// +kubebuilder:default:={Error,NotReady}
 	// +kubebuilder:validation:MinItems:=1
 	// +listType=set
 	FailsOn []Symptom `json:"failsOn,omitempty"`
 }
 
-// OnFailure is what follows a wave's failure.
+// OnFailure is the action after a wave failed.
 // +kubebuilder:validation:Enum=Stop;Rollback
 type OnFailure string
 
-// Stop leaves every runtime as it is; Rollback gives every runtime that the rollout touched its last good version back.
+// Stop leaves every runtime as it is. Rollback returns every runtime that the rollout updated to its last good version.
 const (
 	OnFailureStop     OnFailure = "Stop"
 	OnFailureRollback OnFailure = "Rollback"
 )
 
-// Symptom is what can count as a failure.
+// Symptom is a symptom that can count as a failure.
 // +kubebuilder:validation:Enum=Error;Warning;NotReady
 type Symptom string
 
-// Symptoms: the module reports Error or Warning, or is not Ready after the deadline.
+// Error and Warning are states that the module reports. NotReady means that it is not Ready after the deadline.
 const (
 	SymptomError    Symptom = "Error"
 	SymptomWarning  Symptom = "Warning"

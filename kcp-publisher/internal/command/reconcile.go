@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
@@ -49,12 +49,9 @@ func newReconcile() *cobra.Command {
 // reconcile requests a reconciliation of one runtime and waits for it, unless the timeout is 0.
 func reconcile(ctx context.Context, api client.Client, one target, timeout time.Duration) (string, error) {
 	started := time.Now()
-	_, err := changeKyma(ctx, api, one, func(k *v1beta2.Kyma) (string, error) { return "", request(k, started) })
-	switch {
-	case err != nil:
-		return "", err
-	case timeout == 0:
-		return "will be reconciled", nil
+	effect, err := one.apply(ctx, api, actions.Reconcile(started))
+	if err != nil || timeout == 0 {
+		return effect, err
 	}
 	if err := handled(ctx, api, one.kyma, timeout); err != nil {
 		return "", fmt.Errorf("runtime %s: %w", one.id, err)
@@ -81,15 +78,6 @@ func (t *targets) show(cmd *cobra.Command, id string) error {
 	v := statusView{width: cli.Width(out), palette: cli.PaletteOf(out)}
 	v.Time = time.Now()
 	v.drawRuntime(out, fleet.Judge(kyma, rollouts, v.Time))
-	return nil
-}
-
-// request asks the publisher for a look at a Kyma.
-func request(kyma *v1beta2.Kyma, now time.Time) error {
-	if plan.Skipped(kyma) {
-		return errors.New("it is suspended, so that the publisher leaves it alone: run `kcp-publisher resume` first")
-	}
-	kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested, now.UTC().Format(time.RFC3339Nano))
 	return nil
 }
 

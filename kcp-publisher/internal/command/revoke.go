@@ -2,15 +2,13 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
 func newRevoke() *cobra.Command {
@@ -21,7 +19,7 @@ func newRevoke() *cobra.Command {
 			"The publisher refuses reports that a revoked key signs. An agent needs a new enrollment afterwards.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := selected.run(cmd, args, "revoke the agent keys of", func(ctx context.Context, api client.Client, one target) (string, error) {
-				return changeKyma(ctx, api, one, revokeKey)
+				return one.apply(ctx, api, actions.Revoke())
 			})
 			if err != nil || selected.dryRun {
 				return err
@@ -38,18 +36,4 @@ func newRevoke() *cobra.Command {
 	}
 	selected.add(cmd)
 	return cmd
-}
-
-// revokeKey adds the key that a runtime's agent uses to the revoked keys of its Kyma.
-func revokeKey(kyma *v1beta2.Kyma) (string, error) {
-	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
-		return "", errors.New("its agent has no known key, because it has not reported yet")
-	}
-	thumbprint := kyma.Status.Runtime.Key.Thumbprint
-	revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
-	if slices.Contains(revoked, thumbprint) {
-		return "has already revoked key " + thumbprint, nil
-	}
-	kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationRevokedKeys, strings.Join(append(revoked, thumbprint), " "))
-	return "no longer accepts key " + thumbprint, nil
 }

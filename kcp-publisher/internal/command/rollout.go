@@ -16,8 +16,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
 // rolloutFlags are what all commands on rollouts take.
@@ -30,10 +30,10 @@ func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
 	cmd := cli.Group("rollout", "shows and controls rollouts",
 		newRolloutList(f), newRolloutShow(f),
-		f.steer("pause", "pauses a rollout: no further runtime gets the version", rolloutactions.Pause(true)),
-		f.steer("resume", "resumes a paused rollout", rolloutactions.Pause(false)),
+		f.steer("pause", "pauses a rollout: no further runtime gets the version", actions.Pause(true)),
+		f.steer("resume", "resumes a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f),
-		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", rolloutactions.Abort),
+		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", actions.Abort()),
 		newRolloutUndo(f))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
@@ -140,11 +140,11 @@ func listed(err error) error {
 	return fmt.Errorf("%w: `kcp-publisher rollout list -A` lists all", err)
 }
 
-// steer makes a command that changes the spec of a rollout; change gives what to tell.
-func (f *rolloutFlags) steer(name, short string, change rolloutactions.Change) *cobra.Command {
+// steer makes a command that applies an action to a rollout.
+func (f *rolloutFlags) steer(name, short string, action actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], change) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], action) },
 	}
 	cli.Complete(cmd, f.rollouts)
 	return cmd
@@ -154,8 +154,8 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := f.change(cmd, args[0], rolloutactions.Approve(args[1]))
-			if errors.Is(err, rolloutactions.ErrNoApproval) {
+			err := f.change(cmd, args[0], actions.Approve(args[1]))
+			if errors.Is(err, actions.ErrNoApproval) {
 				return cli.Usage(err)
 			}
 			return err
@@ -177,22 +177,22 @@ func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			return f.change(cmd, args[0], rolloutactions.Undo(all.Items))
+			return f.change(cmd, args[0], actions.Undo(all.Items))
 		},
 	}
 	cli.Complete(cmd, f.rollouts)
 	return cmd
 }
 
-func (f *rolloutFlags) change(cmd *cobra.Command, name string, change rolloutactions.Change) error {
+func (f *rolloutFlags) change(cmd *cobra.Command, name string, action actions.Rollout) error {
 	api, err := f.connect()
 	if err != nil {
 		return err
 	}
-	told, err := rolloutactions.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, change)
+	result, err := actions.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, "", action)
 	if err != nil {
-		return listed(err)
+		return listed(fmt.Errorf("rollout %s: %w", name, err))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, told)
+	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, effectOf(result))
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
@@ -199,27 +199,21 @@ func changeAll(ctx context.Context, out io.Writer, all []target, change func(con
 	return nil
 }
 
-// changeKyma changes the Kyma of a runtime and repeats the change after a conflict, because the publisher writes Kymas
-// too. change returns the second half of the line to print. target.kyma is the changed Kyma afterwards.
-func changeKyma(ctx context.Context, api client.Client, one target, change func(*v1beta2.Kyma) (string, error)) (result string, err error) {
-	fresh := true
-	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if !fresh {
-			if err := api.Get(ctx, client.ObjectKeyFromObject(one.kyma), one.kyma); err != nil {
-				return fmt.Errorf("runtime %s: read Kyma %s/%s: %w", one.id, one.kyma.Namespace, one.kyma.Name, err)
-			}
-		}
-		fresh = false
-		before := one.kyma.DeepCopy()
-		if result, err = change(one.kyma); err != nil {
-			return fmt.Errorf("runtime %s: %w", one.id, err)
-		}
-		if err := api.Patch(ctx, one.kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("runtime %s: change Kyma %s/%s: %w", one.id, one.kyma.Namespace, one.kyma.Name, err)
-		}
-		return nil
-	})
-	return result, err
+// apply applies an action to a runtime's Kyma and returns its effect.
+func (t target) apply(ctx context.Context, api client.Client, action actions.Runtime) (string, error) {
+	result, err := actions.Apply(ctx, api, client.ObjectKeyFromObject(t.kyma), "", action)
+	if err != nil {
+		return "", fmt.Errorf("runtime %s: %w", t.id, err)
+	}
+	return effectOf(result), nil
+}
+
+// effectOf returns the effect of an action for the terminal, with a note if no Event records it.
+func effectOf(result actions.Result) string {
+	if result.Unrecorded != nil {
+		return result.Effect + " (not recorded: " + result.Unrecorded.Error() + ")"
+	}
+	return result.Effect
 }
 
 // chooseKyma returns the Kyma that owns a runtime id, or one that claims it.

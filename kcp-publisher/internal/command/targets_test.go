@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -113,12 +114,12 @@ func TestAFailedRuntimeDoesNotStopTheOthers(t *testing.T) {
 	}
 	var out strings.Builder
 	err = changeAll(t.Context(), &out, found, func(ctx context.Context, one target) (string, error) {
-		return changeKyma(ctx, api, one, func(k *v1beta2.Kyma) (string, error) { return suspend(k, "") })
+		return one.apply(ctx, api, actions.Suspend(""))
 	})
 	if err == nil || err.Error() != "1 of 3 runtimes failed" {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(out.String(), "failed: runtime eu-2: change Kyma kcp-system/eu-2: ") || strings.Count(out.String(), " is suspended: ") != 2 {
+	if !strings.Contains(out.String(), "failed: runtime eu-2: change kcp-system/eu-2: ") || strings.Count(out.String(), " is suspended: ") != 2 {
 		t.Errorf("got\n%s", out.String())
 	}
 	for name, want := range map[string]string{"eu-1": "true", "eu-2": "", "eu-3": "true"} {
@@ -126,26 +127,6 @@ func TestAFailedRuntimeDoesNotStopTheOthers(t *testing.T) {
 		if err := api.Get(t.Context(), client.ObjectKey{Namespace: defaultNamespace, Name: name}, &kyma); err != nil || kyma.Labels[v1beta2.LabelSkipReconciliation] != want {
 			t.Errorf("%s: labels %v, %v", name, kyma.Labels, err)
 		}
-	}
-}
-
-func TestAConflictingWriteOfThePublisherIsNotLost(t *testing.T) {
-	api := kymasIn(t, interceptor.Funcs{}, "eu-1")
-	found, err := (&targets{controlPlane: controlPlane{namespace: defaultNamespace}}).find(t.Context(), api, []string{"eu-1"}, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := found[0].kyma.DeepCopy()
-	other.Annotations = map[string]string{"other": "value"}
-	if err := api.Update(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := changeKyma(t.Context(), api, found[0], func(k *v1beta2.Kyma) (string, error) { return suspend(k, "why") }); err != nil {
-		t.Fatal(err)
-	}
-	var kyma v1beta2.Kyma
-	if err := api.Get(t.Context(), client.ObjectKeyFromObject(other), &kyma); err != nil || kyma.Annotations["other"] != "value" || kyma.Annotations[v1beta2.AnnotationSuspendReason] != "why" {
-		t.Errorf("got annotations %v, %v", kyma.Annotations, err)
 	}
 }
 

@@ -5,16 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
@@ -88,6 +93,59 @@ func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
 	if got := strings.Count(lines.String(), "\n"); got != 3 {
 		t.Errorf("%d lines of log, want down, up, and the runtime that fails:\n%s", got, lines)
 	}
+}
+
+// A pass that cannot write must wait longer each time, although the registry answers its reads.
+func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
+	w := newWaves(t, newSurroundings(t), 1)
+	refusing := &refusingStore{Store: w.place}
+	w.place = refusing
+	w.restart()
+	w.look()
+	first := refusing.writes
+	for range 60 { // ten minutes
+		w.now = w.now.Add(w.kymas.PollInterval)
+		w.look()
+	}
+	if first == 0 || refusing.writes > 20*first {
+		t.Errorf("%d writes in the first look and %d in 60 polls", first, refusing.writes)
+	}
+	refusing.allowed = true
+	w.now = w.now.Add(2 * fleetstate.MaxWait)
+	w.look()
+	repository, err := refusing.Reading(t.Context(), bundle.DesiredRepository(w.names[0]))
+	if err == nil {
+		_, err = store.Head(t.Context(), repository, bundle.TagDesired)
+	}
+	if err != nil {
+		t.Errorf("once the registry takes the bundle: %v", err)
+	}
+}
+
+// refusingStore answers every write with 403.
+type refusingStore struct {
+	store.Store
+	writes  int
+	allowed bool
+}
+
+// Repository returns a repository that can be read.
+func (s *refusingStore) Repository(ctx context.Context, name string) (store.ReadWriter, error) {
+	repository, err := s.Store.Repository(ctx, name)
+	return refusingRepository{repository, s}, err
+}
+
+type refusingRepository struct {
+	store.ReadWriter
+	of *refusingStore
+}
+
+func (r refusingRepository) Push(ctx context.Context, d ocispec.Descriptor, body io.Reader) error {
+	if r.of.allowed {
+		return r.ReadWriter.Push(ctx, d, body)
+	}
+	r.of.writes++
+	return &errcode.ErrorResponse{Method: http.MethodPut, URL: &url.URL{Host: "registry.example"}, StatusCode: http.StatusForbidden}
 }
 
 func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {

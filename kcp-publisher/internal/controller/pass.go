@@ -251,6 +251,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		facts.PublishError = err
 		if _, refused := store.Answered(err); refused {
 			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
+			k.failed(ctx, p, err) // without a wait, a refused write would be repeated in every poll
 		}
 		publishFailures.Inc()
 	}

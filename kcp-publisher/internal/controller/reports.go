@@ -98,6 +98,8 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 	newest = before
 	newest.Asked, newest.Notified, newest.Unread = r.now(), notified, nil
 	switch {
+	case refusal.Of(err) != nil:
+		newest.Digest, newest.Refused = found, refusal.Of(err) // it is too large to be fetched
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		newest.Unread = store.WithoutDetail(err)
 	case err == nil && found != before.Digest:
@@ -174,7 +176,7 @@ func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest,
 	if known == "" {
 		fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
 		if err != nil {
-			return "", bundle.Fetched{}, err
+			return fetched.Descriptor.Digest, bundle.Fetched{}, err
 		}
 		return digest.FromBytes(fetched.Bytes), fetched, nil
 	}

@@ -174,10 +174,10 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	}
 	// From here on the digest names the bundle: a tag that is moved between two reads moves nothing.
 	fetched, err := store.Fetch(ctx, repository, newest.String())
-	if err != nil {
-		return false, err
+	var next intake.Opened
+	if err == nil {
+		next, err = p.judgeByNewest(ctx, repository, fetched)
 	}
-	next, err := p.judgeByNewest(ctx, repository, fetched)
 	if refusal := refusal.Of(err); refusal != nil {
 		p.noteRefusal(newest, refusal)
 		return false, refusal

@@ -66,7 +66,11 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 		return c.complete(ctx, from, to, options.CopyGraphOptions, where)
 	}
 	// By digest, so that what was read is what is copied.
-	if _, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, ocm.Tag(c.Descriptor.Version), options); err != nil {
+	err = store.Repeat(func() error {
+		_, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, ocm.Tag(c.Descriptor.Version), options)
+		return err
+	})
+	if err != nil {
 		return false, fmt.Errorf("copy component %s:%s to %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)
 	}
 	return false, nil
@@ -96,7 +100,7 @@ func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to or
 	}
 	parts, err := withoutSubject(ctx, from, c.Manifest)
 	for i := 0; err == nil && i < len(parts); i++ {
-		err = oras.CopyGraph(ctx, from, to, parts[i], options)
+		err = store.Repeat(func() error { return oras.CopyGraph(ctx, from, to, parts[i], options) })
 	}
 	if err != nil {
 		return false, fmt.Errorf("complete component %s:%s in %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)

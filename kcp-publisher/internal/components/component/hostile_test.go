@@ -133,7 +133,7 @@ func TestGarbageFromARegistryIsRefusedByField(t *testing.T) {
 		"a digest by an unknown hash":       {whole, replace(`{"schemaVersion":2,"config":{"digest":"md5:00","size":2},"layers":[{"digest":"md5:00","size":2}]}`), "manifest: config.digest"},
 		"a layer whose digest is a path":    {whole, tweak(`"layers":[`, `"layers":[{"digest":"../../x","size":2},`), "manifest: layers[0].digest"},
 		"a negative size":                   {whole, tweak(`"size":`, `"size":-`), "manifest: config.size"},
-		"a manifest without end":            {whole, func(a *answers) { a.manifest += strings.Repeat(" ", bundle.MaxManifestBytes) }, "larger than"},
+		"a manifest without end":            {whole, func(a *answers) { a.manifest += strings.Repeat(" ", bundle.MaxManifestBytes) }, "manifest of more than 1048576 bytes"},
 		"a config of gigabytes":             {whole, tweak(`"size":`, `"size":9`+strings.Repeat("0", 9)), "config: "},
 		"a config without the pointer":      {whole, func(a *answers) { a.point("{}") }, "config: componentDescriptorLayer"},
 		"a pointer out of the version":      {whole, func(a *answers) { a.point(`{"componentDescriptorLayer":` + describe("elsewhere") + `}`) }, "config: componentDescriptorLayer"},

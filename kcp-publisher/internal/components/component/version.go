@@ -161,9 +161,6 @@ func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 }
 
 func decodeChecked(fetched bundle.Fetched, into any) error {
-	if len(fetched.Bytes) > bundle.MaxManifestBytes {
-		return fmt.Errorf("larger than %d bytes", bundle.MaxManifestBytes)
-	}
 	if actual := digest.FromBytes(fetched.Bytes); fetched.Descriptor.Digest != "" && fetched.Descriptor.Digest != actual {
 		return fmt.Errorf("was asked for as %s and is %s", fetched.Descriptor.Digest, actual)
 	}

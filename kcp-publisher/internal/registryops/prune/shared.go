@@ -14,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
@@ -91,9 +92,13 @@ func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires 
 	return time.Time{}, refused == nil && len(m.Blobs) > 0
 }
 
-// manifest fetches what a tag or digest names.
+// manifest fetches the manifest of a tag or digest. One that is too large has a descriptor and no blobs: it can still be
+// removed.
 func manifest(ctx context.Context, repository store.Reader, name, reference string) (Manifest, []byte, error) {
 	fetched, err := store.Fetch(ctx, repository, reference)
+	if refusal.Of(err) != nil {
+		return Manifest{Repository: name, Descriptor: fetched.Descriptor}, nil, nil
+	}
 	if err != nil {
 		return Manifest{}, nil, err
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
@@ -58,7 +58,24 @@ func Seeing(namespace string) []Right {
 
 // steering returns the right that a user needs to change a Rollout.
 func steering(rollout client.ObjectKey) Right {
-	return Right{Verb: "patch", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts", Namespace: rollout.Namespace, Name: rollout.Name}
+	return Right{
+		Verb:      "patch",
+		Group:     v1alpha1.GroupVersion.Group,
+		Resource:  "rollouts",
+		Namespace: rollout.Namespace,
+		Name:      rollout.Name,
+	}
+}
+
+// acting returns the right that a user needs to change a Kyma, or all Kymas of a namespace if the key has no name.
+func acting(kyma client.ObjectKey) Right {
+	return Right{
+		Verb:      "patch",
+		Group:     v1beta2.GroupVersion.Group,
+		Resource:  "kymas",
+		Namespace: kyma.Namespace,
+		Name:      kyma.Name,
+	}
 }
 
 // Ask reports whether a user has a right. It returns false with an error.
@@ -119,8 +136,12 @@ func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	}}
 	if act != nil {
 		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) { return ask(ctx, steering(rollout)) }
-		v.Steer = func(ctx context.Context, rollout client.ObjectKey, change rolloutactions.Change) (string, error) {
-			return rolloutactions.Apply(ctx, act, rollout, change)
+		v.Steer = func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error) {
+			return actions.Apply(ctx, act, rollout, name, action)
+		}
+		v.MayAct = func(ctx context.Context, kyma client.ObjectKey) (bool, error) { return ask(ctx, acting(kyma)) }
+		v.Act = func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error) {
+			return actions.Apply(ctx, act, kyma, name, action)
 		}
 	}
 	return v

@@ -1,6 +1,7 @@
 package signin_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
@@ -41,7 +42,10 @@ func TestUsersSeeWhatTheAPIServerLetsThem(t *testing.T) {
 func ownRights(t *testing.T, w *world) {
 	page, err := client.New(w.page, client.Options{Scheme: w.scheme, Mapper: w.admin.RESTMapper()})
 	require.NoError(t, err)
-	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "read-by-the-page"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	kyma := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "read-by-the-page"},
+		Spec:       v1beta2.KymaSpec{Channel: "regular"},
+	}
 	w.create(t, kyma)
 	key := client.ObjectKeyFromObject(kyma)
 	require.NoError(t, page.Get(t.Context(), key, kyma))
@@ -66,9 +70,15 @@ func tokensShowTheFleet(t *testing.T, w *world) {
 	bob, _ := w.account(t, "bob", "")
 	eve, _ := w.account(t, "eve", "")
 	w.bind(t, namespace, "viewer", accountOf("ann"))
-	w.create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "kcp-publisher-ui-viewer"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
-	}})
+	w.create(
+		t,
+		&rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "kcp-publisher-ui-viewer"},
+			Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+			},
+		},
+	)
 	w.bind(t, "other", "viewer", accountOf("eve"))
 
 	v := s.visitor(t)
@@ -117,9 +127,19 @@ func rightsAreTakenAway(t *testing.T, w *world) {
 	v := s.visitor(t)
 	v.signIn(t, carl).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), binding))
-	until(t, "the right is gone", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.status == http.StatusForbidden })
+	until(
+		t,
+		"the right is gone",
+		func() seen { return v.get(t, "/") },
+		func(s seen) bool { return s.status == http.StatusForbidden },
+	)
 	w.bind(t, namespace, "viewer", accountOf("carl"))
-	until(t, "the right is back", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.status == http.StatusOK })
+	until(
+		t,
+		"the right is back",
+		func() seen { return v.get(t, "/") },
+		func(s seen) bool { return s.status == http.StatusOK },
+	)
 }
 
 func tokenEnds(t *testing.T, w *world) {
@@ -130,7 +150,8 @@ func tokenEnds(t *testing.T, w *world) {
 	v.signIn(t, dora).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), holder))
 	until(t, "the token does not count", func() seen { return v.get(t, "/rollouts") }, func(s seen) bool {
-		return s.path == "/sign-in" && s.query.Get("next") == "/rollouts" && strings.Contains(s.text, "Your session has ended")
+		return s.path == "/sign-in" && s.query.Get("next") == "/rollouts" &&
+			strings.Contains(s.text, "Your session has ended")
 	})
 	if again := v.get(t, "/"); again.query.Get("ended") != "" {
 		t.Errorf("the cookie was kept: %s", again)
@@ -171,7 +192,12 @@ func ownAudience(t *testing.T, w *world) {
 }
 
 func providersUsers(t *testing.T, w *world) {
-	w.bind(t, namespace, "viewer", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators"})
+	w.bind(
+		t,
+		namespace,
+		"viewer",
+		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators"},
+	)
 	// The API server trusts the same provider: with its own reading of the same token the user has the same name and
 	// groups.
 	for name, o := range map[string]siteOptions{"by its claims": {oidc: true, noTokens: true}, "by the API server": {oidc: true, noTokens: true, apiToken: true}} {
@@ -180,27 +206,43 @@ func providersUsers(t *testing.T, w *world) {
 			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators", "system:masters"}}, nil, nil)
 			v := s.visitor(t)
 			v.get(t, "/rollouts").has(t, http.StatusOK, "Sign in with 127.0.0.1")
-			until(t, "the provider is known to the API server", func() seen { return v.get(t, "/sign-in/oidc?next=/rollouts") }, func(s seen) bool {
-				return s.status == http.StatusOK && s.text == shown+" at /rollouts"
-			})
+			until(
+				t,
+				"the provider is known to the API server",
+				func() seen { return v.get(t, "/sign-in/oidc?next=/rollouts") },
+				func(s seen) bool {
+					return s.status == http.StatusOK && s.text == shown+" at /rollouts"
+				},
+			)
 			w.provider.as(map[string]any{"name": "ida", "groups": []string{"others"}}, nil, nil)
 			s.visitor(t).get(t, "/sign-in/oidc").has(t, http.StatusForbidden, "idp:ida")
-			s.visitor(t).get(t, "/", "Authorization", "Bearer x").has(t, http.StatusOK, "Sign in to see the fleet") // tokens are not taken
+			s.visitor(t).
+				get(t, "/", "Authorization", "Bearer x").
+				has(t, http.StatusOK, "Sign in to see the fleet")
+				// tokens are not taken
 			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators"}}, func(claims map[string]any) {
 				claims["exp"] = time.Now().Add(10 * time.Second).Unix() // time enough to sign in on a busy machine
 			}, nil)
 			v = s.visitor(t)
 			v.get(t, "/sign-in/oidc").has(t, http.StatusOK, shown)
 			w.provider.as(nil, nil, nil)
-			until(t, "the session ends with the ID token", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.path == "/sign-in" })
+			until(
+				t,
+				"the session ends with the ID token",
+				func() seen { return v.get(t, "/") },
+				func(s seen) bool { return s.path == "/sign-in" },
+			)
 		})
 	}
 }
 
 func steering(t *testing.T, w *world) {
-	rollout := &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "keda-2"}, Spec: v1alpha1.RolloutSpec{
-		Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0", Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Count: new(int32(1))}}},
-	}}
+	rollout := &v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "keda-2"},
+		Spec: v1alpha1.RolloutSpec{
+			Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0", Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Count: new(int32(1))}}},
+		},
+	}
 	w.create(t, rollout)
 	key := client.ObjectKeyFromObject(rollout)
 	users, acting := w.asking(t)
@@ -208,11 +250,18 @@ func steering(t *testing.T, w *world) {
 		token, _ := w.account(t, name, "")
 		act, err := acting.With(token)
 		require.NoError(t, err)
-		v := access.Viewer(name, users.Of(&user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{
-			"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated",
-		}}), act)
+		v := access.Viewer(
+			name,
+			users.Of(&user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{
+				"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated",
+			}}),
+			act,
+		)
 		return func() (bool, error) { return v.MaySteer(t.Context(), key) },
-			func() error { _, err := v.Steer(t.Context(), key, rolloutactions.Pause(true)); return err }
+			func() error {
+				result, err := v.Steer(t.Context(), key, actions.Pause(true))
+				return errors.Join(err, result.Unrecorded)
+			}
 	}
 	w.bind(t, namespace, "viewer", accountOf("judy"))
 	may, pause := viewer("judy")
@@ -230,7 +279,10 @@ func steering(t *testing.T, w *world) {
 	if !rollout.Spec.Paused {
 		t.Error("the rollout goes on")
 	}
-	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil || v.Steer != nil {
+	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil ||
+		v.Steer != nil ||
+		v.MayAct != nil ||
+		v.Act != nil {
 		t.Error("whoever has no token of their own gets buttons")
 	}
 }

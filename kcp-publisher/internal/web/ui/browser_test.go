@@ -41,8 +41,15 @@ func newBrowser(t *testing.T) *browser {
 	if program == "" {
 		t.Skip("no Chromium here: name one by $CHROMIUM or run make test-ui, which installs it")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.Flag("hide-scrollbars", true), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(t.TempDir()))
+	options := append(
+		chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program),
+		chromedp.NoSandbox,
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("hide-scrollbars", true),
+		chromedp.WSURLReadTimeout(patience),
+		chromedp.UserDataDir(t.TempDir()),
+	)
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	ctx, stop := chromedp.NewContext(allocator)
@@ -106,7 +113,12 @@ func (b *browser) shown() string {
 func (b *browser) looks(width, height int64, scheme string) {
 	b.Helper()
 	b.do(chromedp.EmulateViewport(width, height))
-	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}
+	media := emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme},
+			{Name: "prefers-reduced-motion", Value: "reduce"},
+		},
+	}
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
 		b.Fatal(err)
 	}
@@ -143,7 +155,8 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 	b.looks(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
-	if heading, title := read[string](b, `document.querySelector("h1").innerText`), read[string](b, "document.title"); heading != "60 of 1,000 runtimes need attention" || title != "Fleet · kcp-system · kyma-pull" {
+	if heading, title := read[string](b, `document.querySelector("h1").innerText`), read[string](b, "document.title"); heading != "60 of 1,000 runtimes need attention" ||
+		title != "Fleet · kcp-system · kyma-pull" {
 		t.Errorf("heading %q, title %q", heading, title)
 	}
 	const plain = `.innerText.replace(/\s+/g, " ").trim()`
@@ -151,7 +164,8 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 		t.Errorf("tiles: %s", got)
 	}
 	rows := read[[]string](b, `[...document.querySelectorAll(".runtimes tbody tr")].map(t => t`+plain+`)`)
-	if len(rows) != pageSize || !strings.HasPrefix(rows[0], "r-00001 Failing Module keda is Error") || !strings.HasSuffix(rows[0], "regular 1/2 in force reporting") {
+	if len(rows) != pageSize || !strings.HasPrefix(rows[0], "r-00001 Failing Module keda is Error") ||
+		!strings.HasSuffix(rows[0], "regular 1/2 in force reporting") {
 		t.Errorf("%d rows, the first: %q", len(rows), rows[0])
 	}
 
@@ -159,14 +173,25 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 	b.do(chromedp.SendKeys("input[name=q]", "r-0007"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10 && location.search === "?q=r-0007"`)
 	changed := sampleFleet(1000, false)
-	changed.Runtimes[70].Health, changed.Runtimes[70].Cause = fleet.Failing, &fleet.Cause{Message: hostile, Advice: hostile}
+	changed.Runtimes[70].Health, changed.Runtimes[70].Cause = fleet.Failing, &fleet.Cause{
+		Message: hostile,
+		Advice:  hostile,
+	}
 	s.source.put(changed)
 	b.until(`document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
-	if got := read[[]string](b, `[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
+	if got := read[[]string](b, `[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(
+		got,
+		"|",
+	) != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
 		t.Errorf("after a change: %q", got)
 	}
-	read[bool](b, `(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
-	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`)
+	read[bool](
+		b,
+		`(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`,
+	)
+	b.until(
+		`document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`,
+	)
 }
 
 func TestThePageIsUsedByKeyboard(t *testing.T) {
@@ -178,15 +203,35 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	var order []string
 	for range 13 {
 		b.do(chromedp.KeyEvent(kb.Tab))
-		order = append(order, read[string](b, `(document.activeElement.innerText || document.activeElement.name || "").replace(/\s+/g, " ").trim().slice(0, 16)`))
+		order = append(
+			order,
+			read[string](
+				b,
+				`(document.activeElement.innerText || document.activeElement.name || "").replace(/\s+/g, " ").trim().slice(0, 16)`,
+			),
+		)
 	}
-	want := []string{"Skip to content", "kyma-pull kcp-sy", "Fleet", "Rollouts", "Modules", "8 Failing", "1 Silent", "1 Never reported", "4 Behind", "2 Suspended", "0 Deleting", "104 Healthy"}
+	want := []string{
+		"Skip to content",
+		"kyma-pull kcp-sy",
+		"Fleet",
+		"Rollouts",
+		"Modules",
+		"8 Failing",
+		"1 Silent",
+		"1 Never reported",
+		"4 Behind",
+		"2 Suspended",
+		"0 Deleting",
+		"104 Healthy",
+	}
 	for i := range want {
 		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") && i < 5 {
 			t.Fatalf("focus goes over %q, want %q", order, want)
 		}
 	}
-	if !strings.HasSuffix(order[5], "Failing") || !strings.HasSuffix(order[11], "Healthy") || !strings.Contains(order[12], "Failing") && !strings.Contains(order[12], "6") {
+	if !strings.HasSuffix(order[5], "Failing") || !strings.HasSuffix(order[11], "Healthy") ||
+		!strings.Contains(order[12], "Failing") && !strings.Contains(order[12], "6") {
 		t.Errorf("focus goes over %q, want %q and the first cause", order, want)
 	}
 	b.do(chromedp.Navigate(s.URL+"/"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
@@ -202,12 +247,21 @@ func TestAWaveIsApprovedOnThePage(t *testing.T) {
 	b.do(chromedp.Navigate(s.URL + "/rollouts/keda-regular-4"))
 	b.until(live)
 	b.do(chromedp.Click("button[value=approve]"))
+	b.until(
+		`document.querySelector("h1").innerText === "Approve wave rest?" && location.pathname === "/rollouts/keda-regular-4"`,
+	)
+	if len(s.steered) != 0 {
+		t.Error("the wave is approved without a confirmation")
+	}
+	b.do(chromedp.Click(".confirm button[value=approve]"))
 	b.until(`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
 		t.Errorf("approved %v", got.Spec.ApprovedWaves)
 	}
 	b.until(`!document.querySelector("button[value=approve]")`)
 	b.do(chromedp.Click("button[value=pause]"))
+	b.until(`document.querySelector(".confirm button[value=pause]")`)
+	b.do(chromedp.Click(".confirm button[value=pause]"))
 	b.until(`document.querySelector("button[value=resume]")`)
 	if got := <-s.steered; !got.Spec.Paused {
 		t.Error("it is not paused")
@@ -226,7 +280,10 @@ func looked() []struct {
 	fleet      fleet.Fleet
 } {
 	ill, hurt := sampleFleet(1000, false), sampleFleet(3, true)
-	hurt.Runtimes[0].Health, hurt.Runtimes[0].Cause = fleet.Failing, &fleet.Cause{Message: hostile, Advice: strings.Repeat("long ", 200)}
+	hurt.Runtimes[0].Health, hurt.Runtimes[0].Cause = fleet.Failing, &fleet.Cause{
+		Message: hostile,
+		Advice:  strings.Repeat("long ", 200),
+	}
 	return []struct {
 		name, path string
 		fleet      fleet.Fleet
@@ -281,8 +338,11 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 func (b *browser) judge(name, axe string) {
 	b.Helper()
 	read[int](b, axe+"\n;0")
-	found := read[string](b, `axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v =>
-		({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary)}))))`)
+	found := read[string](
+		b,
+		`axe.run(document, {resultTypes: ["violations"]}).then(r => JSON.stringify(r.violations.map(v =>
+		({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary)}))))`,
+	)
 	var violations []struct {
 		ID, Impact, Help string
 		Nodes            []string
@@ -312,14 +372,29 @@ func TestTenThousandRuntimesStayFluent(t *testing.T) {
 	first := time.Now()
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 50`)
-	t.Logf("10,000 runtimes: first row after %v, model and index %d KiB", time.Since(first).Round(time.Millisecond), (after.HeapAlloc-before.HeapAlloc)>>10)
+	t.Logf(
+		"10,000 runtimes: first row after %v, model and index %d KiB",
+		time.Since(first).Round(time.Millisecond),
+		(after.HeapAlloc-before.HeapAlloc)>>10,
+	)
 	b.shoot("ten-thousand", false)
 	began := time.Now()
 	b.do(chromedp.SendKeys("input[name=q]", "r-0999"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10`)
 	took := time.Since(began)
-	nodes, bytes := read[int](b, `document.querySelectorAll("*").length`), read[int](b, `performance.getEntriesByType("navigation")[0].decodedBodySize`)
-	t.Logf("filtered after %v with the wait for typing; %d elements, a page of %d KiB", took.Round(time.Millisecond), nodes, bytes>>10)
+	nodes, bytes := read[int](
+		b,
+		`document.querySelectorAll("*").length`,
+	), read[int](
+		b,
+		`performance.getEntriesByType("navigation")[0].decodedBodySize`,
+	)
+	t.Logf(
+		"filtered after %v with the wait for typing; %d elements, a page of %d KiB",
+		took.Round(time.Millisecond),
+		nodes,
+		bytes>>10,
+	)
 	began = time.Now()
 	const times = 20
 	for range times {

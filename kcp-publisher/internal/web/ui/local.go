@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
 // rightsFor is how long a review of rights is cached.
@@ -48,7 +49,12 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 	// Browsers share cookies among all ports of a host, so the name contains the port.
 	l := &Local{token: rand.Text(), hosts: []string{address}, cookie: "kyma-pull-ui-" + port, viewer: viewer, next: next}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		l.hosts = []string{address, net.JoinHostPort("localhost", port), net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
+		l.hosts = []string{
+			address,
+			net.JoinHostPort("localhost", port),
+			net.JoinHostPort("127.0.0.1", port),
+			net.JoinHostPort("::1", port),
+		}
 	}
 	return l, nil
 }
@@ -88,7 +94,10 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			l.refuse(w)
 			return
 		}
-		http.SetCookie(w, &http.Cookie{Name: l.cookie, Value: l.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		http.SetCookie(
+			w,
+			&http.Cookie{Name: l.cookie, Value: l.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode},
+		)
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, "/", http.StatusSeeOther)
@@ -117,13 +126,21 @@ func (l *Local) refuse(w http.ResponseWriter) {
 // OwnRights returns a viewer with the rights of the kubeconfig behind api. Reads use the same kubeconfig, so the API
 // server has already authorized them.
 func OwnRights(api client.Client, name string) *Viewer {
-	rights := &ownRights{api: api, known: map[client.ObjectKey]answer{}}
+	rights := &ownRights{api: api, known: map[authorizationv1.ResourceAttributes]answer{}}
 	return &Viewer{
-		Name:     name,
-		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
-		MaySteer: rights.maySteer,
-		Steer: func(ctx context.Context, rollout client.ObjectKey, change rolloutactions.Change) (string, error) {
-			return rolloutactions.Apply(ctx, api, rollout, change)
+		Name:   name,
+		MaySee: func(context.Context, string) (bool, error) { return true, nil },
+		MaySteer: func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
+			return rights.mayPatch(ctx, v1alpha1.GroupVersion.Group, "rollouts", rollout)
+		},
+		Steer: func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error) {
+			return actions.Apply(ctx, api, rollout, name, action)
+		},
+		MayAct: func(ctx context.Context, kyma client.ObjectKey) (bool, error) {
+			return rights.mayPatch(ctx, v1beta2.GroupVersion.Group, "kymas", kyma)
+		},
+		Act: func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error) {
+			return actions.Apply(ctx, api, kyma, name, action)
 		},
 	}
 }
@@ -132,7 +149,7 @@ type ownRights struct {
 	api client.Client
 	// mu guards known.
 	mu    sync.Mutex
-	known map[client.ObjectKey]answer
+	known map[authorizationv1.ResourceAttributes]answer
 }
 
 type answer struct {
@@ -140,24 +157,29 @@ type answer struct {
 	until time.Time
 }
 
-// maySteer reviews whether the user of the kubeconfig may patch a rollout.
-func (o *ownRights) maySteer(ctx context.Context, rollout client.ObjectKey) (bool, error) {
+// mayPatch reviews whether the user of the kubeconfig may patch an object, or all objects if the key has no name.
+func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key client.ObjectKey) (bool, error) {
+	patch := authorizationv1.ResourceAttributes{
+		Namespace: key.Namespace,
+		Name:      key.Name,
+		Verb:      "patch",
+		Group:     group,
+		Resource:  resource,
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if a, asked := o.known[rollout]; asked && time.Now().Before(a.until) {
+	if a, asked := o.known[patch]; asked && time.Now().Before(a.until) {
 		return a.may, nil
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Namespace: rollout.Namespace, Name: rollout.Name, Verb: "patch", Group: v1alpha1.GroupVersion.Group, Resource: "rollouts",
-		},
-	}}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &patch},
+	}
 	if err := o.api.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("check the right to patch Rollout %s: %w", rollout, err)
+		return false, fmt.Errorf("check the right to patch %s %s: %w", resource, key, err)
 	}
 	if len(o.known) > 1000 {
 		clear(o.known)
 	}
-	o.known[rollout] = answer{review.Status.Allowed, time.Now().Add(rightsFor)}
+	o.known[patch] = answer{review.Status.Allowed, time.Now().Add(rightsFor)}
 	return review.Status.Allowed, nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
@@ -35,7 +37,14 @@ type overview struct {
 	Last    int
 	Pages   int
 	Filters filters
+	// MayAct reports whether the viewer may change the found runtimes. ActAddress receives the actions.
+	MayAct     bool
+	ActAddress string
+	Done       string
 }
+
+// Offers returns the actions above the list.
+func (overview) Offers() []runtimeAction { return runtimeActions }
 
 // tile is the count of one health, with a link to its runtimes.
 type tile struct {
@@ -78,6 +87,9 @@ func (p *pages) overview(w http.ResponseWriter, r asked) {
 		}
 	}
 	page.list(s)
+	page.Done, page.ActAddress = done[r.URL.Query().Get("done")], q.actAddress()
+	page.MayAct = page.Reading == nil && page.Grouped == "" && page.Found.Total > 0 &&
+		p.mayAct(r, client.ObjectKey{Namespace: p.Source.namespace})
 	p.render(w, r, "overview", http.StatusOK, frame{Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page})
 }
 
@@ -133,7 +145,14 @@ func heard(r *fleet.Runtime) int64 {
 func (s *snapshot) filters(q query) filters {
 	f := filters{
 		Channels: s.channels, Healths: healths, Groupings: groupings(s, q),
-		States: []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateProcessing, v1beta2.StateDeleting, v1beta2.StateReady, v1beta2.StateUnmanaged},
+		States: []v1beta2.State{
+			v1beta2.StateError,
+			v1beta2.StateWarning,
+			v1beta2.StateProcessing,
+			v1beta2.StateDeleting,
+			v1beta2.StateReady,
+			v1beta2.StateUnmanaged,
+		},
 	}
 	for i := range s.Modules {
 		m := &s.Modules[i]

@@ -22,12 +22,16 @@ var assetFiles embed.FS
 var version = hashOf(assetFiles)
 
 // templates contains the pages by name, each inside the frame.
-var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "message")
+var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "message", "confirm", "acted")
 
 func parse(names ...string) map[string]*template.Template {
 	parsed := map[string]*template.Template{}
 	for _, name := range names {
-		parsed[name] = template.Must(template.New(name).Funcs(texts).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/"+name+".html"))
+		parsed[name] = template.Must(
+			template.New(name).
+				Funcs(texts).
+				ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/"+name+".html"),
+		)
 	}
 	return parsed
 }
@@ -49,7 +53,8 @@ func hashOf(files embed.FS) string {
 func Assets(next http.Handler) http.Handler {
 	files := http.FileServerFS(assetFiles)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, "/assets/") || strings.HasSuffix(r.URL.Path, "/") {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, "/assets/") ||
+			strings.HasSuffix(r.URL.Path, "/") {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -88,6 +88,12 @@ func (q query) address() string {
 	return "/?" + values.Encode()
 }
 
+// actAddress returns the address that receives actions on the runtimes of this query.
+func (q query) actAddress() string {
+	q.Page = 1
+	return "/runtimes" + strings.TrimPrefix(q.address(), "/")
+}
+
 // With returns the address of this query with one field changed, on the first page.
 func (q query) With(name, value string) string {
 	q.Page = 1
@@ -132,7 +138,8 @@ func (q *query) matches(r *fleet.Runtime, cause string) bool {
 func (q *query) matchesModule(r *fleet.Runtime) bool {
 	for i := range r.Modules {
 		m := &r.Modules[i]
-		if (q.Module == "" || m.Name == q.Module) && (q.Version == "" || named(m.Version) == q.Version) && (q.State == "" || m.State == q.State) {
+		if (q.Module == "" || m.Name == q.Module) && (q.Version == "" || named(m.Version) == q.Version) &&
+			(q.State == "" || m.State == q.State) {
 			return true
 		}
 	}

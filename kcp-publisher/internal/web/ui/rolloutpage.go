@@ -1,9 +1,7 @@
 package ui
 
 import (
-	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
 // maxRollouts limits the list of finished rollouts.
@@ -25,10 +23,9 @@ type rolloutView struct {
 	State string
 	Waves []waveView
 	// Bar shows the whole rollout.
-	Bar      []segment
-	Ended    bool
-	Unshown  int
-	MaySteer bool
+	Bar     []segment
+	Ended   bool
+	Unshown int
 	// Approvals are the waves that wait for an approval.
 	Approvals []string
 }
@@ -67,12 +64,17 @@ func segments(total int32, parts ...segment) []segment {
 
 func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 	s := r.Status
-	v := rolloutView{Rollout: r, State: string(s.State), Ended: rollout.Finished(s.State), Unshown: max(0, int(s.Failed)-len(s.Failures))}
+	v := rolloutView{
+		Rollout: r,
+		State:   string(s.State),
+		Ended:   rollout.Finished(s.State),
+		Unshown: max(0, int(s.Failed)-len(s.Failures)),
+	}
 	if v.State == "" {
 		v.State = "New"
 	}
 	if !v.Ended {
-		v.Approvals = rolloutactions.Waiting(r.Spec, r.Status)
+		v.Approvals = actions.Waiting(r.Spec, r.Status)
 	}
 	var inFlight int32
 	for i, wave := range s.Waves {
@@ -85,13 +87,27 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 				w.SoakLeft = strings.TrimPrefix(since(-left-time.Minute), "in ")
 			}
 		}
-		w.Bar = segments(wave.Total, segment{Tone: "good", Name: "updated", Count: wave.Updated}, segment{Tone: "busy", Name: "in flight", Count: wave.InFlight},
-			segment{Tone: "bad", Name: "failed", Count: wave.Failed}, segment{Tone: "lost", Name: "deferred", Count: wave.Deferred})
+		w.Bar = segments(
+			wave.Total,
+			segment{Tone: "good", Name: "updated", Count: wave.Updated},
+			segment{Tone: "busy", Name: "in flight", Count: wave.InFlight},
+			segment{
+				Tone:  "bad",
+				Name:  "failed",
+				Count: wave.Failed,
+			},
+			segment{Tone: "lost", Name: "deferred", Count: wave.Deferred},
+		)
 		inFlight += wave.InFlight
 		v.Waves = append(v.Waves, w)
 	}
-	v.Bar = segments(s.Total, segment{Tone: "good", Name: "updated", Count: s.Updated}, segment{Tone: "busy", Name: "in flight", Count: inFlight},
-		segment{Tone: "bad", Name: "failed", Count: s.Failed}, segment{Tone: "lost", Name: "deferred", Count: s.Deferred})
+	v.Bar = segments(
+		s.Total,
+		segment{Tone: "good", Name: "updated", Count: s.Updated},
+		segment{Tone: "busy", Name: "in flight", Count: inFlight},
+		segment{Tone: "bad", Name: "failed", Count: s.Failed},
+		segment{Tone: "lost", Name: "deferred", Count: s.Deferred},
+	)
 	return v
 }
 
@@ -125,36 +141,54 @@ func (p *pages) rollouts(w http.ResponseWriter, r asked) {
 	p.render(w, r, "rollouts", http.StatusOK, frame{Title: "Rollouts", Section: "rollouts", Live: true, Body: page})
 }
 
-// done contains the messages after a change, by their names in the address. The address itself carries no text to show.
-var done = map[string]string{
-	"pause": "The rollout is paused: no further runtime gets the version.", "resume": "The rollout is resumed.", "approve": "The wave is approved.",
-}
-
 // rolloutPage is the data of a rollout's page.
 type rolloutPage struct {
 	rolloutView
 	Done, Error string
+	// Offered are the actions that are possible and allowed.
+	Offered []offer
 }
 
 func (p *pages) rollout(w http.ResponseWriter, r asked) {
-	p.showRollout(w, r, http.StatusOK, done[r.URL.Query().Get("done")], "")
+	p.showRollout(w, r, http.StatusOK, "")
 }
 
-func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, told, trouble string) {
+func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, trouble string) {
 	one := r.findRollout()
 	if one == nil {
-		p.tell(w, r, http.StatusNotFound, "No such rollout", "No Rollout in namespace "+p.Source.namespace+" is named "+line(100, r.PathValue("name"))+".")
+		p.tell(
+			w,
+			r,
+			http.StatusNotFound,
+			"No such rollout",
+			"No Rollout in namespace "+p.Source.namespace+" is named "+line(100, r.PathValue("name"))+".",
+		)
 		return
 	}
-	page := rolloutPage{viewRollout(one, p.Now()), told, trouble}
-	if !page.Ended && r.viewer.MaySteer != nil && r.viewer.Steer != nil {
+	page := rolloutPage{rolloutView: viewRollout(one, p.Now()), Done: done[r.URL.Query().Get("done")], Error: trouble}
+	if r.viewer.MaySteer != nil && r.viewer.Steer != nil {
 		may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 		if err != nil {
-			p.Log.Error(err, "failed to check whether a viewer may change a rollout", "viewer", r.viewer.Name, "rollout", one.Name)
+			p.Log.Error(
+				err,
+				"failed to check whether a viewer may change a rollout",
+				"viewer",
+				r.viewer.Name,
+				"rollout",
+				one.Name,
+			)
 		}
-		page.MaySteer = may && err == nil
+		if may && err == nil {
+			page.Offered = r.rolloutOffers(one)
+		}
 	}
-	p.render(w, r, "rollout", status, frame{Title: "Rollout " + line(100, one.Name), Section: "rollouts", Live: true, Body: page})
+	p.render(
+		w,
+		r,
+		"rollout",
+		status,
+		frame{Title: "Rollout " + line(100, one.Name), Section: "rollouts", Live: true, Body: page},
+	)
 }
 
 func (r asked) findRollout() *fleet.Rollout {
@@ -168,48 +202,4 @@ func (r asked) findRollout() *fleet.Rollout {
 
 func (p *pages) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: p.Source.namespace, Name: name}
-}
-
-// steer handles the buttons of a rollout's page.
-func (p *pages) steer(w http.ResponseWriter, r asked) {
-	one := r.findRollout()
-	if one == nil {
-		p.rollout(w, r)
-		return
-	}
-	if err := r.ParseForm(); err != nil {
-		p.tell(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
-		return
-	}
-	action := r.PostForm.Get("action")
-	change, err := changeOf(action, line(100, r.PostForm.Get("wave")))
-	if err != nil {
-		p.showRollout(w, r, http.StatusBadRequest, "", err.Error())
-		return
-	}
-	if r.viewer.MaySteer == nil || r.viewer.Steer == nil {
-		p.showRollout(w, r, http.StatusForbidden, "", "You may not change this rollout.")
-		return
-	}
-	may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
-	if err != nil || !may {
-		p.showRollout(w, r, http.StatusForbidden, "", "You may not change this rollout: you need the right to patch it in the control plane.")
-		return
-	}
-	if _, err := r.viewer.Steer(r.Context(), p.key(one.Name), change); err != nil {
-		p.showRollout(w, r, http.StatusConflict, "", err.Error())
-		return
-	}
-	p.Log.Info("rollout changed by a viewer", "viewer", r.viewer.Name, "rollout", one.Name, "action", action, "wave", line(100, r.PostForm.Get("wave")))
-	http.Redirect(w, r.Request, "/rollouts/"+url.PathEscape(one.Name)+"?done="+action, http.StatusSeeOther)
-}
-
-func changeOf(action, wave string) (rolloutactions.Change, error) {
-	switch action {
-	case "pause", "resume":
-		return rolloutactions.Pause(action == "pause"), nil
-	case "approve":
-		return rolloutactions.Approve(wave), nil
-	}
-	return nil, errors.New("this page supports pause, resume and approve; use the command line for abort and undo")
 }

@@ -38,6 +38,9 @@ type runtimePage struct {
 	// newest first.
 	Newest  *fleet.Bundle
 	Earlier []fleet.Bundle
+	// Offered are the actions that the viewer may start.
+	Offered []runtimeAction
+	Done    string
 }
 
 type label struct{ Key, Value string }
@@ -53,7 +56,13 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	id := r.PathValue("id")
 	at, known := r.fleet.byID[id]
 	if !known {
-		p.tell(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+" has the runtime id "+line(100, id)+".")
+		p.tell(
+			w,
+			r,
+			http.StatusNotFound,
+			"No such runtime",
+			"No Kyma in namespace "+p.Source.namespace+" has the runtime id "+line(100, id)+".",
+		)
 		return
 	}
 	one := &r.fleet.Runtimes[at]
@@ -68,8 +77,18 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 			page.Waits = append(page.Waits, m)
 		}
 	}
+	page.Done = done[r.URL.Query().Get("done")]
+	if p.mayAct(r, keyOf(one)) {
+		page.Offered = runtimeOffers(one.Health)
+	}
 	p.history(r, &page)
-	p.render(w, r, "runtime", http.StatusOK, frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page})
+	p.render(
+		w,
+		r,
+		"runtime",
+		http.StatusOK,
+		frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page},
+	)
 }
 
 // history fills in the runtime's bundles from the control plane and the registry. Data that cannot be read is left out.

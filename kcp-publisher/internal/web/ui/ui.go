@@ -2,9 +2,10 @@
 // first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts
 // with their waves, and the versions of each module.
 //
-// The page is read-only, except that viewers who may patch a Rollout can pause it, resume it and approve its waves. The
-// package authenticates nobody: its caller puts a Viewer into the context of each request, and the Viewer decides what
-// is visible.
+// Viewers who may patch a Rollout can pause, resume, approve, abort and undo it. Viewers who may patch Kymas can
+// reconcile, suspend and resume runtimes. Each action is confirmed on a page of its own, uses the viewer's own rights,
+// and is recorded as an Event. The package does not authenticate: its caller puts a Viewer into the context of each
+// request, and the Viewer decides which data is visible.
 //
 // All text is hostile: runtimes report messages and owners choose labels. Text is limited and escaped by html/template,
 // and the browser may only run and load the assets that are embedded here.
@@ -58,6 +59,8 @@ func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.seen(p.overview))
 	mux.HandleFunc("GET /runtimes/{id}", p.seen(p.runtime))
+	mux.HandleFunc("POST /runtimes/{id}", p.seen(p.actOnRuntime))
+	mux.HandleFunc("POST /runtimes", p.seen(p.actOnSelection))
 	mux.HandleFunc("GET /rollouts", p.seen(p.rollouts))
 	mux.HandleFunc("GET /rollouts/{name}", p.seen(p.rollout))
 	mux.HandleFunc("POST /rollouts/{name}", p.seen(p.steer))
@@ -72,8 +75,11 @@ func Handler(o Options) http.Handler {
 func Secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
-			"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set(
+			"Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "+
+				"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+		)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -110,12 +116,23 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 		may, err := viewer.MaySee(r.Context(), p.Source.namespace)
 		if err != nil {
 			p.Log.Error(err, "failed to check whether a viewer may see the fleet", "viewer", viewer.Name)
-			p.tell(w, page, http.StatusServiceUnavailable, "Cannot check your permissions", "The control plane did not respond. Try again in a moment.")
+			p.tell(
+				w,
+				page,
+				http.StatusServiceUnavailable,
+				"Cannot check your permissions",
+				"The control plane did not respond. Try again in a moment.",
+			)
 			return
 		}
 		if !may {
-			p.tell(w, page, http.StatusForbidden, "You may not see this fleet",
-				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.")
+			p.tell(
+				w,
+				page,
+				http.StatusForbidden,
+				"You may not see this fleet",
+				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.",
+			)
 			return
 		}
 		if page.fleet, page.next, err = p.Source.snapshot(); err != nil {
@@ -124,7 +141,13 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 				serve(w, page)
 				return
 			}
-			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane", "The fleet appears as soon as it is read.")
+			p.tell(
+				w,
+				page,
+				http.StatusServiceUnavailable,
+				"Reading the control plane",
+				"The fleet appears as soon as it is read.",
+			)
 			return
 		}
 		serve(w, page)

@@ -18,8 +18,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
 )
 
 // served is a page of a fleet that a test holds in its hand.
@@ -27,24 +27,54 @@ type served struct {
 	*httptest.Server
 	source  *Source
 	steered chan v1alpha1.Rollout
+	acted   chan v1beta2.Kyma
+}
+
+// act applies an action to a Kyma that has only a name. Kyma kyma-00003 is being deleted.
+func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
+	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	if strings.HasSuffix(key.Name, "-00003") {
+		kyma.DeletionTimestamp = new(metav1.NewTime(noon))
+	}
+	effect, err := action.Change(&kyma)
+	if err == nil {
+		s.acted <- kyma
+	}
+	return actions.Result{Effect: effect}, err
 }
 
 // serve serves a fleet for a viewer; nil is one who may see and steer all.
 func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	t.Helper()
-	s := &served{source: NewSource(nil, "kcp-system", nil, nil), steered: make(chan v1alpha1.Rollout, 10)}
+	s := &served{
+		source:  NewSource(nil, "kcp-system", nil, nil),
+		steered: make(chan v1alpha1.Rollout, 10),
+		acted:   make(chan v1beta2.Kyma, 1000),
+	}
 	s.source.kyma = sampleKyma
 	s.source.put(f)
 	if viewer == nil {
 		yes := func(context.Context, string) (bool, error) { return true, nil }
 		viewer = &Viewer{
 			Name: "ada@example.org", MaySee: yes, MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
-			Steer: func(_ context.Context, key client.ObjectKey, change rolloutactions.Change) (string, error) {
-				return s.steer(key, change)
+			Steer: func(_ context.Context, key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
+				return s.steer(key, action)
+			},
+			MayAct: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
+			Act: func(_ context.Context, key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
+				return s.act(key, action)
 			},
 		}
 	}
-	pages := Handler(Options{Source: s.source, Log: logr.Discard(), Now: func() time.Time { return noon }, Events: sampleEvents, Chain: sampleChain})
+	pages := Handler(
+		Options{
+			Source: s.source,
+			Log:    logr.Discard(),
+			Now:    func() time.Time { return noon },
+			Events: sampleEvents,
+			Chain:  sampleChain,
+		},
+	)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pages.ServeHTTP(w, r.WithContext(WithViewer(r.Context(), viewer)))
 	}))
@@ -54,13 +84,25 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 
 func sampleEvents(_ context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	return []corev1.Event{
-		{Reason: "Published", Type: "Normal", Message: "published bundle 1763812000000 of " + kyma.Name, LastTimestamp: metav1.NewTime(noon.Add(-4 * time.Minute)), Count: 1},
-		{Reason: "ModuleFailed", Type: "Warning", Message: hostile, LastTimestamp: metav1.NewTime(noon.Add(-2 * time.Minute)), Count: 3},
+		{
+			Reason:        "Published",
+			Type:          "Normal",
+			Message:       "published bundle 1763812000000 of " + kyma.Name,
+			LastTimestamp: metav1.NewTime(noon.Add(-4 * time.Minute)),
+			Count:         1,
+		},
+		{
+			Reason:        "ModuleFailed",
+			Type:          "Warning",
+			Message:       hostile,
+			LastTimestamp: metav1.NewTime(noon.Add(-2 * time.Minute)),
+			Count:         3,
+		},
 	}, nil
 }
 
 // steer changes the rollout in the fleet as the publisher would some time after the change of its spec.
-func (s *served) steer(key client.ObjectKey, change rolloutactions.Change) (string, error) {
+func (s *served) steer(key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 	current, _, _ := s.source.snapshot()
 	f := current.Fleet
 	f.Rollouts = append([]fleet.Rollout(nil), f.Rollouts...)
@@ -70,16 +112,16 @@ func (s *served) steer(key client.ObjectKey, change rolloutactions.Change) (stri
 			continue
 		}
 		one := v1alpha1.Rollout{Spec: r.Spec, Status: r.Status}
-		told, err := change(&one)
+		effect, err := action.Change(&one)
 		if err != nil {
-			return "", err
+			return actions.Result{}, err
 		}
 		r.Spec = one.Spec
 		s.steered <- one
 		s.source.put(f)
-		return told, nil
+		return actions.Result{Effect: effect}, nil
 	}
-	return "", nil
+	return actions.Result{}, nil
 }
 
 func (s *served) get(t testing.TB, path string, header ...string) (int, string, http.Header) {
@@ -121,7 +163,8 @@ func TestEveryPageRendersForEveryFleet(t *testing.T) {
 			continue
 		}
 		for i := range f.Runtimes[:min(20, len(f.Runtimes))] {
-			if status, body, _ := s.get(t, "/runtimes/"+f.Runtimes[i].ID); status != http.StatusOK || !strings.Contains(body, f.Runtimes[i].ID) {
+			if status, body, _ := s.get(t, "/runtimes/"+f.Runtimes[i].ID); status != http.StatusOK ||
+				!strings.Contains(body, f.Runtimes[i].ID) {
 				t.Errorf("%s fleet, runtime %s: %d", name, f.Runtimes[i].ID, status)
 			}
 		}
@@ -175,8 +218,17 @@ func TestTextsOfRuntimesStayTexts(t *testing.T) {
 	r.ID, r.Channel, r.Agent = hostile, hostile, hostile
 	r.Labels = map[string]string{hostile: hostile}
 	r.Health, r.Cause = fleet.Failing, &fleet.Cause{Message: hostile, Advice: hostile}
-	r.Modules[0] = fleet.RuntimeModule{Name: hostile, Version: hostile, Asked: "x", Message: hostile, Held: hostile, State: hostile}
-	f.Rollouts[0].Status.Message, f.Rollouts[0].Status.Failures = hostile, []v1alpha1.RuntimeFailure{{Runtime: hostile, Wave: hostile, Reason: strings.Repeat(hostile, 1000)}}
+	r.Modules[0] = fleet.RuntimeModule{
+		Name:    hostile,
+		Version: hostile,
+		Asked:   "x",
+		Message: hostile,
+		Held:    hostile,
+		State:   hostile,
+	}
+	f.Rollouts[0].Status.Message, f.Rollouts[0].Status.Failures = hostile, []v1alpha1.RuntimeFailure{
+		{Runtime: hostile, Wave: hostile, Reason: strings.Repeat(hostile, 1000)},
+	}
 	f.Modules[0].Name = hostile
 	s := serve(t, f, nil)
 	for _, path := range []string{"/", "/?q=" + url.QueryEscape(hostile), "/?group=module", "/?group=channel&label=" + url.QueryEscape(hostile), "/runtimes/" + url.PathEscape(hostile), "/rollouts", "/rollouts/keda-regular-4", "/modules", "/runtimes/nobody" + url.PathEscape(hostile)} {
@@ -214,7 +266,12 @@ func TestNobodySeesWhatTheyMayNot(t *testing.T) {
 
 func TestOnlyWhoMaySteersARollout(t *testing.T) {
 	post := func(s *served, form string, header ...string) (int, string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/rollouts/keda-regular-4", strings.NewReader(form))
+		request, err := http.NewRequestWithContext(
+			t.Context(),
+			http.MethodPost,
+			s.URL+"/rollouts/keda-regular-4",
+			strings.NewReader(form),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,17 +283,25 @@ func TestOnlyWhoMaySteersARollout(t *testing.T) {
 		return status, body
 	}
 	s := serve(t, sampleFleet(100, false), nil)
-	if status, _ := post(s, "action=approve&wave=rest", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
 		t.Errorf("another site's page approves: %d", status)
 	}
-	if status, _ := post(s, "action=approve&wave=rest", "Origin", "https://evil.example"); status != http.StatusForbidden {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Origin", "https://evil.example"); status != http.StatusForbidden {
 		t.Errorf("another origin approves: %d", status)
 	}
-	if status, body := post(s, "action=approve&wave=canaries"); status != http.StatusConflict || !strings.Contains(body, "asks for no approval") {
+	if status, body := post(s, "confirmed=yes&action=approve&wave=canaries"); status != http.StatusConflict ||
+		!strings.Contains(body, "not possible in the rollout") {
 		t.Errorf("a wave without approval: %d\n%s", status, body)
 	}
-	if status, _ := post(s, "action=undo"); status != http.StatusBadRequest {
-		t.Errorf("undo: %d", status)
+	if status, _ := post(s, "confirmed=yes&action=delete"); status != http.StatusConflict {
+		t.Errorf("an unknown action: %d", status)
+	}
+	for _, form := range []string{"action=approve&wave=rest", "action=pause", "action=abort", "action=undo"} {
+		if status, body := post(s, form); status != http.StatusOK ||
+			!strings.Contains(body, `name="confirmed" value="yes"`) ||
+			!strings.Contains(body, "Rollout keda-regular-4 ") {
+			t.Errorf("%s without a confirmation: %d\n%s", form, status, body)
+		}
 	}
 	if status, _ := post(s, strings.Repeat("a", maxBodyBytes+1)); status != http.StatusBadRequest {
 		t.Errorf("a long form: %d", status)
@@ -244,7 +309,7 @@ func TestOnlyWhoMaySteersARollout(t *testing.T) {
 	if len(s.steered) != 0 {
 		t.Fatal("the rollout was changed")
 	}
-	if status, _ := post(s, "action=approve&wave=rest", "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther {
 		t.Errorf("approve: %d", status)
 	}
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
@@ -253,12 +318,12 @@ func TestOnlyWhoMaySteersARollout(t *testing.T) {
 	reader := serve(t, sampleFleet(100, false), &Viewer{
 		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
 		MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
-		Steer: func(context.Context, client.ObjectKey, rolloutactions.Change) (string, error) {
-			t.Error("who may not steer does")
-			return "", nil
+		Steer: func(context.Context, client.ObjectKey, actions.Rollout) (actions.Result, error) {
+			t.Error("a viewer without the right changes a rollout")
+			return actions.Result{}, nil
 		},
 	})
-	if status, _ := post(reader, "action=pause"); status != http.StatusForbidden {
+	if status, _ := post(reader, "confirmed=yes&action=pause"); status != http.StatusForbidden {
 		t.Errorf("who may not pause: %d", status)
 	}
 	if _, body, _ := reader.get(t, "/rollouts/keda-regular-4"); strings.Contains(body, "<button") {
@@ -270,7 +335,9 @@ func TestABrowserIsToldToRunNothingElse(t *testing.T) {
 	s := serve(t, sampleFleet(3, true), nil)
 	for _, path := range []string{"/", "/assets/page.css", "/live?" + strings.Repeat("a", maxQuery+1), "/nowhere"} {
 		_, _, header := s.get(t, path)
-		if policy := header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+		if policy := header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") ||
+			strings.Contains(policy, "unsafe") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
 		if header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" {
@@ -283,7 +350,8 @@ func TestABrowserIsToldToRunNothingElse(t *testing.T) {
 			t.Errorf("the page has %q, which its policy forbids", never)
 		}
 	}
-	if status, body, _ := s.get(t, "/", "If-None-Match", header.Get("ETag")); status != http.StatusNotModified || body != "" {
+	if status, body, _ := s.get(t, "/", "If-None-Match", header.Get("ETag")); status != http.StatusNotModified ||
+		body != "" {
 		t.Errorf("a page that is the same is sent again: %d", status)
 	}
 	if status, _, _ := s.get(t, "/assets/"); status != http.StatusNotFound {
@@ -328,7 +396,9 @@ func TestAPageIsToldOfChangesAndStreamsAreBounded(t *testing.T) {
 }
 
 func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
-	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, viewerOf(r.Context()).Name) })
+	page := http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, viewerOf(r.Context()).Name) },
+	)
 	local, err := NewLocal(page, "127.0.0.1:8123", &Viewer{Name: "ada"})
 	if err != nil {
 		t.Fatal(err)
@@ -346,12 +416,15 @@ func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
 	if got := ask("/", "127.0.0.1:8123"); got.Code != http.StatusForbidden {
 		t.Errorf("without the token: %d", got.Code)
 	}
-	if got := ask("/?token=guessed", "127.0.0.1:8123"); got.Code != http.StatusForbidden || len(got.Result().Cookies()) != 0 {
+	if got := ask("/?token=guessed", "127.0.0.1:8123"); got.Code != http.StatusForbidden ||
+		len(got.Result().Cookies()) != 0 {
 		t.Errorf("with a wrong token: %d", got.Code)
 	}
 	signed := ask(strings.TrimPrefix(local.Address(), "http://127.0.0.1:8123"), "127.0.0.1:8123")
 	cookies := signed.Result().Cookies()
-	if signed.Code != http.StatusSeeOther || signed.Header().Get("Location") != "/" || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
+	if signed.Code != http.StatusSeeOther || signed.Header().Get("Location") != "/" || len(cookies) != 1 ||
+		!cookies[0].HttpOnly ||
+		cookies[0].SameSite != http.SameSiteStrictMode {
 		t.Fatalf("with the token: %d %v", signed.Code, signed.Header())
 	}
 	for _, host := range []string{"127.0.0.1:8123", "localhost:8123", "[::1]:8123"} {
@@ -375,7 +448,8 @@ func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
 func TestTheFirstPageIsShownWhileTheFleetIsRead(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	s.source.current = nil // as before all is read
-	if status, body, header := s.get(t, "/"); status != http.StatusServiceUnavailable || header.Get("Refresh") == "" || strings.Contains(body, "r-0000") {
+	if status, body, header := s.get(t, "/"); status != http.StatusServiceUnavailable || header.Get("Refresh") == "" ||
+		strings.Contains(body, "r-0000") {
 		t.Errorf("with nothing read: %d\n%s", status, body)
 	}
 	first := sampleFleet(100, false)
@@ -387,24 +461,31 @@ func TestTheFirstPageIsShownWhileTheFleetIsRead(t *testing.T) {
 	first.Summary.Total = len(first.Runtimes)
 	s.source.First(first, func() int64 { return 40 })
 	status, body, header := s.get(t, "/")
-	if status != http.StatusOK || header.Get("Refresh") != "2" || !strings.Contains(body, "Reading 40 of 100 runtimes") || !strings.Contains(body, "Module keda is Error") {
+	if status != http.StatusOK || header.Get("Refresh") != "2" || !strings.Contains(body, "Reading 40 of 100 runtimes") ||
+		!strings.Contains(body, "Module keda is Error") {
 		t.Errorf("while it is read: %d, %v\n%s", status, header, body)
 	}
-	if _, body, _ = s.get(t, "/?health=Healthy"); strings.Contains(body, "/0</span>") || strings.Contains(body, "data-live") || strings.Contains(body, "<form class") {
+	if _, body, _ = s.get(t, "/?health=Healthy"); strings.Contains(body, "/0</span>") ||
+		strings.Contains(body, "data-live") ||
+		strings.Contains(body, "<form class") {
 		t.Errorf("more is told than is known:\n%s", body)
 	}
 	if status, _, _ := s.get(t, "/runtimes/r-00001"); status != http.StatusServiceUnavailable {
 		t.Errorf("a page of one runtime: %d", status)
 	}
 	s.source.put(sampleFleet(100, false))
-	if status, body, header = s.get(t, "/"); status != http.StatusOK || header.Get("Refresh") != "" || strings.Contains(body, "Reading ") {
+	if status, body, header = s.get(t, "/"); status != http.StatusOK || header.Get("Refresh") != "" ||
+		strings.Contains(body, "Reading ") {
 		t.Errorf("when it is read: %d, %v", status, header)
 	}
 }
 
 func TestKeysOfLabelsBreakBetweenTheirParts(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
-	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body, "Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {
+	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(
+		body,
+		"Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>",
+	) {
 		t.Errorf("the header is not breakable:\n%s", body)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/rolloutactions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
 // Viewer is the user of a request, with the rights that the API server grants. The server of the pages puts a Viewer
@@ -21,9 +21,13 @@ type Viewer struct {
 	MaySee func(ctx context.Context, namespace string) (bool, error)
 	// MaySteer reports whether the viewer may patch the Rollout. Nil denies all.
 	MaySteer func(ctx context.Context, rollout client.ObjectKey) (bool, error)
-	// Steer changes the Rollout with the viewer's own rights and returns a message for the page. Callers check MaySteer
-	// first.
-	Steer func(ctx context.Context, rollout client.ObjectKey, change rolloutactions.Change) (string, error)
+	// Steer applies an action to the Rollout with the viewer's own rights. Callers check MaySteer first.
+	Steer func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error)
+	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. Nil
+	// denies all.
+	MayAct func(ctx context.Context, kyma client.ObjectKey) (bool, error)
+	// Act applies an action to the Kyma with the viewer's own rights. Callers check MayAct first.
+	Act func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error)
 }
 
 type viewerKey struct{}

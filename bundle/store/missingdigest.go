@@ -1,0 +1,63 @@
+package store
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const headerDigest = "Docker-Content-Digest"
+
+// lacksDigest reports whether a successful response about a manifest lacks its digest or length. The distribution
+// specification only recommends the header, and some proxies drop both.
+func lacksDigest(request *http.Request, response *http.Response) bool {
+	_, reference, isManifest := strings.Cut(request.URL.Path, "/manifests/")
+	if !isManifest || response.StatusCode != http.StatusOK {
+		return false
+	}
+	switch request.Method {
+	case http.MethodHead:
+		named := digest.Digest(reference).Validate() == nil // the request names the digest
+		return response.ContentLength < 0 || !named && response.Header.Get(headerDigest) == ""
+	case http.MethodGet:
+		return response.ContentLength < 0 // a missing digest is computed from the body
+	}
+	return false
+}
+
+// withDigest completes a response from the manifest's bytes, which a HEAD request costs another request. A manifest that
+// is too large leaves the response as it is, and the caller fails.
+func (c client) withDigest(request *http.Request, response *http.Response) (*http.Response, error) {
+	whole := response
+	if request.Method == http.MethodHead {
+		_ = response.Body.Close()
+		again := request.Clone(request.Context())
+		again.Method = http.MethodGet
+		var err error
+		if whole, err = c.Client.Do(again); err != nil || whole.StatusCode != http.StatusOK {
+			return whole, err
+		}
+	}
+	data, err := io.ReadAll(io.LimitReader(whole.Body, bundle.MaxManifestBytes+1))
+	if err != nil {
+		_ = whole.Body.Close()
+		return nil, err
+	}
+	rest := whole.Body
+	if len(data) <= bundle.MaxManifestBytes {
+		whole.ContentLength = int64(len(data))
+		whole.Header.Set("Content-Length", strconv.Itoa(len(data)))
+		whole.Header.Set(headerDigest, digest.FromBytes(data).String())
+	}
+	whole.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(data), rest), rest}
+	return whole, nil
+}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/handlers"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/sirupsen/logrus"
+	"oras.land/oras-go/v2"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+// quirkyRegistry starts a registry. Each request passes through the quirk, which can respond in the registry's place
+// (true) or wrap the response.
+func quirkyRegistry(t *testing.T, quirk func(http.ResponseWriter, *http.Request) (http.ResponseWriter, bool)) string {
+	t.Helper()
+	logrus.SetOutput(io.Discard)
+	config := &configuration.Configuration{Storage: configuration.Storage{
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+	}}
+	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
+	app := handlers.NewApp(context.WithoutCancel(t.Context()), config)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if to, responded := quirk(w, r); !responded {
+			app.ServeHTTP(to, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+func quirkyStore(t *testing.T, host string, access Access) Store {
+	t.Helper()
+	registries, err := NewRegistries(access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place, err := Open(host+"/fleet", registries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return place
+}
+
+// publishAndRead publishes a bundle and reads it back.
+func publishAndRead(t *testing.T, place Store) error {
+	t.Helper()
+	ctx, signer, documents := t.Context(), trusttest.NewSigner(t), storedDocuments(t)
+	manifest, err := bundle.Compose(documents, storedPredicate(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ShareDocuments(ctx, place, documents); err != nil {
+		return err
+	}
+	if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
+		return err
+	}
+	repository, err := place.Reading(ctx, bundle.DesiredRepository(trusttest.Runtime))
+	if err != nil {
+		return err
+	}
+	if newest, err := Head(ctx, repository, bundle.TagDesired); err != nil || newest != manifest.Descriptor.Digest {
+		return fmt.Errorf("head is %s: %w", newest, err)
+	}
+	fetched, err := Fetch(ctx, repository, bundle.TagDesired)
+	if err == nil && !bytes.Equal(fetched.Bytes, manifest.Bytes) {
+		err = errors.New("other bytes were read")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = FetchBlob(ctx, repository, documents.State.Descriptor, bundle.MaxDocumentBytes)
+	return err
+}
+
+func TestBlobIsUploadedIfTheRegistryRefusesToMountIt(t *testing.T) {
+	for _, status := range []int{400, 401, 403, 404, 405, 415, 501} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			var mounts atomic.Int32
+			host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+				if !r.URL.Query().Has("mount") {
+					return w, false
+				}
+				mounts.Add(1)
+				http.Error(w, `{"errors":[{"code":"DENIED","message":"no cross mounts"}]}`, status)
+				return w, true
+			})
+			if err := publishAndRead(t, quirkyStore(t, host, Access{NoRetry: true})); err != nil || mounts.Load() == 0 {
+				t.Errorf("after %d mounts: %v", mounts.Load(), err)
+			}
+		})
+	}
+}
+
+func TestRegistryThatRefusesMountAndUploadIsNamedWithBoth(t *testing.T) {
+	host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+		if r.Method != http.MethodPost || !strings.Contains(r.URL.Path, "/runtimes/") {
+			return w, false
+		}
+		status := http.StatusInsufficientStorage
+		if r.URL.Query().Has("mount") {
+			status = http.StatusMethodNotAllowed
+		}
+		http.Error(w, `{"errors":[{"code":"DENIED","message":"no"}]}`, status)
+		return w, true
+	})
+	err := publishAndRead(t, quirkyStore(t, host, Access{NoRetry: true}))
+	if status, _ := Answered(err); err == nil || status != http.StatusInsufficientStorage || !strings.Contains(err.Error(), "refused to mount the blob: the registry answers 405") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// withoutHeaders drops headers of a response.
+type withoutHeaders struct {
+	http.ResponseWriter
+	drop []string
+}
+
+func (w withoutHeaders) WriteHeader(status int) {
+	for _, name := range w.drop {
+		w.Header().Del(name)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w withoutHeaders) Write(data []byte) (int, error) {
+	for _, name := range w.drop {
+		w.Header().Del(name)
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+func TestRegistryWithoutDigestOrLengthHeadersWorks(t *testing.T) {
+	for _, drop := range [][]string{{"Docker-Content-Digest"}, {"Content-Length"}, {"Docker-Content-Digest", "Content-Length"}} {
+		t.Run(strings.Join(drop, " and "), func(t *testing.T) {
+			host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+				if r.Method == http.MethodPost || r.Method == http.MethodPut || strings.Contains(r.URL.Path, "/blobs/") {
+					return w, false
+				}
+				return withoutHeaders{w, drop}, false
+			})
+			if err := publishAndRead(t, quirkyStore(t, host, Access{NoRetry: true})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
+	const blobPut = 3
+	var seen [4]atomic.Bool
+	methods := []string{http.MethodHead, http.MethodGet, http.MethodPost, http.MethodPut}
+	host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+		for i, method := range methods {
+			if r.Method == method && seen[i].CompareAndSwap(false, true) {
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]}`, http.StatusTooManyRequests)
+				return w, true
+			}
+		}
+		return w, false
+	})
+	place := quirkyStore(t, host, Access{})
+	if err := publishAndRead(t, place); err != nil {
+		t.Fatal(err)
+	}
+	// An upload from a stream cannot send its body again: the transfer is repeated.
+	seen[blobPut].Store(false)
+	blob := bundle.NewBlob("application/x-tar", []byte("content"))
+	repository, err := place.Repository(t.Context(), bundle.ContentRepository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := NewMemory()
+	source, err := from.Repository(t.Context(), bundle.ContentRepository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := PushBlob(t.Context(), source, blob); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	err = Repeat(func() error {
+		return oras.CopyGraph(t.Context(), unseekable{source}, repository, blob.Descriptor, oras.DefaultCopyGraphOptions)
+	})
+	if err != nil || !seen[blobPut].Load() || time.Since(began) < time.Second {
+		t.Errorf("after %s: %v", time.Since(began), err)
+	}
+	if there, err := Has(t.Context(), repository, blob.Descriptor); err != nil || !there {
+		t.Errorf("the blob is there: %t, %v", there, err)
+	}
+}
+
+// unseekable hides that a body is in memory.
+type unseekable struct{ ReadWriter }
+
+func (u unseekable) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+	body, err := u.ReadWriter.Fetch(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{body, body}, nil
+}
+
+func TestLongPauseSendsNoRequest(t *testing.T) {
+	var writes atomic.Int32
+	host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			return w, false
+		}
+		writes.Add(1)
+		w.Header().Set("Retry-After", "3600")
+		http.Error(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]}`, http.StatusTooManyRequests)
+		return w, true
+	})
+	place := quirkyStore(t, host, Access{NoRetry: true})
+	documents := storedDocuments(t)
+	for range 5 {
+		err := ShareDocuments(t.Context(), place, documents)
+		if status, _ := Answered(err); !Unavailable(err) || status != http.StatusTooManyRequests || WithoutDetail(err).Error() != "the registry answers 429 Too Many Requests" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if writes.Load() != 1 {
+		t.Errorf("%d writes were sent, want 1", writes.Load())
+	}
+	repository, err := place.Reading(t.Context(), bundle.DocumentsRepository)
+	if err == nil {
+		_, err = Head(t.Context(), repository, "any")
+	}
+	if !errors.Is(err, ErrNotFound) {
+		t.Errorf("reads are paused too: %v", err)
+	}
+}
+
+func TestPausesEndAndAreLimited(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "-1": 0, "soon": 0, "2": 2 * time.Second, "99999999999": 0, "Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
+	} {
+		if got := retryAfter(text, now); got != want {
+			t.Errorf("Retry-After %q: got %s, want %s", text, got, want)
+		}
+	}
+	p := newPauses(nil)
+	p.now = func() time.Time { return now }
+	key := pauseKey{"registry.example", true}
+	p.record(key, &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"86400"}}})
+	if err := p.wait(t.Context(), key); err == nil || p.until[key].Until.Sub(now) != maxPause {
+		t.Errorf("paused until %v: %v", p.until[key], err)
+	}
+	now = now.Add(maxPause)
+	if err := p.wait(t.Context(), key); err != nil {
+		t.Errorf("after the pause: %v", err)
+	}
+}

@@ -1,0 +1,103 @@
+// Package actions contains the changes that people make to Rollouts and Kymas: pause, resume, approve, abort and undo a
+// rollout; suspend, resume and reconcile a runtime. The command line and the web page use the same functions.
+package actions
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// component is the source of the Events.
+const component = "kcp-publisher"
+
+// Action is one change of an object.
+type Action[T any] struct {
+	// Reason is the reason of the Event that records the action.
+	Reason string
+	// Change changes the object in memory and returns the effect, such as "is paused". An error means that the action is
+	// not possible in the object's state.
+	Change func(*T) (string, error)
+}
+
+// Result is the outcome of an action.
+type Result struct {
+	// Effect completes a sentence that starts with the object's name.
+	Effect string
+	// Unrecorded is the error that prevented the Event, nil if the action is recorded. The change itself is done.
+	Unrecorded error
+}
+
+// Apply reads an object, changes it, writes it and records an Event on it. It repeats the change after a conflict,
+// because the publisher writes the same objects. by is the name of the user for the Event; empty if unknown.
+func Apply[T any, P interface {
+	*T
+	client.Object
+	DeepCopy() *T
+}](ctx context.Context, api client.Client, key client.ObjectKey, by string, action Action[T]) (Result, error) {
+	var result Result
+	var object P
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		object = P(new(T))
+		if err := api.Get(ctx, key, object); err != nil {
+			return fmt.Errorf("read %s: %w", key, err)
+		}
+		before := P(object.DeepCopy())
+		var err error
+		if result.Effect, err = action.Change(object); err != nil {
+			return err
+		}
+		if err := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("change %s: %w", key, err)
+		}
+		return nil
+	})
+	if err == nil {
+		result.Unrecorded = record(ctx, api, object, by, action.Reason, result.Effect, time.Now())
+	}
+	return result, err
+}
+
+// record creates an Event about an object.
+func record(
+	ctx context.Context,
+	api client.Client,
+	object client.Object,
+	by, reason, effect string,
+	now time.Time,
+) error {
+	kind, err := apiutil.GVKForObject(object, api.Scheme())
+	if err != nil {
+		return fmt.Errorf("record an Event: %w", err)
+	}
+	message := object.GetName() + " " + effect
+	if by != "" {
+		message += ", by " + by
+	}
+	if len(message) > maxMessageBytes {
+		message = strings.ToValidUTF8(message[:maxMessageBytes], "")
+	}
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), GenerateName: object.GetName() + "."},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName(),
+			UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		},
+		Type: corev1.EventTypeNormal, Reason: reason, Message: message, Count: 1, Source: corev1.EventSource{Component: component},
+		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now),
+	}
+	if err := api.Create(ctx, event); err != nil {
+		return fmt.Errorf("record an Event: %w", err)
+	}
+	return nil
+}
+
+// maxMessageBytes is the API server's limit for the message of an Event.
+const maxMessageBytes = 1024

@@ -1,0 +1,88 @@
+package actions_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+)
+
+// underWay is a rollout in its second wave of two, the second with approval.
+func underWay() *v1alpha1.Rollout {
+	return &v1alpha1.Rollout{
+		Spec: v1alpha1.RolloutSpec{
+			Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0",
+			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "canaries"}, {Name: "others", Approval: true}}},
+		},
+		Status: v1alpha1.RolloutStatus{State: v1alpha1.RolloutProgressing},
+	}
+}
+
+func TestARolloutIsChanged(t *testing.T) {
+	finished := func(state v1alpha1.RolloutState) func(*v1alpha1.Rollout) {
+		return func(r *v1alpha1.Rollout) { r.Status.State, r.Status.Message = state, "over" }
+	}
+	undone := func(others ...v1alpha1.Rollout) actions.Rollout {
+		return actions.Rollout{
+			Reason: "Undone",
+			Change: func(r *v1alpha1.Rollout) (string, error) { return actions.Undo(append(others, *r)).Change(r) },
+		}
+	}
+	of := func(module string, revision int64) v1alpha1.Rollout {
+		other := *underWay()
+		other.Name, other.Spec.Module, other.Spec.Revision = fmt.Sprintf("%s-regular-%d", module, revision), module, revision
+		return other
+	}
+	own := underWay().Spec
+	for name, c := range map[string]struct {
+		before func(*v1alpha1.Rollout)
+		do     actions.Rollout
+		refuse string
+		after  func(v1alpha1.RolloutSpec) bool
+	}{
+		"pause":                           {nil, actions.Pause(true), "", func(s v1alpha1.RolloutSpec) bool { return s.Paused }},
+		"resume":                          {func(r *v1alpha1.Rollout) { r.Spec.Paused = true }, actions.Pause(false), "", func(s v1alpha1.RolloutSpec) bool { return !s.Paused }},
+		"pause a finished rollout":        {finished(v1alpha1.RolloutSucceeded), actions.Pause(true), "it is already Succeeded: over", nil},
+		"approve":                         {nil, actions.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "others" }},
+		"approve twice":                   {func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }, actions.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 }},
+		"approve a wave without approval": {nil, actions.Approve("canaries"), `wave "canaries" does not wait for an approval; waiting waves: others`, nil},
+		"approve a wave that waits by its status": {
+			func(r *v1alpha1.Rollout) {
+				r.Status.Waves = []v1alpha1.WaveStatus{{Name: "canaries", State: v1alpha1.WaveWaiting}}
+			}, actions.Approve("canaries"), "", func(s v1alpha1.RolloutSpec) bool {
+				return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "canaries"
+			},
+		},
+		"approve in a finished rollout":       {finished(v1alpha1.RolloutStopped), actions.Approve("others"), "it is already Stopped: over", nil},
+		"abort":                               {nil, actions.Abort(), "", func(s v1alpha1.RolloutSpec) bool { return s.Abort }},
+		"abort a finished rollout":            {finished(v1alpha1.RolloutRolledBack), actions.Abort(), "it is already RolledBack: over", nil},
+		"undo":                                {nil, undone(), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
+		"undo a successful rollout":           {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision-1), of("another", own.Revision+1)), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
+		"undo a rollout with a newer one":     {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision+2), of(own.Module, own.Revision+1)), fmt.Sprintf("rollout %s-regular-%d is newer: undo that one instead", own.Module, own.Revision+2), nil},
+		"undo a superseded rollout":           {finished(v1alpha1.RolloutSuperseded), undone(), "it is already Superseded: over", nil},
+		"undo a rollout that rolled back":     {finished(v1alpha1.RolloutRolledBack), undone(), "it is already RolledBack: over", nil},
+		"undo a rollout that is rolling back": {finished(v1alpha1.RolloutRollingBack), undone(), "it is already RollingBack: over", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := underWay()
+			if c.before != nil {
+				c.before(r)
+			}
+			effect, err := c.do.Change(r)
+			if c.refuse != "" {
+				if err == nil || err.Error() != c.refuse {
+					t.Errorf("refused with %v", err)
+				}
+				return
+			}
+			if err != nil || effect == "" || !c.after(r.Spec) {
+				t.Errorf("%q, %v, %+v", effect, err, r.Spec)
+			}
+		})
+	}
+	if _, err := actions.Approve("unknown").Change(underWay()); !errors.Is(err, actions.ErrNoApproval) {
+		t.Errorf("a wave that is not there gives %v", err)
+	}
+}

@@ -1,0 +1,104 @@
+package actions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// Runtime is an action on the Kyma of a runtime.
+type Runtime = Action[v1beta2.Kyma]
+
+// MaxReasonBytes limits the reason of a suspension.
+const MaxReasonBytes = 1 << 10
+
+// Suspend stops publishing to a runtime. The reason is stored as an annotation; empty stores none.
+func Suspend(reason string) Runtime {
+	return Runtime{"Suspended", func(kyma *v1beta2.Kyma) (string, error) {
+		switch {
+		case len(reason) > MaxReasonBytes:
+			return "", fmt.Errorf("the reason has %d bytes, at most %d are allowed", len(reason), MaxReasonBytes)
+		case v1beta2.TakenOver(kyma):
+			return "", fmt.Errorf(
+				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: run `kcp-publisher takeover finish` or `abort` first",
+				v1beta2.LabelSkipReconciliation,
+			)
+		case !kyma.DeletionTimestamp.IsZero():
+			return "", errors.New("its Kyma is being deleted, which cannot be suspended")
+		}
+		before := kyma.Labels[v1beta2.LabelSkipReconciliation]
+		kyma.Labels = with(kyma.Labels, v1beta2.LabelSkipReconciliation, v1beta2.True)
+		if reason != "" {
+			kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationSuspendReason, bundle.PrintableLine(reason))
+		}
+		if before == v1beta2.True {
+			return "was already suspended", nil
+		}
+		return "is suspended: its published bundle stays in force, and no new one is published", nil
+	}}
+}
+
+// Resume publishes to a suspended runtime again.
+func Resume() Runtime {
+	return Runtime{"Resumed", func(kyma *v1beta2.Kyma) (string, error) {
+		if v1beta2.TakenOver(kyma) {
+			return "", fmt.Errorf(
+				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: it is not suspended",
+				v1beta2.LabelSkipReconciliation,
+			)
+		}
+		suspended := kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True
+		delete(kyma.Labels, v1beta2.LabelSkipReconciliation)
+		delete(kyma.Annotations, v1beta2.AnnotationSuspendReason)
+		if !suspended {
+			return "was not suspended", nil
+		}
+		return "is resumed", nil
+	}}
+}
+
+// Reconcile requests that the publisher reconciles a runtime now.
+func Reconcile(now time.Time) Runtime {
+	return Runtime{"ReconcileRequested", func(kyma *v1beta2.Kyma) (string, error) {
+		if plan.Skipped(kyma) {
+			return "", errors.New("it is suspended: run `kcp-publisher resume` first")
+		}
+		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested, now.UTC().Format(time.RFC3339Nano))
+		return "will be reconciled", nil
+	}}
+}
+
+// Revoke adds the key that a runtime's agent uses to the revoked keys of its Kyma.
+func Revoke() Runtime {
+	return Runtime{"KeyRevoked", func(kyma *v1beta2.Kyma) (string, error) {
+		if kyma.Status.Runtime == nil || kyma.Status.Runtime.Key == nil {
+			return "", errors.New("its agent has no known key, because it has not reported yet")
+		}
+		thumbprint := kyma.Status.Runtime.Key.Thumbprint
+		revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
+		if slices.Contains(revoked, thumbprint) {
+			return "has already revoked key " + thumbprint, nil
+		}
+		kyma.Annotations = with(
+			kyma.Annotations,
+			v1beta2.AnnotationRevokedKeys,
+			strings.Join(append(revoked, thumbprint), " "),
+		)
+		return "no longer accepts key " + thumbprint, nil
+	}}
+}
+
+// with returns a map with one more entry.
+func with(all map[string]string, key, value string) map[string]string {
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[key] = value
+	return all
+}

@@ -1,0 +1,81 @@
+package ui
+
+import (
+	"net/http"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+)
+
+// done contains the messages after an action, by the action's name in the address. The address itself carries no text to
+// show.
+var done = map[string]string{
+	"pause": "The rollout is paused: no further runtime gets the version.", "approve": "The wave is approved.", "resume": "Resumed.",
+	"abort": "The rollout is aborted.", "undo": "The rollout is undone: its runtimes go back to the earlier version.",
+	"suspend": "Suspended: nothing new is published.", "reconcile": "The publisher reconciles now.",
+}
+
+// actionForm is a posted form of an action.
+type actionForm struct {
+	action, wave, reason string
+	confirmed            bool
+	// count is the number of runtimes that the confirmation showed.
+	count string
+}
+
+// form reads a posted form, or responds with an error.
+func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
+	if err := r.ParseForm(); err != nil {
+		p.tell(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
+		return actionForm{}, false
+	}
+	return actionForm{
+		action: r.PostForm.Get(
+			"action",
+		), wave: line(100, r.PostForm.Get("wave")), reason: line(actions.MaxReasonBytes, r.PostForm.Get("reason")),
+		confirmed: r.PostForm.Get("confirmed") == "yes", count: r.PostForm.Get("count"),
+	}, true
+}
+
+// maxNamed limits the runtimes that a confirmation names.
+const maxNamed = 20
+
+// confirmation is the data of the page that asks before an action. Its form works without scripts.
+type confirmation struct {
+	Heading, Effect string
+	// Count is the number of affected runtimes; Names are the first of them.
+	Count int
+	Names []string
+	// Button is the text of the button that confirms.
+	Button string
+	// Address receives the confirmed form. Back is the page to return to.
+	Address, Back, Action, Wave string
+	// AskReason adds a field for the reason.
+	AskReason bool
+	Error     string
+}
+
+// More returns the number of runtimes that are not named.
+func (c confirmation) More() int { return c.Count - len(c.Names) }
+
+func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confirmation) {
+	status := http.StatusOK
+	if c.Error != "" {
+		status = http.StatusConflict
+	}
+	p.render(w, r, "confirm", status, frame{Title: c.Heading, Section: section, Body: c})
+}
+
+// unrecorded logs that an action has no Event, because the viewer may not create Events.
+func (p *pages) unrecorded(r asked, result actions.Result, name string) {
+	if result.Unrecorded != nil {
+		p.Log.Info(
+			"no Event records the action of a viewer",
+			"viewer",
+			r.viewer.Name,
+			"object",
+			name,
+			"reason",
+			result.Unrecorded.Error(),
+		)
+	}
+}

@@ -1,0 +1,148 @@
+package ui
+
+import (
+	"net/http"
+	"net/url"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+// offer is one action on a rollout as its page offers it.
+type offer struct {
+	Name, Title string
+	// Wave is the wave to approve; empty for other actions.
+	Wave string
+	// Effect is the sentence that the confirmation shows.
+	Effect string
+	// Runtimes is the number of runtimes that the action affects.
+	Runtimes int32
+	action   actions.Rollout
+}
+
+// rolloutOffers returns the actions that are possible in the rollout's state. Each action itself decides that.
+func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
+	s := one.Status
+	candidates := []offer{
+		{Name: "pause", Title: "Pause rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(true)},
+	}
+	if one.Spec.Paused {
+		candidates = []offer{
+			{Name: "resume", Title: "Resume rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(false)},
+		}
+	}
+	for _, wave := range actions.Waiting(one.Spec, s) {
+		candidates = append(
+			candidates,
+			offer{
+				Name:     "approve",
+				Title:    "Approve wave " + line(60, wave),
+				Wave:     wave,
+				Runtimes: sizeOf(wave, s.Waves),
+				action:   actions.Approve(wave),
+			},
+		)
+	}
+	candidates = append(candidates,
+		offer{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
+		offer{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(objectsOf(r.fleet.Rollouts))})
+	var possible []offer
+	for _, o := range candidates {
+		object := objectOf(one)
+		if effect, err := o.action.Change(&object); err == nil {
+			o.Effect = "Rollout " + one.Name + " " + effect + "."
+			possible = append(possible, o)
+		}
+	}
+	return possible
+}
+
+func sizeOf(wave string, all []v1alpha1.WaveStatus) int32 {
+	for _, w := range all {
+		if w.Name == wave {
+			return w.Total
+		}
+	}
+	return 0
+}
+
+func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
+	return v1alpha1.Rollout{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name},
+		Spec:       *r.Spec.DeepCopy(),
+		Status:     *r.Status.DeepCopy(),
+	}
+}
+
+func objectsOf(all []fleet.Rollout) []v1alpha1.Rollout {
+	objects := make([]v1alpha1.Rollout, len(all))
+	for i := range all {
+		objects[i] = objectOf(&all[i])
+	}
+	return objects
+}
+
+// steer handles the buttons of a rollout's page: it asks for a confirmation first, and acts on the confirmed form.
+func (p *pages) steer(w http.ResponseWriter, r asked) {
+	one := r.findRollout()
+	if one == nil {
+		p.rollout(w, r)
+		return
+	}
+	form, ok := p.form(w, r)
+	if !ok {
+		return
+	}
+	if r.viewer.MaySteer == nil || r.viewer.Steer == nil {
+		p.showRollout(w, r, http.StatusForbidden, "You may not change this rollout.")
+		return
+	}
+	may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
+	if err != nil || !may {
+		p.showRollout(
+			w,
+			r,
+			http.StatusForbidden,
+			"You may not change this rollout: you need the right to patch it in the control plane.",
+		)
+		return
+	}
+	var chosen *offer
+	for _, o := range r.rolloutOffers(one) {
+		if o.Name == form.action && o.Wave == form.wave {
+			chosen = &o
+		}
+	}
+	address := "/rollouts/" + url.PathEscape(one.Name)
+	switch {
+	case chosen == nil:
+		p.showRollout(w, r, http.StatusConflict, "This action is not possible in the rollout's current state.")
+		return
+	case !form.confirmed:
+		p.confirm(w, r, "rollouts", confirmation{
+			Heading: chosen.Title + "?", Effect: chosen.Effect, Button: chosen.Title, Count: int(chosen.Runtimes), Address: address, Back: address, Action: form.action, Wave: form.wave,
+		})
+		return
+	}
+	result, err := r.viewer.Steer(r.Context(), p.key(one.Name), chosen.action)
+	if err != nil {
+		p.showRollout(w, r, http.StatusConflict, err.Error())
+		return
+	}
+	p.Log.Info(
+		"rollout changed by a viewer",
+		"viewer",
+		r.viewer.Name,
+		"rollout",
+		one.Name,
+		"action",
+		form.action,
+		"wave",
+		form.wave,
+	)
+	p.unrecorded(r, result, one.Name)
+	http.Redirect(w, r.Request, address+"?done="+form.action, http.StatusSeeOther)
+}

@@ -1,0 +1,252 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+const (
+	// maxSelected limits the runtimes that one confirmed form changes. The command line has no limit.
+	maxSelected = 500
+	// actedAtOnce is the number of Kymas that one form changes at the same time.
+	actedAtOnce = 8
+	// actTimeout limits the time of one confirmed form, which continues if the browser leaves.
+	actTimeout = 2 * time.Minute
+)
+
+// runtimeAction is one action on runtimes, with the texts of its confirmation.
+type runtimeAction struct {
+	Name, Title, effect string
+	askReason           bool
+	action              func(reason string, now time.Time) actions.Runtime
+}
+
+var runtimeActions = []runtimeAction{
+	{
+		"reconcile",
+		"Reconcile",
+		"The publisher reconciles now: it reads the report, checks the registry, and publishes a bundle if one is due.",
+		false,
+		func(_ string, now time.Time) actions.Runtime { return actions.Reconcile(now) },
+	},
+	{
+		"suspend",
+		"Suspend",
+		"Nothing new is published until an operator resumes. The published bundle stays in force, and the agent keeps correcting drift.",
+		true,
+		func(reason string, _ time.Time) actions.Runtime { return actions.Suspend(reason) },
+	},
+	{
+		"resume",
+		"Resume",
+		"The publisher publishes again.",
+		false,
+		func(string, time.Time) actions.Runtime { return actions.Resume() },
+	},
+}
+
+// runtimeOffers returns the actions that fit a runtime: a suspended one can only be resumed.
+func runtimeOffers(health fleet.Health) []runtimeAction {
+	if health == fleet.Suspended {
+		return runtimeActions[2:]
+	}
+	return runtimeActions[:2]
+}
+
+func keyOf(r *fleet.Runtime) client.ObjectKey {
+	return client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}
+}
+
+// mayAct reports whether the viewer may change a Kyma, or all Kymas of the namespace if the key has no name.
+func (p *pages) mayAct(r asked, kyma client.ObjectKey) bool {
+	if r.viewer.MayAct == nil || r.viewer.Act == nil {
+		return false
+	}
+	may, err := r.viewer.MayAct(r.Context(), kyma)
+	if err != nil {
+		p.Log.Error(err, "failed to check whether a viewer may change a Kyma", "viewer", r.viewer.Name, "kyma", kyma)
+	}
+	return may && err == nil
+}
+
+// actOnRuntime handles the buttons of a runtime's page.
+func (p *pages) actOnRuntime(w http.ResponseWriter, r asked) {
+	id := r.PathValue("id")
+	at, known := r.fleet.byID[id]
+	if !known {
+		p.runtime(w, r)
+		return
+	}
+	one := &r.fleet.Runtimes[at]
+	address := "/runtimes/" + url.PathEscape(id)
+	p.act(w, r, keyOf(one), []*fleet.Runtime{one}, address, address)
+}
+
+// actOnSelection handles the buttons above the list of runtimes. The query in the address selects the runtimes.
+func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
+	q := parseQuery(r.URL.Query())
+	q.Group = ""
+	var selected []*fleet.Runtime
+	for _, i := range r.fleet.worstFirst {
+		if one := &r.fleet.Runtimes[i]; q.matches(one, r.fleet.keys[i]) {
+			selected = append(selected, one)
+		}
+	}
+	if len(selected) == 0 || r.reading != nil {
+		p.tell(w, r, http.StatusConflict, "No runtime matches", "The filter selects no runtime any more.")
+		return
+	}
+	p.act(w, r, client.ObjectKey{Namespace: p.Source.namespace}, selected, q.actAddress(), q.address())
+}
+
+// act asks for a confirmation, and acts on the confirmed form. right is the key of the required right.
+func (p *pages) act(
+	w http.ResponseWriter,
+	r asked,
+	right client.ObjectKey,
+	selected []*fleet.Runtime,
+	address, back string,
+) {
+	form, ok := p.form(w, r)
+	if !ok {
+		return
+	}
+	at := slices.IndexFunc(runtimeActions, func(a runtimeAction) bool { return a.Name == form.action })
+	switch {
+	case at < 0:
+		p.tell(w, r, http.StatusBadRequest, "Unknown action", "This page supports reconcile, suspend and resume.")
+		return
+	case !p.mayAct(r, right):
+		p.tell(
+			w,
+			r,
+			http.StatusForbidden,
+			"You may not change runtimes",
+			"You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.",
+		)
+		return
+	case len(selected) > maxSelected:
+		p.tell(
+			w,
+			r,
+			http.StatusConflict,
+			"Too many runtimes",
+			fmt.Sprintf(
+				"The filter selects %d runtimes, and this page changes at most %d at once. Add a filter, or use kcp-publisher %s with --selector or --all.",
+				len(selected),
+				maxSelected,
+				form.action,
+			),
+		)
+		return
+	}
+	chosen := runtimeActions[at]
+	c := confirmation{
+		Heading: chosen.Title + " " + amount(
+			len(selected),
+			selected[0].ID,
+		) + "?", Effect: chosen.effect, Button: chosen.Title, Count: len(selected),
+		Address: address, Back: back, Action: form.action, AskReason: chosen.askReason,
+	}
+	for _, one := range selected[:min(len(selected), maxNamed)] {
+		c.Names = append(c.Names, one.ID)
+	}
+	if form.confirmed && form.count != strconv.Itoa(len(selected)) {
+		c.Error = fmt.Sprintf(
+			"The selection changed and now has %s. Nothing was done yet.",
+			amount(len(selected), selected[0].ID),
+		)
+		form.confirmed = false
+	}
+	if !form.confirmed {
+		p.confirm(w, r, "fleet", c)
+		return
+	}
+	failed := p.actOn(r, selected, chosen.action(form.reason, p.Now()))
+	p.Log.Info(
+		"runtimes changed by a viewer",
+		"viewer",
+		r.viewer.Name,
+		"action",
+		form.action,
+		"runtimes",
+		len(selected),
+		"failed",
+		len(failed),
+	)
+	if len(failed) > 0 {
+		p.render(
+			w,
+			r,
+			"acted",
+			http.StatusConflict,
+			frame{
+				Title:   "Some runtimes failed",
+				Section: "fleet",
+				Body:    acted{chosen.Title, len(selected) - len(failed), len(selected), failed, back},
+			},
+		)
+		return
+	}
+	to, _ := url.Parse(back) // made by address
+	values := to.Query()
+	values.Set("done", form.action)
+	to.RawQuery = values.Encode()
+	http.Redirect(w, r.Request, to.String(), http.StatusSeeOther)
+}
+
+func amount(n int, id string) string {
+	if n == 1 {
+		return "runtime " + line(80, id)
+	}
+	return strconv.Itoa(n) + " runtimes"
+}
+
+// acted is the data of the page after an action that failed for some runtimes.
+type acted struct {
+	Title       string
+	Done, Total int
+	Failed      []failure
+	Back        string
+}
+
+type failure struct{ Runtime, Error string }
+
+// actOn applies an action to runtimes and returns the failures, sorted by runtime.
+func (p *pages) actOn(r asked, selected []*fleet.Runtime, action actions.Runtime) []failure {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actTimeout)
+	defer cancel()
+	var lock sync.Mutex
+	var failed []failure
+	var group errgroup.Group
+	group.SetLimit(actedAtOnce)
+	for _, one := range selected {
+		group.Go(func() error {
+			result, err := r.viewer.Act(ctx, keyOf(one), action)
+			lock.Lock()
+			defer lock.Unlock()
+			if err != nil {
+				failed = append(failed, failure{one.ID, err.Error()})
+			} else {
+				p.unrecorded(r, result, one.Kyma)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return no error
+	slices.SortFunc(failed, func(a, b failure) int { return strings.Compare(a.Runtime, b.Runtime) })
+	return failed
+}
