@@ -172,18 +172,26 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
 		waitsUnmanaged(t, f, busy)
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.SkipMaintenanceWindows = true }))
+		until(t, time.Minute, "the control plane knows the request", func() (bool, string) {
+			record, err := busy.Record(ctx)
+			return err == nil && record.Status.Runtime.Requested.Spec.SkipMaintenanceWindows, fmt.Sprint(err)
+		})
+		record, err := busy.Record(ctx)
+		must(t, err)
+		if m := moduleOf(record, "mailer"); !m.Maintenance || m.Version != "1.1.0" {
+			t.Errorf("upgraded without permission: %+v", m)
+		}
 		own, err := busy.Kyma(ctx)
 		must(t, err)
 		before := own.DeepCopy()
 		own.Spec.SkipMaintenanceWindows = false
 		own.Annotations = map[string]string{v1beta2.AnnotationUpgradeAt: time.Now().UTC().Format(time.RFC3339)}
 		must(t, busy.API.Patch(ctx, own, client.MergeFrom(before)))
-		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
 		amend(t, f, busy, func(k *v1beta2.Kyma) {
 			k.Annotations = map[string]string{v1beta2.AnnotationEarlyUpgrades: v1beta2.True}
 		})
 		must(t, busy.UntilState(ctx, "mailer", "1.2.0", v1beta2.StateReady))
-		record, err := busy.Record(ctx)
+		record, err = busy.Record(ctx)
 		must(t, err)
 		if m := moduleOf(record, "mailer"); m.Maintenance {
 			t.Errorf("still waits: %+v", m)

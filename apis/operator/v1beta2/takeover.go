@@ -73,6 +73,9 @@ type InheritedModule struct {
 	// Adopted says that the runtime has reported the module as its agent's.
 	// +optional
 	Adopted bool `json:"adopted,omitempty"`
+	// Unmanaged says that lifecycle-manager had left the module's objects to their users.
+	// +optional
+	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Objects are those that lifecycle-manager installed of it, until it is adopted.
 	// +optional
 	// +listType=atomic

@@ -235,7 +235,7 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 	d.adopted = adopted
 	kept := adopted.Kept()
 	if adopted.Last != nil && kept == nil {
-		request.Versions = newest(request.Versions, adopted.Last.Versions)
+		request.Versions = newest(request.Versions, request.Floors(&adopted.Last.State, adopted.Last.Versions))
 	}
 	request, left := plan.Understood(request)
 	if err := request.CheckTakeover(); err != nil {

@@ -35,9 +35,11 @@ func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeove
 		memory.Modules = append(memory.Modules, inherited)
 	}
 	for _, m := range kyma.Status.Modules {
-		if !known[m.Name] && m.Version != "" && m.State != v1beta2.StateUnmanaged && m.State != v1beta2.StateDeleting {
+		if !known[m.Name] && m.Version != "" && m.State != v1beta2.StateDeleting {
 			known[m.Name] = true
-			memory.Modules = append(memory.Modules, v1beta2.InheritedModule{Name: m.Name, Version: m.Version, Channel: m.Channel})
+			memory.Modules = append(memory.Modules, v1beta2.InheritedModule{
+				Name: m.Name, Version: m.Version, Channel: m.Channel, Unmanaged: m.State == v1beta2.StateUnmanaged,
+			})
 		}
 	}
 	slices.SortFunc(memory.Modules, func(a, b v1beta2.InheritedModule) int { return strings.Compare(a.Name, b.Name) })

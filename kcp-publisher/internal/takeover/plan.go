@@ -112,7 +112,7 @@ func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma 
 	}
 	spec := v1beta2.KymaSpec{Channel: cmp.Or(as.Status.ActiveChannel, as.Spec.Channel), SkipMaintenanceWindows: as.Spec.SkipMaintenanceWindows}
 	for _, m := range remembered(kyma, Of(kyma, manifests)).Modules {
-		module := v1beta2.Module{Name: m.Name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+		module := v1beta2.Module{Name: m.Name, Managed: !m.Unmanaged, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 		if m.Channel != spec.Channel {
 			module.Channel = m.Channel
 		}
@@ -227,7 +227,7 @@ func Unready(kyma *v1beta2.Kyma) string {
 	}
 	var missing []string
 	for _, m := range s.Takeover.Modules {
-		if !m.Adopted && !unmanaged(s.Requested, m.Name) {
+		if !m.Adopted && !m.Unmanaged && !unmanaged(s.Requested, m.Name) {
 			missing = append(missing, m.Name)
 		}
 	}

@@ -28,9 +28,10 @@ func Stand(kyma *v1beta2.Kyma) Standing {
 	s := Standing{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), State: kyma.Status.State}
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil && s.Phase != PhaseNone {
 		for _, m := range r.Takeover.Modules {
-			if m.Adopted {
+			switch {
+			case m.Adopted:
 				s.Adopted = append(s.Adopted, m.Name)
-			} else {
+			case !m.Unmanaged:
 				s.Waiting = append(s.Waiting, m.Name)
 			}
 		}

@@ -309,6 +309,8 @@ func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, fac
 		message := problem.Message
 		if m.Message != "" && worse(m.State, problem.State) == m.State {
 			message = m.Message + "; " + message // the state is the module's own trouble, which comes first
+		} else if m.Message != "" && facts.Published != nil && slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
+			message += "; " + m.Message // it names the objects that keep the module
 		}
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)

@@ -16,6 +16,8 @@ import (
 // Inherited is a module that lifecycle-manager installed in a runtime.
 type Inherited struct {
 	Module, Channel, Version string
+	// Unmanaged says that lifecycle-manager had left its objects to their users.
+	Unmanaged bool
 	// Objects are those that it installed, as bundle.SortObjects returns them.
 	Objects []bundle.ObjectRef
 }
@@ -32,6 +34,8 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 			channel = ""
 		case at >= 0:
 			channel = cmp.Or(all[at].module.Channel, request.Asked.Channel)
+		case inherited.Unmanaged:
+			continue // no request names it: it stays with its users
 		default:
 			at = len(all)
 			all = append(all, wish{module: v1beta2.Module{Name: inherited.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}})
@@ -49,10 +53,40 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// returned reports whether the last bundle gave the runtime back to lifecycle-manager. It may name versions that the
-// runtime never had, because they waited for a window. Mandatory modules do not wait.
-func (r Request) returned() bool {
-	return r.Takeover != bundle.TakeoverRelease && r.Last != nil && r.Last.Takeover == bundle.TakeoverRelease
+// leftUnmanaged returns the manifest of a module that lifecycle-manager installed and that is unmanaged, so that its
+// version stays visible; nil if the version is not known.
+func (w wish) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
+	if w.inherited == nil || w.err != nil {
+		return nil
+	}
+	content, known := contents[refOf(w.choice)]
+	manifest, err := newManifest(w, content)
+	if !known || err != nil {
+		return nil
+	}
+	manifest.Unmanaged, manifest.Inherited = true, nil
+	return manifest
+}
+
+// returned reports whether the last bundle gave the runtime back to lifecycle-manager.
+func (r Request) returned(last *bundle.DesiredState) bool {
+	return r.Takeover != bundle.TakeoverRelease && last != nil && last.Takeover == bundle.TakeoverRelease
+}
+
+// Floors returns the versions of the last bundle that count as given to the runtime. A bundle that gave the runtime back
+// can name versions that the runtime never had, because they waited for a window: of these, only mandatory modules
+// count, which do not wait.
+func (r Request) Floors(last *bundle.DesiredState, versions map[string]string) map[string]string {
+	if !r.returned(last) {
+		return versions
+	}
+	mandatory := map[string]string{}
+	for i := range last.Manifests {
+		if m := &last.Manifests[i]; m.IsMandatory() && versions[m.Module] != "" {
+			mandatory[m.Module] = versions[m.Module]
+		}
+	}
+	return mandatory
 }
 
 // holds says which version an inherited module gets after it is adopted, where that is another one.
@@ -72,19 +106,10 @@ func (r Result) released(request Request) Result {
 // keeping returns the result that has what the last bundle had, and nothing else. What was given back is
 // lifecycle-manager's, and no part of it.
 func (r Result) keeping(request Request) Result {
-	if request.returned() {
-		for _, m := range request.Last.Manifests {
-			if version := request.Versions[m.Module]; version != "" && m.IsMandatory() {
-				r.Versions[m.Module] = version
-			}
-		}
-		r.Asked = slices.Sorted(maps.Keys(r.Versions))
-		return r
-	}
-	if last := request.Last; last != nil {
+	if last := request.Last; last != nil && !request.returned(last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
 	}
-	maps.Copy(r.Versions, request.Versions)
+	maps.Copy(r.Versions, request.Floors(request.Last, request.Versions))
 	maps.Copy(r.Versions, Versions(r.State))
 	r.Asked = slices.Sorted(maps.Keys(r.Versions))
 	return r

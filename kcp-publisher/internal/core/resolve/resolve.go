@@ -162,7 +162,7 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
-	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version) || request.returned() && !w.choice.Mandatory) {
+	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version) || request.returned(request.Last) && !w.choice.Mandatory) {
 		w.floor = i.Version
 	}
 	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may

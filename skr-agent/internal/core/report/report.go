@@ -377,7 +377,11 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		for _, p := range b.State.Problems {
 			status := found[p.Module]
-			status.Name, status.State, status.Message = p.Module, p.State, p.Message
+			message := p.Message
+			if status.Message != "" && slices.Contains(b.Statement.Predicate.Removals, p.Module) {
+				message += "; " + status.Message // it names the objects that keep the module
+			}
+			status.Name, status.State, status.Message = p.Module, p.State, message
 			if slices.ContainsFunc(facts.Kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == p.Module }) {
 				delete(hidden, p.Module) // a mandatory module that the Kyma requests
 			}
