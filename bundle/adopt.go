@@ -6,9 +6,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Adopt reads a bundle as its publisher does who finds it in the registry: authentic, for this runtime and whole, but
-// without judging its time or sequence, because an expired bundle is still the last one. Former are versions of the
-// root before this one: their publishers' bundles were good, and those of revoked keys are not. The error is a
+// Adopt verifies a bundle that the publisher found in the registry: it must be authentic, complete and for this
+// runtime. Its time and sequence are not checked, because an expired bundle can still be the latest one. Former are
+// previous versions of the root: bundles of their publishers are valid, except those of revoked keys. The error is a
 // *Refusal.
 func Adopt(fetched Fetched, runtime string, root trust.Root, former ...trust.Root) (Verified, error) {
 	manifest, refusal := readBundleManifest(fetched)

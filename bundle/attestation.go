@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// MediaTypeSigstoreBundle is that of a sigstore bundle v0.3.
+	// MediaTypeSigstoreBundle is the media type of a sigstore bundle v0.3.
 	MediaTypeSigstoreBundle = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	payloadTypeInToto       = "application/vnd.in-toto+json"
 )
 
-// attestation is the part of a sigstore bundle v0.3 that is written and accepted here: a public key's hint and a DSSE
-// envelope with one signature. No certificates, no transparency log, no second signature: what is not needed is
-// refused.
+// attestation is the accepted subset of a sigstore bundle v0.3: a public key hint and a DSSE envelope with one
+// signature. Certificates, transparency logs and further signatures are refused.
 //
 // Source: sigstore protobuf-specs, sigstore_bundle.proto; DSSE v1.0.2, envelope.md.
 type attestation struct {
@@ -45,7 +44,7 @@ type envelopeSign struct {
 	Sig []byte `json:"sig"`
 }
 
-// attest signs statement and gives the sigstore bundle as JSON.
+// attest signs the statement and returns the sigstore bundle as JSON.
 func attest(statement any, signer trust.Signer) ([]byte, error) {
 	return attestWithin(statement, signer, MaxAttestationBytes)
 }
@@ -81,7 +80,7 @@ func attestWithin(statement any, signer trust.Signer, most int) ([]byte, error) 
 	return encoded, nil
 }
 
-// readAttestation reads an attestation without believing it: the payload is not yet authenticated.
+// readAttestation parses an attestation. The payload is not authenticated yet.
 func readAttestation(data []byte) (attestation, *refusal.Error) {
 	return readAttestationWithin(data, MaxAttestationBytes)
 }
@@ -89,7 +88,7 @@ func readAttestation(data []byte) (attestation, *refusal.Error) {
 func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) {
 	var a attestation
 	if len(data) == 0 {
-		return a, refusal.New(refusal.Unsigned, "there is no attestation")
+		return a, refusal.New(refusal.Unsigned, "the attestation is missing")
 	}
 	if len(data) > most {
 		return a, refusal.New(refusal.TooLarge, "attestation of %d bytes, at most %d", len(data), most)
@@ -98,10 +97,10 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 		return a, refusal.New(refusal.Malformed, "attestation: %w", err)
 	}
 	if a.MediaType != MediaTypeSigstoreBundle {
-		return a, refusal.New(refusal.MediaType, "attestation is %q, want %q", a.MediaType, MediaTypeSigstoreBundle)
+		return a, refusal.New(refusal.MediaType, "the attestation has media type %q, want %q", a.MediaType, MediaTypeSigstoreBundle)
 	}
 	if a.Envelope.PayloadType != payloadTypeInToto {
-		return a, refusal.New(refusal.MediaType, "attestation's payload is %q, want %q", a.Envelope.PayloadType, payloadTypeInToto)
+		return a, refusal.New(refusal.MediaType, "the attestation has payload type %q, want %q", a.Envelope.PayloadType, payloadTypeInToto)
 	}
 	if n := len(a.Envelope.Signatures); n != 1 {
 		return a, refusal.New(refusal.Malformed, "attestation has %d signatures, want exactly one", n)
@@ -109,15 +108,15 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 	return a, nil
 }
 
-// authenticate returns the payload if key signed it.
+// authenticate returns the payload if the key signed it.
 func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *refusal.Error) {
 	if !trust.CheckSignature(key, preAuthEncoding(a.Envelope.Payload), a.Envelope.Signatures[0].Sig) {
-		return nil, refusal.New(refusal.BadSignature, "the signature is not that of key %s", a.VerificationMaterial.PublicKey.Hint)
+		return nil, refusal.New(refusal.BadSignature, "the signature does not match key %s", a.VerificationMaterial.PublicKey.Hint)
 	}
 	return a.Envelope.Payload, nil
 }
 
-// preAuthEncoding is what is signed, so that payload and payload type cannot be shifted into each other.
+// preAuthEncoding returns the signed bytes. Its lengths keep the payload and its type from being confused.
 //
 // Source: DSSE v1.0.2, protocol.md, "PAE".
 func preAuthEncoding(payload []byte) []byte {

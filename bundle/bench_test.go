@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// modules returns the documents of a runtime with so many modules.
+// modules returns the documents of a runtime with n modules.
 func modules(tb testing.TB, n int) Documents {
 	tb.Helper()
 	state, err := DecodeDesiredState(sampleDocuments(tb).State.Bytes)
@@ -28,7 +28,7 @@ func modules(tb testing.TB, n int) Documents {
 	return documents
 }
 
-// BenchmarkSign is what a publisher does per bundle, without the registry.
+// BenchmarkSign measures the publisher's work per bundle, without the registry.
 func BenchmarkSign(b *testing.B) {
 	documents, signer, predicate := modules(b, 20), trusttest.NewSigner(b), samplePredicate()
 	b.ReportAllocs()
@@ -39,7 +39,7 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify is what an agent does per bundle: the decision about the manifest, and the reading of both documents.
+// BenchmarkVerify measures the agent's work per bundle: verifying the manifest and decoding both documents.
 func BenchmarkVerify(b *testing.B) {
 	for _, n := range []int{1, 20, MaxManifests} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -60,7 +60,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkNextRoot is one hop from a version of the root of trust to the next, signed by two of three.
+// BenchmarkNextRoot measures one update of the root of trust, signed by two of three holders.
 func BenchmarkNextRoot(b *testing.B) {
 	m := trusttest.NewMaker(b)
 	first := m.First()

@@ -14,24 +14,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Carried lists the container images that a file carries to runtimes. A bundle names most images by tag; on the way by
-// hand nobody but the publisher can say which image that is, so the list is signed like a bundle.
+// Carried lists the container images in a file that is carried to runtimes. A bundle names most images by tag, and only
+// the publisher can resolve those tags, so the list is signed like a bundle.
 type Carried struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
 	Images     []CarriedImage `json:"images"`
-	// Bundles are those that the images are for. A list is good for them alone.
+	// Bundles are the bundles that need the images. The list is valid for them only.
 	Bundles []CarriedBundle `json:"bundles,omitempty"`
 }
 
-// CarriedBundle is the bundle of a runtime that a file brings.
+// CarriedBundle is a runtime's bundle in a carried file.
 type CarriedBundle struct {
 	Runtime string        `json:"runtime"`
 	Digest  digest.Digest `json:"digest"`
 }
 
-// CarriedPredicate says when a list of images was made. Lists of a fleet are ordered by epoch and sequence, as bundles
-// are.
+// CarriedPredicate contains the age of an image list. The lists of a fleet are ordered by epoch and sequence, like
+// bundles.
 type CarriedPredicate struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence,omitempty"`
@@ -39,22 +39,22 @@ type CarriedPredicate struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// Before reports whether a list was made before another one.
+// Before reports whether the list is older than another one.
 func (p CarriedPredicate) Before(other CarriedPredicate) bool {
 	return p.Epoch < other.Epoch || p.Epoch == other.Epoch && p.Sequence < other.Sequence
 }
 
-// CarriedImage is an image, or an index of images, by the reference that the modules know it by.
+// CarriedImage is an image, or an index of images, with the reference that the modules use.
 type CarriedImage struct {
 	Reference string `json:"reference"`
-	// Name is where it is in the file and below the prefix: "images/HOST/PATH:TAG".
+	// Name is the image's name in the file and below the prefix: "images/HOST/PATH:TAG".
 	Name      string        `json:"name"`
 	MediaType string        `json:"mediaType"`
 	Digest    digest.Digest `json:"digest"`
 	SizeBytes int64         `json:"size"`
 }
 
-// Descriptor is that of the image's manifest or index.
+// Descriptor returns the descriptor of the image's manifest or index.
 func (i CarriedImage) Descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: i.MediaType, Digest: i.Digest, Size: i.SizeBytes}
 }
@@ -68,7 +68,7 @@ type carriedStatement struct {
 	Predicate     CarriedPredicate `json:"predicate"`
 }
 
-// NewCarried encodes a list of images for bundles. Equal lists give equal bytes.
+// NewCarried encodes a list of images for bundles. Equal lists have equal bytes.
 func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	images, bundles = slices.Clone(images), slices.Clone(bundles)
 	slices.SortFunc(images, func(a, b CarriedImage) int { return strings.Compare(a.Name, b.Name) })
@@ -80,19 +80,18 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	return NewBlob(MediaTypeCarried, data), err
 }
 
-// CarriedTag names the signed list in the CarriedRepository.
+// CarriedTag returns the tag of a signed list in the CarriedRepository.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag names the list that was imported last for a runtime, in the CarriedRepository of where it was imported
-// to.
+// CarriedLastTag returns the tag of the list that was last imported for a runtime, in the target's CarriedRepository.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"
 
-// IsCarriedLastTag reports whether a tag is one of CarriedLastTag.
+// IsCarriedLastTag reports whether CarriedLastTag returned the tag.
 func IsCarriedLastTag(tag string) bool { return strings.HasPrefix(tag, carriedLast) }
 
-// ComposeCarried signs the list and gives its manifest.
+// ComposeCarried signs the list and returns its manifest.
 func ComposeCarried(list Blob, predicate CarriedPredicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(carriedStatement{
 		Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)}, PredicateType: PredicateCarried, Predicate: predicate,
@@ -106,14 +105,13 @@ func ComposeCarried(list Blob, predicate CarriedPredicate, signer trust.Signer) 
 	})
 }
 
-// VerifiedCarried is a list of images that a publisher signed.
+// VerifiedCarried is a list of images with a valid publisher signature.
 type VerifiedCarried struct {
 	List      ocispec.Descriptor
 	Predicate CarriedPredicate
 }
 
-// VerifyCarried decides whether a publisher of the root signed the list that the manifest is about. The error is a
-// *Refusal.
+// VerifyCarried checks that a publisher of the root signed the list in the manifest. The error is a *Refusal.
 func VerifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, error) {
 	list, refusal := verifyCarried(fetched, root)
 	if refusal != nil {
@@ -135,7 +133,7 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	key := root.PublisherKey(hint)
 	if key == nil {
-		return none, refusal.New(refusal.UnknownKey, "the list of images is signed by a key %s that root version %d does not list as a publisher", trust.ShortThumbprint(hint), root.Version)
+		return none, refusal.New(refusal.UnknownKey, "the list of images is signed by key %s, which is not a publisher key of root version %d", trust.ShortThumbprint(hint), root.Version)
 	}
 	payload, refused := signed.authenticate(key)
 	if refused != nil {
@@ -146,20 +144,20 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 		return none, refusal
 	}
 	if len(statement.Subject) != 1 || statement.Subject[0].digest() != manifest.Config.Digest {
-		return none, refusal.New(refusal.WrongDigest, "the list of images is %s, which is not what was signed", manifest.Config.Digest)
+		return none, refusal.New(refusal.WrongDigest, "the list of images has digest %s, which is not the signed one", manifest.Config.Digest)
 	}
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
-// CheckCarried decides whether a list is good now for the bundles that come with it, and not older than the one that
-// was imported last for the same runtimes, nil for none.
+// CheckCarried checks that a list is currently valid for the bundles in the same file, and not older than the list that
+// was last imported for the same runtimes (nil for none).
 func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time, skew time.Duration) error {
 	if p.Sequence < 1 || p.ExpiresAt.IsZero() || len(list.Bundles) == 0 {
-		return refusal.New(refusal.Malformed, "the list of images does not say for which bundles it is, or when it was made: an earlier kcp-publisher made it; export again")
+		return refusal.New(refusal.Malformed, "the list of images does not name its bundles or its time, because an older kcp-publisher created it: export again")
 	}
 	for _, b := range with {
 		if !slices.Contains(list.Bundles, b) {
-			return refusal.New(refusal.WrongDigest, "the list of images is not for bundle %s of runtime %s: it belongs to another file", b.Digest, b.Runtime)
+			return refusal.New(refusal.WrongDigest, "the list of images does not include bundle %s of runtime %s: it belongs to another file", b.Digest, b.Runtime)
 		}
 	}
 	if skew == 0 {
@@ -167,18 +165,18 @@ func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *
 	}
 	switch {
 	case p.Epoch != epoch:
-		return refusal.New(refusal.WrongEpoch, "the list of images is of epoch %d, the root of trust of %d: export again", p.Epoch, epoch)
+		return refusal.New(refusal.WrongEpoch, "the list of images has epoch %d, the root of trust has %d: export again", p.Epoch, epoch)
 	case p.IssuedAt.After(now.Add(skew)):
-		return refusal.New(refusal.NotYetIssued, "the list of images was made at %s, here it is %s", p.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return refusal.New(refusal.NotYetIssued, "the list of images was issued at %s, but this clock shows %s", p.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case !now.Before(p.ExpiresAt):
 		return refusal.New(refusal.Expired, "the list of images expired at %s: export again", p.ExpiresAt.Format(time.RFC3339))
 	case last != nil && p.Before(*last):
-		return refusal.New(refusal.Rollback, "the list of images has sequence %d, one with %d was imported before", p.Sequence, last.Sequence)
+		return refusal.New(refusal.Rollback, "the list of images has sequence %d, which is older than the imported sequence %d", p.Sequence, last.Sequence)
 	}
 	return nil
 }
 
-// DecodeCarried reads a list that is authenticated: see decodeVerified. Errors name the field.
+// DecodeCarried decodes an authenticated list; see decodeVerified. Errors name the field.
 func DecodeCarried(data []byte) (Carried, error) {
 	var list Carried
 	if err := decodeVerified(data, &list); err != nil {

@@ -18,19 +18,19 @@ type Blob struct {
 	Bytes      []byte
 }
 
-// NewBlob describes data.
+// NewBlob returns data with its descriptor.
 func NewBlob(mediaType string, data []byte) Blob {
 	return Blob{Descriptor: ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}, Bytes: data}
 }
 
-// Documents are what a bundle carries without naming a runtime: the two shared blobs.
+// Documents are the two blobs of a bundle that runtimes share. They do not name a runtime.
 type Documents struct {
 	State   Blob
 	Catalog Blob
 }
 
-// NewDocuments encodes state and catalog. It reads the result back with the decoders of the agent, so that no publisher
-// signs a document that agents refuse. The error is a *RefusedDocument in that case.
+// NewDocuments encodes state and catalog, and decodes the result as an agent does. It returns a *RefusedDocument if an
+// agent would refuse a document, so that the publisher never signs it.
 func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	stateBytes, err := EncodeDesiredState(state)
 	if err != nil {
@@ -53,9 +53,9 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	return Documents{State: NewBlob(MediaTypeDesiredState, stateBytes), Catalog: NewBlob(MediaTypeCatalog, catalogBytes)}, nil
 }
 
-// RefusedDocument is the error for a document that the publisher does not sign because an agent would refuse it.
+// RefusedDocument is the error for a document that an agent would refuse.
 type RefusedDocument struct {
-	// Err is the error of the agent's decoder; it names the field.
+	// Err is the agent's decoding error. It names the field.
 	Err error
 }
 
@@ -63,8 +63,8 @@ func (e *RefusedDocument) Error() string { return "an agent would refuse the bun
 
 func (e *RefusedDocument) Unwrap() error { return e.Err }
 
-// Compose signs the predicate over the documents and returns the bundle's manifest, ready to be pushed. Like
-// NewDocuments, it returns a *RefusedDocument if an agent would refuse the statement.
+// Compose signs the predicate and documents, and returns the bundle's manifest. Like NewDocuments, it returns a
+// *RefusedDocument if an agent would refuse the statement.
 func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(Statement{
 		Type:          StatementType,
@@ -96,7 +96,7 @@ func checkStatement(data []byte) *refusal.Error {
 	return decodeStatement(signed.Envelope.Payload, PredicateDesiredState, &statement)
 }
 
-// NewManifest returns an image manifest, encoded.
+// NewManifest returns an encoded image manifest.
 func NewManifest(manifest ocispec.Manifest) (Blob, error) {
 	manifest.Versioned = specs.Versioned{SchemaVersion: 2}
 	manifest.MediaType = ocispec.MediaTypeImageManifest

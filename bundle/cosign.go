@@ -9,20 +9,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// predicateCosignSign is the type of what `cosign sign` says of an image. An agent refuses it like every other that is
-// not ours.
+// predicateCosignSign is the predicate type of statements by `cosign sign`. Agents refuse it, like any foreign
+// predicate.
 const predicateCosignSign = "https://sigstore.dev/cosign/sign/v1"
 
-// CosignSignature is an OCI referrer of a bundle, as cosign 3 writes and looks for them. It is for people with stock
-// tools; agents never read it.
+// CosignSignature is an OCI referrer of a bundle in the format of cosign 3. It is for verification with standard tools;
+// agents never read it.
 type CosignSignature struct {
-	// Signature is a sigstore bundle whose only subject is the manifest. It cannot be the bundle's own attestation, which
-	// is part of that manifest and so cannot name its digest.
+	// Signature is a sigstore bundle whose only subject is the manifest. The bundle's own attestation cannot serve
+	// here: it is part of that manifest, so it cannot contain the manifest's digest.
 	Signature Blob
 	Manifest  Blob
 }
 
-// ComposeCosign signs a bundle's manifest for `cosign verify`. issued is when the bundle was.
+// ComposeCosign signs a bundle's manifest for `cosign verify`. issued is the bundle's time of issue.
 //
 // Source: cosign, specs/BUNDLE_SPEC.md (artifactType, annotations); OCI image-spec 1.1, manifest.md, "subject".
 func ComposeCosign(manifest Blob, issued time.Time, signer trust.Signer) (CosignSignature, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// A publisher's key now signs two kinds of statement; an agent must follow one of them only.
+// A publisher's key also signs statements for cosign. An agent must accept only statements of its own predicate type.
 func TestVerifyRefusesACosignSignatureAsAttestation(t *testing.T) {
 	a := newAttempt(t)
 	manifest, err := Compose(a.documents, samplePredicate(), a.signer)

@@ -2,9 +2,8 @@ package bundle
 
 import "github.com/kyma-pull/kyma-pull/bundle/strict"
 
-// decodeStrict and checkJSON read what comes from outside, within the depth that a bundle allows. decodeVerified is for
-// what is authenticated, and whose statement names no critical feature that is not known here: what else a later
-// version added is skipped.
+// decodeStrict and checkJSON read untrusted JSON, within the depth limit for bundles. decodeVerified reads
+// authenticated JSON whose statement has no unknown critical feature, and ignores fields of later versions.
 func decodeStrict(data []byte, v any) error { return strict.JSON(data, v, strict.MaxJSONDepth) }
 
 func checkJSON(data []byte) error { return strict.CheckJSON(data, strict.MaxJSONDepth) }

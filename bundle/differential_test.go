@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
+func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 	for place, c := range map[string]struct {
 		firstKey string
 		hook     func(*attempt, func(string) string)
@@ -30,7 +30,7 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 	} {
 		for _, d := range differentials(t, c.firstKey) {
 			if d.later && place == "in the statement" {
-				continue // see TestWhatALaterVersionAddedIsSkippedOnceItIsVerified
+				continue // see TestAuthenticatedUnknownFieldsAreIgnored
 			}
 			t.Run(place+" "+d.name, func(t *testing.T) {
 				a := newAttempt(t)
@@ -40,27 +40,27 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 			})
 		}
 	}
-	// Below the top level, where a decoder of its own or a map takes over.
+	// Below the top level, in types with their own decoder and in maps.
 	for name, change := range map[string]func(*testing.T, *attempt){
-		"in the manifest's annotations a key stands there twice": func(t *testing.T, a *attempt) {
+		"in the manifest's annotations a key appears twice": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"annotations":{`, `"annotations":{"`+AnnotationAttestation+`":"",`))
 		},
-		"in the manifest's config a key stands there in another case": func(t *testing.T, a *attempt) {
+		"in the manifest's config a key appears in another case": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"config":{`, `"config":{"Digest":"x",`))
 		},
-		"in the envelope the payload stands there twice": func(t *testing.T, a *attempt) {
+		"in the envelope the payload appears twice": func(t *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, replace(t, `"dsseEnvelope":{`, `"dsseEnvelope":{"payload":"e30=",`))
 		},
 		"in the envelope a signature has an unknown key": func(t *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, replace(t, `{"sig":`, `{"keyid":"x","sig":`))
 		},
-		"in the audience the runtime stands there twice": func(t *testing.T, a *attempt) {
+		"in the audience the runtime appears twice": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"runtime":"r-18",`))
 		},
-		"in the audience the runtime stands there in another case": func(t *testing.T, a *attempt) {
+		"in the audience the runtime appears in another case": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"audience":{`, `"audience":{"Runtime":"r-18",`))
 		},
-		"in a subject a digest stands there twice": func(t *testing.T, a *attempt) {
+		"in a subject a digest appears twice": func(t *testing.T, a *attempt) {
 			a.payload = append(a.payload, replace(t, `"digest":{`, `"digest":{"sha256":"00",`))
 		},
 	} {
@@ -73,7 +73,7 @@ func TestVerifyRefusesTwoReadersTwoDocuments(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesTwoReadersTwoDocuments(t *testing.T) {
+func TestOpenRefusesAmbiguousJSON(t *testing.T) {
 	open := func(t *testing.T, change func(*Documents)) {
 		t.Helper()
 		a := newAttempt(t)
@@ -96,22 +96,22 @@ func TestOpenRefusesTwoReadersTwoDocuments(t *testing.T) {
 		t.Run("in the catalog "+d.name, func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) }) })
 	}
 	for name, change := range map[string]func(*testing.T, *Documents){
-		"in a template's spec, which is kept as it is, a key stands there twice": func(t *testing.T, ds *Documents) {
+		"in a template's spec, which is kept as it is, a key appears twice": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"version":"6.6.6",`))
 		},
 		"in a template's spec there is more depth than the limit": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.Catalog, replace(t, `"spec":{`, `"spec":{"x":`+trusttest.Nested(strict.MaxJSONDepth)+`,`))
 		},
-		"in a module's spec a key stands there in another case": func(t *testing.T, ds *Documents) {
+		"in a module's spec a key appears in another case": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.State, replace(t, `"install":{`, `"Install":{},"install":{`))
 		},
-		"in a module's content a digest stands there twice": func(t *testing.T, ds *Documents) {
+		"in a module's content a digest appears twice": func(t *testing.T, ds *Documents) {
 			rewrite(&ds.State, replace(t, `"content":[{`, `"content":[{"digest":"sha256:00",`))
 		},
-		"the catalog stands where the desired state should": func(_ *testing.T, ds *Documents) {
+		"the catalog is in place of the desired state": func(_ *testing.T, ds *Documents) {
 			ds.State = NewBlob(MediaTypeDesiredState, ds.Catalog.Bytes)
 		},
-		"the desired state stands where the catalog should": func(_ *testing.T, ds *Documents) {
+		"the desired state is in place of the catalog": func(_ *testing.T, ds *Documents) {
 			ds.Catalog = NewBlob(MediaTypeCatalog, ds.State.Bytes)
 		},
 	} {
@@ -119,7 +119,7 @@ func TestOpenRefusesTwoReadersTwoDocuments(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesOtherBytesThanWereSigned(t *testing.T) {
+func TestOpenRefusesUnsignedBytes(t *testing.T) {
 	a := newAttempt(t)
 	verified, err := a.verify(t)
 	if err != nil {
@@ -132,13 +132,13 @@ func TestOpenRefusesOtherBytesThanWereSigned(t *testing.T) {
 	}
 	state, catalog := a.documents.State.Bytes, a.documents.Catalog.Bytes
 	for name, c := range map[string]struct{ config, catalog []byte }{
-		"a byte of the config is flipped":   {flipped(state), catalog},
-		"a byte of the catalog is flipped":  {state, flipped(catalog)},
-		"the config is cut off":             {state[:len(state)-1], catalog},
-		"the catalog goes on":               {state, append(catalog[:len(catalog):len(catalog)], ' ')},
-		"the config is missing":             {nil, catalog},
-		"the two documents changed places":  {catalog, state},
-		"the config is there twice instead": {state, state},
+		"a byte of the config is flipped":  {flipped(state), catalog},
+		"a byte of the catalog is flipped": {state, flipped(catalog)},
+		"the config is cut off":            {state[:len(state)-1], catalog},
+		"the catalog has an extra byte":    {state, append(catalog[:len(catalog):len(catalog)], ' ')},
+		"the config is missing":            {nil, catalog},
+		"the two documents are swapped":    {catalog, state},
+		"the config is in both places":     {state, state},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := verified.Open(c.config, c.catalog)
@@ -147,8 +147,9 @@ func TestOpenRefusesOtherBytesThanWereSigned(t *testing.T) {
 	}
 }
 
-// TestNoFlippedByteChangesWhatIsFollowed flips every byte of a manifest: what was signed is followed, or nothing is.
-func TestNoFlippedByteChangesWhatIsFollowed(t *testing.T) {
+// TestFlippedByteNeverChangesTheAcceptedBundle flips every byte of a manifest. Verify returns the signed bundle or an
+// error.
+func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 	a := newAttempt(t)
 	honest := a.fetched(t)
 	want, err := Verify(honest, a.trust, a.now)
@@ -164,7 +165,7 @@ func TestNoFlippedByteChangesWhatIsFollowed(t *testing.T) {
 		if _, err := Verify(flipped, a.trust, a.now); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.WrongDigest {
 			t.Fatalf("byte %d: got %v, want %s", i, err, refusal.WrongDigest)
 		}
-		// The same without a digest to compare with, as a tag is fetched from a registry that lies.
+		// The same without a digest to compare, as for a tag from a malicious registry.
 		flipped.Descriptor.Digest = ""
 		got, err := Verify(flipped, a.trust, a.now)
 		if err != nil {
@@ -179,20 +180,20 @@ func TestNoFlippedByteChangesWhatIsFollowed(t *testing.T) {
 	}
 }
 
-func TestVerifyNotesAGap(t *testing.T) {
+func TestVerifyReportsAGap(t *testing.T) {
 	last := Accepted{Epoch: 1, Sequence: 90, Digest: digest.FromString("90")}
 	for name, c := range map[string]struct {
 		last     Accepted
 		previous *Position
 		want     bool
 	}{
-		"the first bundle of a runtime has none":        {Accepted{}, nil, false},
-		"the first bundle seen by a runtime has none":   {Accepted{}, &Position{90, last.Digest}, false},
-		"the bundle after the last has none":            {last, &Position{90, last.Digest}, false},
-		"a bundle after one that was not seen has one":  {last, &Position{95, digest.FromString("95")}, true},
-		"a bundle after another of the same number too": {last, &Position{90, digest.FromString("another")}, true},
-		"a bundle that names none before it has one":    {last, nil, true},
-		"the first bundle of a new epoch has none":      {Accepted{Sequence: 90, Digest: last.Digest}, nil, false},
+		"no gap before the first bundle of a runtime":                           {Accepted{}, nil, false},
+		"no gap before the first bundle that a runtime receives":                {Accepted{}, &Position{90, last.Digest}, false},
+		"no gap before the successor of the last bundle":                        {last, &Position{90, last.Digest}, false},
+		"a gap if the previous bundle was missed":                               {last, &Position{95, digest.FromString("95")}, true},
+		"a gap if the previous bundle has the same sequence but another digest": {last, &Position{90, digest.FromString("another")}, true},
+		"a gap if the bundle names no previous one":                             {last, nil, true},
+		"no gap before the first bundle of a new epoch":                         {Accepted{Sequence: 90, Digest: last.Digest}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -207,7 +208,7 @@ func TestVerifyNotesAGap(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the last bundle once more has none", func(t *testing.T) {
+	t.Run("no gap before the same bundle again", func(t *testing.T) {
 		a := newAttempt(t)
 		fetched := a.fetched(t)
 		a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
@@ -218,10 +219,10 @@ func TestVerifyNotesAGap(t *testing.T) {
 	})
 }
 
-func TestAcceptedTimeNeverGoesBack(t *testing.T) {
+func TestAcceptedTimeNeverDecreases(t *testing.T) {
 	for name, c := range map[string]struct{ before, want time.Time }{
-		"it moves to when the bundle was issued": {trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour)},
-		"it stays where it was further":          {trusttest.Now, trusttest.Now},
+		"it advances to the bundle's time of issue": {trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour)},
+		"it stays at a later time":                  {trusttest.Now, trusttest.Now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -234,24 +235,24 @@ func TestAcceptedTimeNeverGoesBack(t *testing.T) {
 	}
 }
 
-func TestAdoptTakesTheLastBundleWhateverItsTime(t *testing.T) {
+func TestAdoptIgnoresTime(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*attempt)
 		want   refusal.Reason
 	}{
-		{"an expired bundle is the last one all the same", func(a *attempt) {
+		{"an expired bundle is accepted", func(a *attempt) {
 			a.predicate(func(p *Predicate) {
 				p.IssuedAt, p.ExpiresAt = trusttest.Now.AddDate(-2, 0, 0), trusttest.Now.AddDate(-1, 0, 0)
 			})
 		}, ""},
-		{"a bundle of another epoch is read", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, ""},
-		{"a bundle of another runtime is not", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime},
-		{"a bundle of an unknown key is not", func(a *attempt) { a.trust.Root = trusttest.RootFor(t, trusttest.NewSigner(t)) }, refusal.UnknownKey},
-		{"an unsigned bundle is not", func(a *attempt) {
+		{"a bundle of another epoch is accepted", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, ""},
+		{"a bundle of another runtime is refused", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime},
+		{"a bundle of an unknown key is refused", func(a *attempt) { a.trust.Root = trusttest.RootFor(t, trusttest.NewSigner(t)) }, refusal.UnknownKey},
+		{"an unsigned bundle is refused", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Annotations = nil })
 		}, refusal.Unsigned},
-		{"a bundle over another config is not", func(a *attempt) {
+		{"a bundle over another config is refused", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Config.Digest = digest.FromString("other") })
 		}, refusal.WrongDigest},
 	} {
@@ -267,10 +268,10 @@ func TestAdoptTakesTheLastBundleWhateverItsTime(t *testing.T) {
 func TestNextSequenceAlwaysGrows(t *testing.T) {
 	at := time.UnixMilli(1_000)
 	for name, c := range map[string]struct{ last, want int64 }{
-		"the first is the time":                      {0, 1_000},
-		"the next is the time":                       {500, 1_000},
-		"two in one millisecond differ":              {1_000, 1_001},
-		"a clock that was turned back does not show": {5_000, 5_001},
+		"the first is the current time":                  {0, 1_000},
+		"the next is the current time":                   {500, 1_000},
+		"two in one millisecond differ":                  {1_000, 1_001},
+		"a clock that was set back does not decrease it": {5_000, 5_001},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := NextSequence(c.last, at); got != c.want {
@@ -280,11 +281,11 @@ func TestNextSequenceAlwaysGrows(t *testing.T) {
 	}
 }
 
-func TestAttestationOfOtherToolsIsRead(t *testing.T) {
+func TestAttestationOfOtherToolsIsAccepted(t *testing.T) {
 	const sample = "../../shared/realworld/sigstore_bundle_v03_sample"
 	data, err := os.ReadFile(filepath.FromSlash(sample + ".json"))
 	if err != nil {
-		t.Skipf("%s.json is not beside this checkout", sample)
+		t.Skipf("%s.json not found beside this checkout", sample)
 	}
 	file, err := os.ReadFile(filepath.FromSlash(sample + ".pub"))
 	if err != nil {
@@ -315,18 +316,18 @@ func TestCheckJSONBoundsDepth(t *testing.T) {
 		in string
 		ok bool
 	}{
-		"arrays as deep as the limit":           {trusttest.Nested(strict.MaxJSONDepth), true},
-		"arrays one level deeper":               {trusttest.Nested(strict.MaxJSONDepth + 1), false},
-		"objects as deep as the limit":          {strings.Repeat(`{"a":`, strict.MaxJSONDepth) + "1" + strings.Repeat("}", strict.MaxJSONDepth), true},
-		"objects one level deeper":              {strings.Repeat(`{"a":`, strict.MaxJSONDepth+1) + "1" + strings.Repeat("}", strict.MaxJSONDepth+1), false},
-		"the same key in two objects":           {`[{"a":1},{"a":2}]`, true},
-		"a key again after a nested object":     {`{"a":{"b":1},"b":2,"a":3}`, false},
-		"a key again after an array of objects": {`{"a":[{"a":1}],"a":2}`, false},
-		"a value like a key":                    {`{"a":"a","b":"a"}`, true},
-		"nothing":                               {``, false},
-		"white space alone":                     {" \n", false},
-		"two numbers":                           {`1 2`, false},
-		"an open array without end":             {strings.Repeat("[", 1<<16), false},
+		"arrays as deep as the limit":               {trusttest.Nested(strict.MaxJSONDepth), true},
+		"arrays one level deeper":                   {trusttest.Nested(strict.MaxJSONDepth + 1), false},
+		"objects as deep as the limit":              {strings.Repeat(`{"a":`, strict.MaxJSONDepth) + "1" + strings.Repeat("}", strict.MaxJSONDepth), true},
+		"objects one level deeper":                  {strings.Repeat(`{"a":`, strict.MaxJSONDepth+1) + "1" + strings.Repeat("}", strict.MaxJSONDepth+1), false},
+		"the same key in two objects":               {`[{"a":1},{"a":2}]`, true},
+		"a duplicate key after a nested object":     {`{"a":{"b":1},"b":2,"a":3}`, false},
+		"a duplicate key after an array of objects": {`{"a":[{"a":1}],"a":2}`, false},
+		"a value equal to a key":                    {`{"a":"a","b":"a"}`, true},
+		"nothing":                                   {``, false},
+		"only white space":                          {" \n", false},
+		"two numbers":                               {`1 2`, false},
+		"an unterminated array":                     {strings.Repeat("[", 1<<16), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := checkJSON([]byte(c.in)); (err == nil) != c.ok {

@@ -16,106 +16,106 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// APIVersion is that of the two documents of a bundle.
+// APIVersion is the version of the two documents of a bundle.
 const APIVersion = "kyma-pull.dev/v1"
 
-// DesiredState is what a runtime shall run. It holds nothing that names a runtime: two runtimes that want the same
-// thing have the same bytes.
+// DesiredState defines the modules that a runtime must run. It does not name a runtime: runtimes with the same modules
+// have the same bytes.
 type DesiredState struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// Kyma seeds the runtime's own Kyma.
+	// Kyma contains the initial content of the runtime's own Kyma.
 	Kyma KymaSeed `json:"kyma"`
 	// Manifests are the modules to install, sorted by name.
 	Manifests []Manifest `json:"manifests"`
-	// Offers are what a runtime with autonomy may choose from before the control plane answers: every module that it may
-	// have, once for each channel, resolved like Manifests, sorted by module and channel. Nothing of them is installed
-	// that its Kyma does not ask for.
+	// Offers are the modules that a runtime with autonomy can choose without waiting for the control plane. They
+	// contain every available module, once for each channel, resolved like Manifests, sorted by module and channel. An
+	// offer is installed only if the runtime's Kyma requests it.
 	Offers []Manifest `json:"offers,omitempty"`
-	// Leaving are modules that shall go and may still be there because something blocks them: while it does they are kept
-	// at this version, sorted by name. They are never installed anew.
+	// Leaving are modules that must be removed but may still be blocked, sorted by name. A blocked module is kept at
+	// this version. They are never installed again.
 	Leaving []Manifest `json:"leaving,omitempty"`
-	// Problems are the modules that were asked for and could not be resolved (or only partly), sorted by module.
+	// Problems are the requested modules that could not be resolved, or only partially, sorted by module.
 	Problems []Problem `json:"problems,omitempty"`
-	// CRDs are the names of the CustomResourceDefinitions that the runtime must serve for this state to be written.
+	// CRDs are the names of the CustomResourceDefinitions that the runtime must serve before this state can be written.
 	CRDs []string `json:"crds"`
-	// Settings tune the agent.
+	// Settings configure the agent.
 	Settings Settings `json:"settings"`
-	// Watchers are what the runtime is to watch, sorted by name.
+	// Watchers select the objects that the runtime watches, sorted by name.
 	Watchers []Watcher `json:"watchers,omitempty"`
-	// Maintenance is when modules that require downtime may be upgraded; nil leaves it to any time. A schedule without a
-	// window is another thing: by it they never are.
+	// Maintenance contains the windows for upgrades of modules that require downtime. Nil allows them at any time. A
+	// schedule without windows never allows them.
 	Maintenance *window.Schedule `json:"maintenance,omitempty"`
-	// Takeover is how far the runtime is taken over from another product, empty when it is not. Agents without
-	// FeatureTakeover refuse such a state.
+	// Takeover is the phase of the runtime's takeover from another product, or empty. Agents without FeatureTakeover
+	// refuse such a state.
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
-// KymaSeed is what the control plane says about the runtime's Kyma. Labels and annotations are kept in line forever;
-// the spec is written once, when the runtime has no Kyma yet, for it then belongs to the runtime.
+// KymaSeed is the control plane's part of the runtime's Kyma. The agent keeps labels and annotations in line. It writes
+// the spec only once, when it creates the Kyma: the spec then belongs to the runtime.
 type KymaSeed struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Spec        v1beta2.KymaSpec  `json:"spec"`
 }
 
-// Manifest is one module to install.
+// Manifest defines one module to install.
 type Manifest struct {
-	// Name is that of the Manifest object in the runtime.
+	// Name is the name of the Manifest object in the runtime.
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Module, Channel, Version, Component and Template say where the Manifest comes from.
+	// Module, Channel, Version, Component and Template are the origin of the Manifest.
 	Module    string `json:"module"`
 	Channel   string `json:"channel,omitempty"`
 	Version   string `json:"version"`
 	Component string `json:"component,omitempty"`
 	Template  string `json:"template,omitempty"`
-	// Spec is written to the object as it is.
+	// Spec is written to the object unchanged.
 	Spec v1beta2.ManifestSpec `json:"spec"`
-	// Content are the blobs that installing needs, all of them: the agent resolves nothing itself.
+	// Content lists all blobs that the installation needs. The agent resolves nothing itself.
 	Content []Content `json:"content"`
-	// Release are the documents that prove that the component was released: its descriptor, those it refers to, and the
-	// manifests of artifacts among its contents. There are none unless the root of trust has release keys.
+	// Release lists the documents that prove the component's release: its descriptor, referenced descriptors, and the
+	// manifests of artifacts among its contents. It is empty unless the root of trust has release keys.
 	Release []Content `json:"release,omitempty"`
-	// RequiresDowntime lets an upgrade to this version wait for the runtime's maintenance window.
+	// RequiresDowntime makes an upgrade to this version wait for the runtime's maintenance window.
 	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
-	// Unmanaged says that the module's objects stay as they are and are no longer looked after.
+	// Unmanaged leaves the module's objects in place without managing them.
 	Unmanaged bool `json:"unmanaged,omitempty"`
-	// Inherited are the objects that another product installed of this module in the runtime, as SortObjects returns them.
-	// What is installed of the module takes them over; those that it does not have are deleted, if they are still the
-	// other product's.
+	// Inherited lists the module's objects that another product installed in the runtime, in the order of SortObjects.
+	// The installed module takes them over. The agent deletes those that the module does not contain, if they still
+	// belong to the other product.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
 }
 
-// Content is one blob of a module, named by repository and digest, never by tag.
+// Content is one blob of a module, identified by repository and digest, never by tag.
 type Content struct {
 	// Name is the resource's name in its component, such as "raw-manifest".
 	Name string `json:"name"`
-	// Repository is an OCI repository with its host, or, in an OCI layout, a path relative to the bundle's prefix when
-	// it starts with "./".
+	// Repository is an OCI repository with its host. In an OCI layout it can start with "./" and is then relative to
+	// the bundle's prefix.
 	Repository string        `json:"repository"`
 	MediaType  string        `json:"mediaType"`
 	Digest     digest.Digest `json:"digest"`
 	SizeBytes  int64         `json:"size"`
 }
 
-// Descriptor returns the content as its repository knows it.
+// Descriptor returns the descriptor of the content in its repository.
 func (c Content) Descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: c.MediaType, Digest: c.Digest, Size: c.SizeBytes}
 }
 
-// Problem is why a module that was asked for is not, or not as asked, among the Manifests.
+// Problem explains why a requested module is missing from the Manifests or differs from the request.
 type Problem struct {
 	Module  string        `json:"module"`
 	Channel string        `json:"channel,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is one of reason.Problems, empty for a remark and from a publisher without reasons.
+	// Reason is one of reason.Problems. It is empty for a remark and from a publisher without reasons.
 	Reason  reason.Reason `json:"reason,omitempty"`
 	Message string        `json:"message"`
 }
 
-// Catalog is what a runtime may choose from.
+// Catalog contains the modules that a runtime can choose from.
 type Catalog struct {
 	APIVersion         string         `json:"apiVersion"`
 	Kind               string         `json:"kind"`
@@ -123,8 +123,8 @@ type Catalog struct {
 	ModuleReleaseMetas []CatalogEntry `json:"moduleReleaseMetas"`
 }
 
-// CatalogEntry is one ModuleTemplate or ModuleReleaseMeta as the runtime shall see it. The spec is kept as it was
-// written, so that fields this version does not know reach the runtime all the same.
+// CatalogEntry is one ModuleTemplate or ModuleReleaseMeta for the runtime. The spec is kept unchanged, so fields that
+// this version does not know also reach the runtime.
 type CatalogEntry struct {
 	Name        string            `json:"name"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -137,19 +137,19 @@ const (
 	kindCatalog      = "Catalog"
 )
 
-// EncodeDesiredState returns the document's bytes. Equal states give equal bytes.
+// EncodeDesiredState returns the document's bytes. Equal states have equal bytes.
 func EncodeDesiredState(state DesiredState) ([]byte, error) {
 	state.APIVersion, state.Kind = APIVersion, kindDesiredState
 	return json.Marshal(state)
 }
 
-// EncodeCatalog returns the document's bytes. Equal catalogs give equal bytes.
+// EncodeCatalog returns the document's bytes. Equal catalogs have equal bytes.
 func EncodeCatalog(catalog Catalog) ([]byte, error) {
 	catalog.APIVersion, catalog.Kind = APIVersion, kindCatalog
 	return json.Marshal(catalog)
 }
 
-// DecodeDesiredState reads a DesiredState that is authenticated and checks what the types cannot say: see
+// DecodeDesiredState decodes an authenticated DesiredState and checks rules that its types cannot express; see
 // decodeVerified. Errors name the field.
 func DecodeDesiredState(data []byte) (DesiredState, error) {
 	var state DesiredState
@@ -165,7 +165,7 @@ func DecodeDesiredState(data []byte) (DesiredState, error) {
 	return state, state.check()
 }
 
-// DecodeCatalog reads a Catalog that is authenticated: see decodeVerified. Errors name the field.
+// DecodeCatalog decodes an authenticated Catalog; see decodeVerified. Errors name the field.
 func DecodeCatalog(data []byte) (Catalog, error) {
 	var catalog Catalog
 	if len(data) > MaxDocumentBytes {
@@ -182,13 +182,13 @@ func (s DesiredState) checkOffers() error {
 		return fmt.Errorf("offers: %d, at most %d", len(s.Offers), MaxOffers)
 	}
 	if len(s.Offers) > 0 && s.Settings.Autonomy != AutonomyCatalog {
-		return fmt.Errorf("offers: are for settings.autonomy %s", AutonomyCatalog)
+		return fmt.Errorf("offers: only allowed with settings.autonomy %s", AutonomyCatalog)
 	}
 	seen := map[[2]string]bool{}
 	for i, m := range s.Offers {
 		key := [2]string{m.Module, m.Channel}
 		if m.Name == "" || m.Module == "" || m.Channel == "" || seen[key] {
-			return fmt.Errorf("offers[%d]: name, module and channel are required, and module %s at channel %s once", i, m.Module, m.Channel)
+			return fmt.Errorf("offers[%d]: name, module and channel are required, and module %s in channel %s must be unique", i, m.Module, m.Channel)
 		}
 		seen[key] = true
 		if err := m.Check(); err != nil {
@@ -198,7 +198,7 @@ func (s DesiredState) checkOffers() error {
 	return nil
 }
 
-// Check returns the first problem of a manifest by itself, whatever else its document contains. The error names the
+// Check returns the first problem of a manifest by itself, independent of the rest of its document. The error names the
 // field.
 func (m Manifest) Check() error {
 	if m.Name == "" || m.Module == "" {
@@ -229,11 +229,11 @@ func (m Manifest) ContentBytes() int64 {
 	return total
 }
 
-// CheckCatalogEntry returns why no bundle carries a CatalogEntry, given in JSON: it is too large, or nested so deeply
-// that agents refuse the document around it. The error names the field.
+// CheckCatalogEntry returns an error if a CatalogEntry, given as JSON, is too large for a bundle or nested more deeply
+// than agents accept. The error names the field.
 func CheckCatalogEntry(encoded []byte) error {
 	if len(encoded) > MaxCatalogEntryBytes {
-		return fmt.Errorf("has %d bytes, at most %d: move large content into the component",
+		return fmt.Errorf("%d bytes, at most %d: move large content into the component",
 			len(encoded), MaxCatalogEntryBytes)
 	}
 	if err := strict.CheckJSON(encoded, strict.MaxJSONDepth-entryDepth); err != nil {
@@ -250,7 +250,7 @@ func (c Content) check() error {
 		return fmt.Errorf("digest: %w", err)
 	}
 	if c.Digest.Algorithm() != digest.SHA256 && c.Digest.Algorithm() != digest.SHA512 {
-		return fmt.Errorf("digest: algorithm %s is not accepted", c.Digest.Algorithm())
+		return fmt.Errorf("digest: algorithm %s is not supported", c.Digest.Algorithm())
 	}
 	if c.SizeBytes < 0 || c.SizeBytes > MaxLayerBytes {
 		return fmt.Errorf("size: %d, at most %d", c.SizeBytes, MaxLayerBytes)
@@ -265,7 +265,7 @@ func checkHeader(apiVersion, kind, wantKind string) error {
 	return nil
 }
 
-// All are the Manifests and those that are leaving.
+// All returns the Manifests and the leaving modules.
 func (s DesiredState) All() []Manifest { return slices.Concat(s.Manifests, s.Leaving) }
 
 func (s DesiredState) check() error {
@@ -303,7 +303,7 @@ func (s DesiredState) check() error {
 		total += m.ContentBytes()
 	}
 	if total > MaxBundleBytes {
-		return fmt.Errorf("desired state: content of %d bytes in all, at most %d", total, MaxBundleBytes)
+		return fmt.Errorf("desired state: %d bytes of content in total, at most %d", total, MaxBundleBytes)
 	}
 	return checkWatchers(s.Watchers)
 }

@@ -38,19 +38,19 @@ func TestEqualDocumentsAreEqualBytes(t *testing.T) {
 	}
 }
 
-func TestDecodeDesiredStateChecksWhatTypesCannotSay(t *testing.T) {
+func TestDecodeDesiredStateChecksValues(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*DesiredState)
-		want   string // empty when it is accepted
+		want   string // empty if it is accepted
 	}{
-		{"what was encoded is read", func(*DesiredState) {}, ""},
-		{"no modules at all are read", func(s *DesiredState) { s.Manifests = nil }, ""},
-		{"a module without content is read", func(s *DesiredState) { s.Manifests[0].Content = nil }, ""},
+		{"an encoded state is accepted", func(*DesiredState) {}, ""},
+		{"a state without modules is accepted", func(s *DesiredState) { s.Manifests = nil }, ""},
+		{"a module without content is accepted", func(s *DesiredState) { s.Manifests[0].Content = nil }, ""},
 		{"a problem whose reason is a sentence is refused", func(s *DesiredState) { s.Problems = []Problem{{Module: "x", Reason: "is forbidden"}} }, "problems[0].reason"},
 		{"a module without a name is refused", func(s *DesiredState) { s.Manifests[0].Name = "" }, "manifests[0]: name and module are required"},
 		{"a module without a module name is refused", func(s *DesiredState) { s.Manifests[0].Module = "" }, "manifests[0]: name and module are required"},
-		{"a module that is there twice is refused", func(s *DesiredState) {
+		{"a module that appears twice is refused", func(s *DesiredState) {
 			again := s.Manifests[0]
 			again.Name = "other"
 			s.Manifests = append(s.Manifests, again)
@@ -62,28 +62,28 @@ func TestDecodeDesiredStateChecksWhatTypesCannotSay(t *testing.T) {
 		}, "manifests[1]: module other or name keda appears twice"},
 		{"content without a digest is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "" }, "manifests[0]: content[0].digest"},
 		{"content named by a tag is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" }, "manifests[0]: content[0].digest"},
-		{"content named by a sha512 is read", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA512.FromString("x") }, ""},
-		{"content named by a sha384 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA384.FromString("x") }, "algorithm sha384 is not accepted"},
+		{"content named by a sha512 is accepted", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA512.FromString("x") }, ""},
+		{"content named by a sha384 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA384.FromString("x") }, "algorithm sha384 is not supported"},
 		{"content named by an md5 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e" }, "manifests[0]: content[0].digest"},
-		{"content of exactly the limit is read", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes }, ""},
+		{"content of exactly the limit is accepted", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes }, ""},
 		{"content of more than the limit is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes + 1 }, "manifests[0]: content[0].size"},
 		{"content of negative size is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 }, "manifests[0]: content[0].size"},
-		{"more content in all than the limit is refused", func(s *DesiredState) {
+		{"more content in total than the limit is refused", func(s *DesiredState) {
 			content := s.Manifests[0].Content[0]
 			content.SizeBytes = MaxLayerBytes
 			for range MaxBundleBytes / MaxLayerBytes {
 				s.Manifests[0].Content = append(s.Manifests[0].Content, content)
 			}
-		}, "content of 268435463 bytes in all"},
+		}, "268435463 bytes of content in total"},
 		{"more modules than the limit are refused", func(s *DesiredState) {
 			s.Manifests = nil
 			for i := range MaxManifests + 1 {
 				s.Manifests = append(s.Manifests, Manifest{Name: fmt.Sprint(i), Module: fmt.Sprint(i)})
 			}
 		}, "manifests: 501, at most 500"},
-		{"a schedule with windows is read", func(s *DesiredState) { s.Maintenance = saturdays() }, ""},
-		{"a schedule without windows is read", func(s *DesiredState) { s.Maintenance = &window.Schedule{Windows: []window.Window{}} }, ""},
-		{"a schedule with a window that means nothing is refused", func(s *DesiredState) {
+		{"a schedule with windows is accepted", func(s *DesiredState) { s.Maintenance = saturdays() }, ""},
+		{"a schedule without windows is accepted", func(s *DesiredState) { s.Maintenance = &window.Schedule{Windows: []window.Window{}} }, ""},
+		{"a schedule with an invalid window is refused", func(s *DesiredState) {
 			s.Maintenance = saturdays()
 			s.Maintenance.Windows[0].Days[0] = "Someday"
 		}, `maintenance.windows[0].days[0]: "Someday"`},
@@ -110,7 +110,7 @@ func saturdays() *window.Schedule {
 	}
 }
 
-func TestMaintenanceArrivesAsItWasSent(t *testing.T) {
+func TestMaintenanceSurvivesEncoding(t *testing.T) {
 	state := sampleState()
 	state.Maintenance, state.Manifests[0].RequiresDowntime = saturdays(), true
 	data, err := EncodeDesiredState(state)
@@ -121,7 +121,7 @@ func TestMaintenanceArrivesAsItWasSent(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Maintenance, saturdays()) || !got.Manifests[0].RequiresDowntime {
 		t.Errorf("got %+v, %v", got.Maintenance, err)
 	}
-	// No schedule and a schedule without windows are opposites, and neither may become the other on its way.
+	// A missing schedule and a schedule without windows have opposite meanings, so encoding must keep them apart.
 	state.Maintenance = nil
 	without, err := EncodeDesiredState(state)
 	if err != nil || bytes.Contains(without, []byte("maintenance")) {
@@ -157,7 +157,7 @@ func TestDocumentsOfAnotherVersionAreRefused(t *testing.T) {
 	}
 }
 
-func TestDocumentsOfMoreThanTheLimitAreNeitherMadeNorRead(t *testing.T) {
+func TestOversizedDocumentsAreRefusedByBothSides(t *testing.T) {
 	large := bytes.Repeat([]byte(" "), MaxDocumentBytes+1)
 	if _, err := DecodeDesiredState(large); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("got %v", err)
@@ -186,11 +186,11 @@ func FuzzDecodeDesiredState(f *testing.F) {
 		}
 		encoded, err := EncodeDesiredState(state)
 		if err != nil {
-			t.Fatalf("was read and cannot be written: %v", err)
+			t.Fatalf("decoded state cannot be encoded: %v", err)
 		}
 		again, err := DecodeDesiredState(encoded)
 		if err != nil {
-			t.Fatalf("was written and cannot be read: %v", err)
+			t.Fatalf("encoded state cannot be decoded: %v", err)
 		}
 		twice, err := EncodeDesiredState(again)
 		if err != nil || !bytes.Equal(twice, encoded) {
@@ -213,11 +213,11 @@ func FuzzDecodeCatalog(f *testing.F) {
 		}
 		encoded, err := EncodeCatalog(catalog)
 		if err != nil {
-			t.Fatalf("was read and cannot be written: %v", err)
+			t.Fatalf("decoded catalog cannot be encoded: %v", err)
 		}
 		again, err := DecodeCatalog(encoded)
 		if err != nil {
-			t.Fatalf("was written and cannot be read: %v", err)
+			t.Fatalf("encoded catalog cannot be decoded: %v", err)
 		}
 		twice, err := EncodeCatalog(again)
 		if err != nil || !bytes.Equal(twice, encoded) {

@@ -21,29 +21,29 @@ const (
 	FeatureImagePullSecret Feature = "image-pull-secret"
 	// FeatureNamespaceLabels is Settings.NamespaceLabels.
 	FeatureNamespaceLabels Feature = "namespace-labels"
-	// FeatureRecreate is the annotation recreate of a Manifest, and of objects in a module's content. Who does not know it
-	// recreates nothing, and says so.
+	// FeatureRecreate is the annotation recreate of a Manifest and of objects in a module's content. An agent without
+	// it recreates nothing and reports the objects instead.
 	FeatureRecreate Feature = "recreate"
 )
 
-// features lists all features of this version, sorted. Every supported version understands the rest of the wire format.
+// features lists all features of this version, sorted. Every supported version supports the rest of the wire format.
 var features = []Feature{
 	FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover,
 }
 
-// Limits of lists of features.
+// Limits of feature lists.
 const (
 	maxFeatures     = 64
 	maxFeatureBytes = 64
 )
 
-// AllFeatures returns the features of this version, sorted. Its agents report all of them.
+// AllFeatures returns the features of this version, sorted. Agents of this version report all of them.
 func AllFeatures() []Feature { return slices.Clone(features) }
 
-// IsFeature reports whether this version knows the feature.
+// IsFeature reports whether this version supports the feature.
 func IsFeature(name Feature) bool { return slices.Contains(features, name) }
 
-// Features returns what an agent has to understand to follow the settings, sorted.
+// Features returns the features that an agent needs for the settings, sorted.
 func (s Settings) Features() []Feature {
 	var all []Feature
 	if s.ImagePullSecret != "" {
@@ -55,8 +55,8 @@ func (s Settings) Features() []Feature {
 	return all
 }
 
-// Without returns the settings without those that need a feature which is not there, and the features that they need,
-// sorted.
+// Without removes the settings that need an unsupported feature. It returns the remaining settings and the missing
+// features, sorted.
 func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 	var left []Feature
 	for _, f := range s.Features() {
@@ -74,8 +74,8 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 	return s, left
 }
 
-// Features returns what an agent has to understand to install the module as it is meant: what it uses, and what its
-// ModuleTemplate requires.
+// Features returns the features that an agent needs to install the module correctly: those that the manifest uses and
+// those that its ModuleTemplate requires.
 func (m Manifest) Features() []Feature {
 	var all []Feature
 	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures], func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -87,8 +87,8 @@ func (m Manifest) Features() []Feature {
 	return all
 }
 
-// Critical returns the features without which an agent would do something else than the state says, sorted. Settings
-// are not among them: they are left out for an agent that does not understand them.
+// Critical returns the features without which an agent would deviate from the state, sorted. It excludes settings,
+// which are left out for an agent without support.
 func (s DesiredState) Critical() []Feature {
 	var all []Feature
 	if s.Takeover != "" {
@@ -103,14 +103,14 @@ func (s DesiredState) Critical() []Feature {
 	return slices.Compact(all)
 }
 
-// Features returns what an agent has to understand to follow the state, sorted.
+// Features returns the features that an agent needs for the state, sorted.
 func (s DesiredState) Features() []Feature {
 	all := append(s.Critical(), s.Settings.Features()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// checkCritical refuses a statement that nobody may follow who does not know all of its critical features.
+// checkCritical refuses a statement with a critical feature that this version does not support.
 func checkCritical(payload []byte) *refusal.Error {
 	var statement struct {
 		Predicate struct {
@@ -126,29 +126,29 @@ func checkCritical(payload []byte) *refusal.Error {
 	}
 	for _, f := range list {
 		if !IsFeature(f) {
-			return refusal.New(refusal.UnsupportedFeature, "needs the feature %s, which this version does not have: upgrade it", f)
+			return refusal.New(refusal.UnsupportedFeature, "requires feature %s, which this version does not support: upgrade it", f)
 		}
 	}
 	return nil
 }
 
-// checkFeatures checks that names are names, sorted, each once.
+// checkFeatures checks that features have valid names, are sorted, and are unique.
 func checkFeatures(list []Feature) error {
 	if len(list) > maxFeatures {
 		return fmt.Errorf(": %d features, at most %d", len(list), maxFeatures)
 	}
 	for i, f := range list {
 		if !f.Valid() {
-			return fmt.Errorf("[%d]: %s: want lower-case letters, digits and hyphens, at most %d", i, Quote(string(f), maxFeatureBytes), maxFeatureBytes)
+			return fmt.Errorf("[%d]: %s: want at most %d lower-case letters, digits and hyphens", i, Quote(string(f), maxFeatureBytes), maxFeatureBytes)
 		}
 		if i > 0 && list[i-1] >= f {
-			return fmt.Errorf("[%d]: %s: want names sorted, each once", i, f)
+			return fmt.Errorf("[%d]: %s: want sorted, unique names", i, f)
 		}
 	}
 	return nil
 }
 
-// Valid reports whether a feature can have this name.
+// Valid reports whether the name is valid for a feature.
 func (f Feature) Valid() bool {
 	return f != "" && len(f) <= maxFeatureBytes && strings.Trim(string(f), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// later adds fields that a later version could have: at the top, below, and in lists.
+// later adds fields that a later version could have: at the top level, below it, and in lists.
 func later(t *testing.T, a *attempt) {
 	t.Helper()
 	a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":{"a":[1]},`), replace(t, `"audience":{`, `"audience":{"region":"x",`),
@@ -24,7 +24,7 @@ func later(t *testing.T, a *attempt) {
 	}
 }
 
-func TestWhatALaterVersionAddedIsSkippedOnceItIsVerified(t *testing.T) {
+func TestAuthenticatedUnknownFieldsAreIgnored(t *testing.T) {
 	open := func(a *attempt) Bundle {
 		verified, err := a.verify(t)
 		if err != nil {
@@ -58,7 +58,7 @@ func TestWhatALaterVersionAddedIsSkippedOnceItIsVerified(t *testing.T) {
 	}
 }
 
-func TestABundleWithACriticalFeatureThatIsNotKnownIsRefused(t *testing.T) {
+func TestUnknownCriticalFeatureIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		critical []Feature
 		want     refusal.Reason
@@ -81,7 +81,7 @@ func TestABundleWithACriticalFeatureThatIsNotKnownIsRefused(t *testing.T) {
 			trusttest.WantReason(t, err, c.want)
 		})
 	}
-	t.Run("before it is authenticated, nothing is skipped or believed", func(t *testing.T) {
+	t.Run("unknown fields before authentication are refused", func(t *testing.T) {
 		a := newAttempt(t)
 		a.predicate(func(p *Predicate) { p.Critical = []Feature{"teleport"} })
 		a.envelope = append(a.envelope, func(e *attestation) { e.Envelope.Signatures[0].Sig[8] ^= 1 })
@@ -90,7 +90,7 @@ func TestABundleWithACriticalFeatureThatIsNotKnownIsRefused(t *testing.T) {
 	})
 }
 
-func TestReportsOfOtherVersionsAreRead(t *testing.T) {
+func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	from := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)}
 	verify := func(payload string) (AcceptedReport, error) {
@@ -129,8 +129,8 @@ func TestReportsOfOtherVersionsAreRead(t *testing.T) {
 	trusttest.WantReason(t, err, refusal.UnsupportedFeature)
 }
 
-// TestListsOfCarriedImagesOfOtherVersionsAreRead signs lists as a later publisher could write them.
-func TestListsOfCarriedImagesOfOtherVersionsAreRead(t *testing.T) {
+// TestImageListsOfOtherVersionsAreAccepted signs lists with fields of a later version.
+func TestImageListsOfOtherVersionsAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	root := trusttest.RootFor(t, signer)
 	plain, err := NewCarried(nil, []CarriedBundle{{Runtime: trusttest.Runtime, Digest: EmptyBlob().Descriptor.Digest}})
@@ -195,6 +195,6 @@ func TestFeaturesOfAState(t *testing.T) {
 		t.Errorf("got %+v without %v", settings, left)
 	}
 	if text, err := json.Marshal(Predicate{}); err != nil || strings.Contains(string(text), "critical") {
-		t.Errorf("a predicate that needs nothing says so: %s, %v", text, err)
+		t.Errorf("a predicate without critical features has the field: %s, %v", text, err)
 	}
 }

@@ -57,15 +57,13 @@ func samplePredicate() Predicate {
 	}
 }
 
-// attempt is a bundle on its way to a runtime, with everything that can be changed on the way. A nil hook changes
-// nothing.
+// attempt is a bundle on its way to a runtime, with hooks to change every part. A nil hook changes nothing.
 type attempt struct {
 	signer    trust.Signer
 	documents Documents
 	trust     Trust
 	now       time.Time
-	// Each list runs in order: on the statement and its bytes before signing, on the attestation after, and so on
-	// outwards.
+	// Each list runs in order: on the statement and its bytes before signing, on the attestation afterwards, and so on.
 	statement   []func(*Statement)
 	payload     []func(string) string
 	envelope    []func(*attestation)
@@ -106,7 +104,7 @@ func encode(tb testing.TB, v any) string {
 	return string(data)
 }
 
-// signed wraps a payload as its bytes are, valid or not.
+// signed signs the payload's bytes, valid or not.
 func signed(tb testing.TB, signer trust.Signer, payload string) attestation {
 	tb.Helper()
 	return attestation{
@@ -164,12 +162,12 @@ func (a *attempt) verify(tb testing.TB) (Verified, error) {
 	return Verify(a.fetched(tb), a.trust, a.now)
 }
 
-// predicate changes what is signed.
+// predicate changes the signed predicate.
 func (a *attempt) predicate(change func(*Predicate)) {
 	a.statement = append(a.statement, func(s *Statement) { change(&s.Predicate) })
 }
 
-// replace is a hook that must find what it replaces.
+// replace returns a hook that fails if it does not find the old text.
 func replace(tb testing.TB, old, by string) func(string) string {
 	tb.Helper()
 	return func(text string) string {
@@ -180,30 +178,30 @@ func replace(tb testing.TB, old, by string) func(string) string {
 	}
 }
 
-// differential is a way to make two readers of the same JSON object see two documents.
+// differential is a change after which two JSON readers could see different documents.
 type differential struct {
 	name   string
 	change func(object string) string
-	// later says that a later version may have written the object: once it is authenticated, it is read.
+	// later is true if a later version could have written the object. It is accepted once it is authenticated.
 	later bool
 }
 
-// differentials are for an object whose first key is firstKey.
+// differentials returns the changes for an object whose first key is firstKey.
 func differentials(tb testing.TB, firstKey string) []differential {
 	escaped := fmt.Sprintf(`"\u%04x%s"`, firstKey[0], firstKey[1:])
 	upper := strings.ToUpper(firstKey)
 	prepend := func(member string) func(string) string { return replace(tb, "{", "{"+member+",") }
 	return []differential{
-		{name: "a key stands there twice", change: prepend(fmt.Sprintf("%q:null", firstKey))},
-		{name: "a key stands there twice, once escaped", change: prepend(escaped + ":null")},
-		{name: "a key stands there in another case", change: prepend(fmt.Sprintf("%q:null", upper))},
+		{name: "a key appears twice", change: prepend(fmt.Sprintf("%q:null", firstKey))},
+		{name: "a key appears twice, once escaped", change: prepend(escaped + ":null")},
+		{name: "a key appears in another case", change: prepend(fmt.Sprintf("%q:null", upper))},
 		{name: "a key is unknown", change: prepend(`"extra":1`), later: true},
-		{name: "a key below an unknown one stands there twice", change: prepend(`"extra":{"a":1,"a":2}`)},
+		{name: "a key below an unknown key appears twice", change: prepend(`"extra":{"a":1,"a":2}`)},
 		{name: "it nests one level too deep", change: prepend(`"extra":` + trusttest.Nested(strict.MaxJSONDepth))},
 		{name: "it nests ten times too deep", change: prepend(`"extra":` + trusttest.Nested(10*strict.MaxJSONDepth))},
 		{name: "a second document follows", change: func(o string) string { return o + "{}" }},
 		{name: "garbage follows", change: func(o string) string { return o + "x" }},
-		{name: "its end is missing", change: func(o string) string { return o[:len(o)-1] }},
+		{name: "its end is cut off", change: func(o string) string { return o[:len(o)-1] }},
 		{name: "it is inside an array", change: func(o string) string { return "[" + o + "]" }},
 		{name: "it is a string", change: func(string) string { return `"x"` }},
 		{name: "it starts with a byte order mark", change: func(o string) string { return "\ufeff" + o }},

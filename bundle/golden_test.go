@@ -12,9 +12,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Runtimes of today read what publishers of tomorrow write: a change of these bytes is a change of the wire, and needs
-// a new version.
-func TestTheWireHasTheSameBytes(t *testing.T) {
+// Existing runtimes read bundles of later publishers. Different bytes are a change of the wire format and require a new
+// version.
+func TestWireFormatIsUnchanged(t *testing.T) {
 	documents := sampleDocuments(t)
 	manifest, err := Compose(documents, samplePredicate(), trusttest.NewSigner(t))
 	if err != nil {

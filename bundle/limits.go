@@ -1,32 +1,33 @@
 package bundle
 
-// Limits on everything that comes from outside. They are far above what honest content needs and far below what hurts
-// an agent with 128 MiB of memory; all count bytes actually read, never sizes somebody declared.
+// Limits for external input. They are far above the needs of honest content and far below the memory of a 128 MiB
+// agent. They apply to bytes that were actually read, never to declared sizes.
 const (
-	// MaxManifestBytes bounds an OCI manifest. Registries take up to 4 MiB; a bundle's holds one attestation.
+	// MaxManifestBytes limits an OCI manifest. Registries accept up to 4 MiB. A bundle's manifest contains one
+	// attestation.
 	MaxManifestBytes = 1 << 20
-	// MaxAttestationBytes bounds a bundle's attestation inside its annotation.
+	// MaxAttestationBytes limits a bundle's attestation inside its annotation.
 	MaxAttestationBytes = 64 << 10
-	// MaxReportBytes bounds a report's: MaxManifests modules, installed and asked for, with names of usual length. What
-	// does not fit is left out by the agent in steps.
+	// MaxReportBytes limits a report: MaxManifests modules, installed and requested, with names of common length. The
+	// agent truncates larger reports in steps.
 	MaxReportBytes = 256 << 10
-	// MaxDocumentBytes bounds a DesiredState or Catalog document: 100 modules with their templates are about 1 MiB.
+	// MaxDocumentBytes limits a DesiredState or Catalog document. 100 modules with their templates are about 1 MiB.
 	MaxDocumentBytes = 16 << 20
-	// MaxLayerBytes bounds a module's content blob as it travels (compressed where it is).
+	// MaxLayerBytes limits a module's content blob as transferred, which can be compressed.
 	MaxLayerBytes = 32 << 20
-	// MaxBundleBytes bounds a bundle together with all content it refers to.
+	// MaxBundleBytes limits a bundle together with all referenced content.
 	MaxBundleBytes = 256 << 20
-	// MaxManifests bounds the modules of one runtime. Kyma has about 20.
+	// MaxManifests limits the modules of one runtime. Kyma has about 20.
 	MaxManifests = 500
-	// MaxCatalogEntryBytes bounds one ModuleTemplate or ModuleReleaseMeta in a Catalog. One of Kyma's with an inline
-	// descriptor has 6 KiB.
+	// MaxCatalogEntryBytes limits one ModuleTemplate or ModuleReleaseMeta in a Catalog. A Kyma ModuleTemplate with an
+	// inline descriptor has 6 KiB.
 	MaxCatalogEntryBytes = 256 << 10
-	// MaxChannels bounds the channels of one ModuleReleaseMeta. MaxOffers allows for four per module.
+	// MaxChannels limits the channels of one ModuleReleaseMeta. MaxOffers allows for four per module.
 	MaxChannels = 32
-	// MaxManifestsBytes bounds the encoded Manifests of a DesiredState, and MaxOffersBytes its Offers, so that both and
-	// the rest of the document stay below MaxDocumentBytes.
+	// MaxManifestsBytes limits the encoded Manifests of a DesiredState, and MaxOffersBytes its Offers. Together with
+	// the rest of the document they stay below MaxDocumentBytes.
 	MaxManifestsBytes = 6 << 20
 	MaxOffersBytes    = 4 << 20
-	// MaxOffers bounds what a runtime with autonomy may choose from: its catalog's modules at four channels each.
+	// MaxOffers limits the offers for a runtime with autonomy: its catalog's modules in four channels each.
 	MaxOffers = 2_000
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// manifestShape has every field an artifact of ours may have; strict decoding refuses the rest, `manifests` (an index
-// in disguise), `subject` and descriptor `urls` among them.
+// manifestShape has every field that a manifest of this format can have. Strict decoding refuses all others, such as
+// `manifests` (a disguised index), `subject` and descriptor `urls`.
 type manifestShape struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`
@@ -33,31 +33,32 @@ func (d descriptorShape) descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 }
 
-// ReadManifest bounds, parses and cross-checks a manifest of ours without believing anything in it.
+// ReadManifest limits, parses and cross-checks a manifest. Its content is not authenticated yet.
 func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refusal.Error) {
 	if len(fetched.Bytes) > MaxManifestBytes {
 		return ocispec.Manifest{}, refusal.New(refusal.TooLarge, "manifest of more than %d bytes", MaxManifestBytes)
 	}
 	if d := fetched.Descriptor.Digest; d != "" && d != digest.FromBytes(fetched.Bytes) {
-		return ocispec.Manifest{}, refusal.New(refusal.WrongDigest, "manifest was asked for as %s and is %s", d, digest.FromBytes(fetched.Bytes))
+		return ocispec.Manifest{}, refusal.New(refusal.WrongDigest, "manifest has digest %[2]s, want %[1]s", d, digest.FromBytes(fetched.Bytes))
 	}
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "the response is a %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
+		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "the response has media type %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
 	}
 	var shape manifestShape
 	if err := decodeStrict(fetched.Bytes, &shape); err != nil {
 		return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: %w", err)
 	}
 	if shape.SchemaVersion != 2 || shape.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "manifest says it is a %q of schema version %d, want %q and 2", shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
+		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "manifest has media type %q and schema version %d, want %q and 2", shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
 	}
 	if shape.ArtifactType != artifactType {
-		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "artifact is a %q, want %q", shape.ArtifactType, artifactType)
+		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "artifact type is %q, want %q", shape.ArtifactType, artifactType)
 	}
-	// Nobody signs annotations: whoever owns the registry could make as many manifests as they like of one bundle.
+	// Annotations are not signed. The owner of the registry could create any number of manifests of one bundle with
+	// them.
 	for name := range shape.Annotations {
 		if name != AnnotationAttestation && name != AnnotationReport {
-			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q does not belong there", name)
+			return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: annotation %q is not allowed", name)
 		}
 	}
 	manifest := ocispec.Manifest{
@@ -76,11 +77,11 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 		return manifest, refused
 	}
 	if len(manifest.Layers) != 1 {
-		return manifest, refusal.New(refusal.MediaType, "bundle has %d layers, want the catalog alone", len(manifest.Layers))
+		return manifest, refusal.New(refusal.MediaType, "bundle has %d layers, want only the catalog", len(manifest.Layers))
 	}
 	for i, d := range []ocispec.Descriptor{manifest.Config, manifest.Layers[0]} {
 		if want := []string{MediaTypeDesiredState, MediaTypeCatalog}[i]; d.MediaType != want {
-			return manifest, refusal.New(refusal.MediaType, "%s is a %q, want %q", blobName(i), d.MediaType, want)
+			return manifest, refusal.New(refusal.MediaType, "%s has media type %q, want %q", blobName(i), d.MediaType, want)
 		}
 		if d.Size < 0 || d.Size > MaxDocumentBytes {
 			return manifest, refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", blobName(i), d.Size, MaxDocumentBytes)
@@ -89,7 +90,7 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 	return manifest, nil
 }
 
-// blobName names the i-th subject of a bundle: config, then layers.
+// blobName returns the name of the i-th subject of a bundle: config, then layers.
 func blobName(i int) string {
 	if i == 0 {
 		return "config"
@@ -97,7 +98,7 @@ func blobName(i int) string {
 	return fmt.Sprintf("layers[%d]", i-1)
 }
 
-// statementHeader is what tells one kind of statement from another.
+// statementHeader identifies the kind of a statement.
 type statementHeader struct {
 	Type          string `json:"_type"`
 	PredicateType string `json:"predicateType"`
@@ -116,12 +117,12 @@ type Bundle struct {
 	Modules Catalog
 }
 
-// Open checks the two blobs against what was signed and decodes exactly those bytes. The error is a *Refusal.
+// Open compares the two blobs with the signed digests and decodes exactly those bytes. The error is a *Refusal.
 func (v Verified) Open(config, catalog []byte) (Bundle, error) {
 	for i, blob := range [][]byte{config, catalog} {
 		want := []ocispec.Descriptor{v.Config, v.Catalog}[i]
 		if int64(len(blob)) != want.Size || digest.FromBytes(blob) != want.Digest {
-			return Bundle{}, refusal.New(refusal.WrongDigest, "%s is %d bytes with digest %s, signed was %d bytes with %s", blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
+			return Bundle{}, refusal.New(refusal.WrongDigest, "%s has %d bytes and digest %s, the signed one has %d bytes and %s", blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
 		}
 	}
 	state, err := DecodeDesiredState(config)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Media types and artifact types of what travels. They are contracts: a change needs a new version suffix.
+// Media types and artifact types on the wire. They are contracts: a change needs a new version suffix.
 const (
 	ArtifactTypeBundle    = "application/vnd.kyma-pull.bundle.v1"
 	ArtifactTypeReport    = "application/vnd.kyma-pull.report.v1"
@@ -17,51 +17,51 @@ const (
 	MediaTypeCarried      = "application/vnd.kyma-pull.carried.v1+json"
 	MediaTypeRoot         = "application/vnd.kyma-pull.root.v1+json"
 
-	// AnnotationAttestation carries a bundle's attestation, AnnotationReport a runtime's signed report.
+	// AnnotationAttestation contains a bundle's attestation, AnnotationReport a runtime's signed report.
 	AnnotationAttestation = "dev.kyma-pull.bundle.attestation"
 	AnnotationReport      = "dev.kyma-pull.report"
 )
 
-// Predicate types of the in-toto statements, compared on both sides so that one cannot stand for another.
+// Predicate types of the in-toto statements. Both sides compare them, so one kind of statement cannot replace another.
 const (
 	PredicateDesiredState = "https://kyma-pull.dev/desired-state/v1"
 	PredicateReport       = "https://kyma-pull.dev/report/v1"
 	PredicateCarried      = "https://kyma-pull.dev/carried/v1"
 )
 
-// Tags of the two artifacts every runtime has.
+// Tags of the two artifacts of every runtime.
 const (
 	TagDesired = "desired"
 	TagLatest  = "latest"
-	// TagRoot, followed by the version, is a version of the root of trust.
+	// TagRoot, followed by the version, is the tag of a version of the root of trust.
 	TagRoot = "root-"
 )
 
 // Shared repositories below the prefix.
 const (
-	// ContentRepository holds content of modules, which every runtime may read.
+	// ContentRepository contains the content of modules. Every runtime can read it.
 	ContentRepository = "content"
-	// DocumentsRepository holds the documents of bundles, which are mounted into runtimes' repositories from there. No
-	// runtime may read it: what another one runs is not its business.
+	// DocumentsRepository contains the documents of bundles, which are mounted into the runtimes' repositories. No
+	// runtime can read it, to keep the modules of other runtimes private.
 	DocumentsRepository = "documents"
-	// TrustRepository holds the versions of the root of trust.
+	// TrustRepository contains the versions of the root of trust.
 	TrustRepository = "trust"
-	// PruningRepository holds the note of since when manifests are unused, of whoever prunes the registry.
+	// PruningRepository contains the record of when each manifest became unused. The pruning process writes it.
 	PruningRepository = "pruning"
 )
 
 // CarriedRepository is the repository, below the prefix, of signed lists of carried images.
 const CarriedRepository = "carried"
 
-// ImageRepository is the repository, below the prefix, that the images of a repository elsewhere are carried to:
-// "images/", then its host, whose port follows a dash, then its path.
+// ImageRepository returns the target repository, below the prefix, for carried images of another repository. It
+// consists of "images/", the host with a dash before its port, and the path.
 func ImageRepository(name string) string { return "images/" + strings.ReplaceAll(name, ":", "-") }
 
-// DesiredRepository is the repository, below the prefix, of a runtime's bundle.
+// DesiredRepository returns the repository, below the prefix, of a runtime's bundle.
 func DesiredRepository(runtime string) string { return "runtimes/" + runtime }
 
-// ReportRepository is the repository, below the prefix, of a runtime's report.
+// ReportRepository returns the repository, below the prefix, of a runtime's report.
 func ReportRepository(runtime string) string { return "reports/" + runtime }
 
-// RootTag names a version of the root in the TrustRepository.
+// RootTag returns the tag of a version of the root in the TrustRepository.
 func RootTag(version int64) string { return TagRoot + strconv.FormatInt(version, 10) }

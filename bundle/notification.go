@@ -1,18 +1,18 @@
 package bundle
 
-// The publisher notifies an agent that a bundle may have been pushed for its runtime, by server-sent events. A
-// notification carries nothing and decides nothing: the agent polls the registry, as it would have done later anyway.
+// The publisher notifies an agent by server-sent events that a new bundle may exist for its runtime. A notification has
+// no content and no authority: it only makes the agent poll the registry earlier.
 //
 // Source: HTML Living Standard, section 9.2, "Server-sent events".
 const (
-	// NotificationsPath is where the publisher serves notifications. The user of the request's Basic credentials is the
-	// runtime.
+	// NotificationsPath is the path of the publisher's notification endpoint. The user of the request's Basic
+	// credentials is the runtime.
 	NotificationsPath = "/notifications"
-	// NotificationsMediaType is that of the answer, which has no end.
+	// NotificationsMediaType is the media type of the response, which is an endless stream.
 	NotificationsMediaType = "text/event-stream"
-	// Notification is the data of the one event there is.
+	// Notification is the data of the only kind of event.
 	Notification = "bundle"
-	// NotificationsAliveSeconds is after how long without an event the publisher sends a comment, so that silence tells a
-	// connection that is gone.
+	// NotificationsAliveSeconds is the time without an event after which the publisher sends a comment. Silence beyond
+	// it means that the connection is lost.
 	NotificationsAliveSeconds = 30
 )

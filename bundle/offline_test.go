@@ -8,11 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAfterNinetyDaysWithoutContact follows a silent runtime through 90 days, as docs/security/keys.md describes.
-func TestAfterNinetyDaysWithoutContact(t *testing.T) {
+// TestVerifyAfterNinetyDaysOffline checks the cases of docs/security/keys.md for a runtime that was offline for 90
+// days.
+func TestVerifyAfterNinetyDaysOffline(t *testing.T) {
 	const days = 24 * time.Hour
 	signer := trusttest.NewSigner(t)
-	root := trusttest.RootFor(t, signer) // until a year after testNow
+	root := trusttest.RootFor(t, signer) // valid until a year after testNow
 	at := func(sequence int64, issued time.Time, life time.Duration) Fetched {
 		predicate := samplePredicate()
 		predicate.Sequence, predicate.IssuedAt, predicate.ExpiresAt = sequence, issued, issued.Add(life)
@@ -37,13 +38,13 @@ func TestAfterNinetyDaysWithoutContact(t *testing.T) {
 		trust  func(Trust) Trust
 		want   refusal.Reason
 	}{
-		{"the bundle in force is over", first, back, nil, refusal.Expired},
-		{"what an attacker kept back all that time is over too", at(2, trusttest.Now.Add(10*days), 7*days), back, nil, refusal.Expired},
-		{"the next one is taken", at(3, back, 7*days), back, nil, ""},
-		{"so is one that was made for a long way", at(3, trusttest.Now.Add(days), 90*days), back, nil, ""},
-		{"a clock that stood still is too far behind", at(3, back, 7*days), trusttest.Now, nil, refusal.NotYetIssued},
-		{"unless it was allowed for", at(3, back, 7*days), trusttest.Now, func(t Trust) Trust { t.ClockSkew = 91 * days; return t }, ""},
-		{"a root that expired meanwhile lets nothing in", at(3, trusttest.Now.AddDate(1, 0, 0), 7*days), trusttest.Now.AddDate(1, 0, 1), nil, refusal.RootExpired},
+		{"the applied bundle has expired", first, back, nil, refusal.Expired},
+		{"a bundle that an attacker withheld has expired too", at(2, trusttest.Now.Add(10*days), 7*days), back, nil, refusal.Expired},
+		{"the next bundle is accepted", at(3, back, 7*days), back, nil, ""},
+		{"a bundle with a long validity for slow transport is accepted", at(3, trusttest.Now.Add(days), 90*days), back, nil, ""},
+		{"a clock that stopped is too far behind", at(3, back, 7*days), trusttest.Now, nil, refusal.NotYetIssued},
+		{"a larger clock skew accepts it", at(3, back, 7*days), trusttest.Now, func(t Trust) Trust { t.ClockSkew = 91 * days; return t }, ""},
+		{"an expired root accepts no bundle", at(3, trusttest.Now.AddDate(1, 0, 0), 7*days), trusttest.Now.AddDate(1, 0, 1), nil, refusal.RootExpired},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trust := trust

@@ -8,7 +8,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// Origin is where one module of a bundle comes from: what it is, and the bundle that says so.
+// Origin is the origin of one module of a bundle: its versions, contents and the bundle that requested it.
 type Origin struct {
 	Module    string         `json:"module"`
 	Channel   string         `json:"channel,omitempty"`
@@ -26,7 +26,7 @@ type Ingredient struct {
 	Digest     digest.Digest `json:"digest"`
 }
 
-// BundleIdentity is which bundle it was, and who signed it.
+// BundleIdentity identifies a bundle and its signer.
 type BundleIdentity struct {
 	Digest    digest.Digest `json:"digest"`
 	Runtime   string        `json:"runtime"`
@@ -35,14 +35,14 @@ type BundleIdentity struct {
 	IssuedAt  time.Time     `json:"issuedAt"`
 	ExpiresAt time.Time     `json:"expiresAt"`
 	Previous  *Position     `json:"previous,omitempty"`
-	// PublisherKey is the thumbprint of the key that signed, RootVersion the newest root of trust at that time.
+	// PublisherKey is the thumbprint of the signing key. RootVersion is the latest root of trust at that time.
 	PublisherKey string `json:"publisherKey"`
 	RootVersion  int64  `json:"rootVersion"`
-	// Source is the commit that it was made from, nil where it was made from no Git repository.
+	// Source is the Git commit that the bundle was built from, or nil if it was not built from a repository.
 	Source *Source `json:"source,omitempty"`
 }
 
-// Identity tells which bundle this is.
+// Identity returns the bundle's identity.
 func (v Verified) Identity() BundleIdentity {
 	p := v.Statement.Predicate
 	return BundleIdentity{
@@ -51,7 +51,7 @@ func (v Verified) Identity() BundleIdentity {
 	}
 }
 
-// Origins returns the origin of every module of the bundle, those that are leaving among them, sorted by module.
+// Origins returns the origin of every module of the bundle, including leaving ones, sorted by module.
 func (b Bundle) Origins() []Origin {
 	identity, all := b.Identity(), b.State.All()
 	origins := make([]Origin, 0, len(all))

@@ -15,12 +15,12 @@ type OwnRequest struct {
 	Ignored []Problem
 }
 
-// LimitRequest returns what a runtime's request may change. Mandatory modules are the operator's: a runtime can
-// neither disable them, nor choose their version, nor set them to unmanaged, nor leave out or delete their default
-// CR. A module that the request names twice counts once.
+// LimitRequest removes the settings of mandatory modules from a runtime's request. A runtime cannot disable a mandatory
+// module, choose its version, set it to unmanaged, or omit or delete its default CR. A module that the request lists
+// twice is kept once.
 //
-// The control plane resolves with it, and an agent with autonomy follows its own Kyma with it, so that both read a
-// request alike.
+// The control plane resolves with this function, and an agent with autonomy applies it to its own Kyma, so both
+// interpret a request in the same way.
 func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) OwnRequest {
 	var own OwnRequest
 	for _, m := range modules {
@@ -37,7 +37,7 @@ func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) 
 	return own
 }
 
-// AsksFor reports whether the request names a module that the runtime may decide about.
+// AsksFor reports whether the request contains a module that the runtime is allowed to decide.
 func (r OwnRequest) AsksFor(module string) bool {
 	return slices.ContainsFunc(r.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }

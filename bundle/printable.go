@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Printable returns a text of somebody else's as it may be shown: what steers a terminal or turns the direction of
-// writing, and bytes that are no text, are written as escapes. Line ends and tabs stay.
+// Printable returns external text in a form that is safe to print. It escapes terminal control sequences, characters
+// that change the text direction, and invalid bytes. It keeps line ends and tabs.
 func Printable(text string) string {
 	return printable(text, func(r rune) bool { return r == '\n' || r == '\t' })
 }
 
-// PrintableLine is Printable for one line, such as a cell of a table: line ends and tabs become spaces.
+// PrintableLine is Printable for one line, such as a table cell: line ends and tabs become spaces.
 func PrintableLine(text string) string {
 	return printable(lineEnds.Replace(text), func(rune) bool { return false })
 }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestWhatSteersATerminalIsShownAsAnEscape(t *testing.T) {
+func TestPrintableEscapesControlSequences(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "",
 		"ordinary, Größe, 日本, 😀":          "ordinary, Größe, 日本, 😀",

@@ -62,8 +62,7 @@ func releasedBy(t *testing.T, d ocm.Descriptor, keys ...*rsa.PrivateKey) []byte 
 	return document
 }
 
-// release is a component with a file, an artifact, an image, and a component that it refers to, which has an image as
-// well.
+// release is a component with a file, an artifact, an image, and a referenced component that also has an image.
 type release struct {
 	file, layer, manifest Blob
 	main, part            ocm.Descriptor
@@ -120,7 +119,7 @@ func imageOf(name, version, of string) string {
 	return "mirror.example/" + name + ":" + version + "@" + digest.FromString(of).String()
 }
 
-func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
+func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 	key, second, attacker := trusttest.RSAKey(t), trusttest.RSAKey(t), trusttest.RSAKey(t)
 	root := locked(t, 1, key, second)
 	good := newRelease(t, "1.2.0", key)
@@ -153,27 +152,27 @@ func TestOnlyWhatWasReleasedIsInstalled(t *testing.T) {
 		documents map[digest.Digest][]byte
 		want      string
 	}{
-		"all of it":                                {root, all, good.documents, ""},
-		"two have to sign, two did":                {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, ""},
-		"two have to sign, one did":                {locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys"},
-		"two have to sign, one did twice":          {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents, "is signed by 1 of the release keys"},
-		"signed by a stranger":                     {root, all, newRelease(t, "1.2.0", attacker).documents, "is signed by 0"},
-		"not signed":                               {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
-		"another descriptor, signed by a attacker": {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
-		"no proof":                                 {root, all, nil, "is not among what proves its release"},
-		"too much proof":                           {root, all, many(), "at most 250"},
-		"proof that is garbage":                    {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
-		"another file":                             {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
-		"a file under another's name":              {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
-		"another layer":                            {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
-		"another image":                            {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
-		"one image for another":                    {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
-		"an image without a digest":                {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
-		"another part than was referred to":        {root, all, swapped.documents, "is not the one that was released"},
-		"below the floor":                          {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
-		"a version that is none":                   {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
-		"of somebody without release keys":         {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
-		"another version's proof":                  {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
+		"all released content":                       {root, all, good.documents, ""},
+		"two signatures required, two present":       {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, ""},
+		"two signatures required, one present":       {locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys"},
+		"two signatures required, one present twice": {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents, "is signed by 1 of the release keys"},
+		"signed by an unknown key":                   {root, all, newRelease(t, "1.2.0", attacker).documents, "is signed by 0"},
+		"not signed":                                 {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
+		"another descriptor, signed by an attacker":  {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
+		"no proof":                             {root, all, nil, "is not among what proves its release"},
+		"too much proof":                       {root, all, many(), "at most 250"},
+		"proof that is garbage":                {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
+		"another file":                         {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
+		"a file under another's name":          {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
+		"another layer":                        {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
+		"another image":                        {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
+		"one image for another":                {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
+		"an image without a digest":            {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
+		"another part than the referenced one": {root, all, swapped.documents, "is not the one that was released"},
+		"below the floor":                      {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
+		"an invalid version":                   {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
+		"a component without release keys":     {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
+		"another version's proof":              {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.root.CheckRelease(c.released, c.documents, trusttest.Now)
@@ -192,7 +191,7 @@ func many() map[digest.Digest][]byte {
 	return documents
 }
 
-func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
+func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 	key := trusttest.RSAKey(t)
 	root := locked(t, 1, key)
 	r := newRelease(t, "1.2.0", key)
@@ -230,17 +229,17 @@ func TestUnderASecondLockNothingElseComesIn(t *testing.T) {
 		"an image for the agent": {func(_ *Manifest, s *DesiredState) {
 			s.Settings.Agent = "evil.example/agent@sha256:" + strings.Repeat("a", 64)
 		}, "settings.agent"},
-		"images by annotation":        {func(m *Manifest, _ *DesiredState) { m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"} }, "is the agent's to set"},
-		"another source than content": {func(m *Manifest, _ *DesiredState) { m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`) }, "is not among the module's contents"},
-		"values from elsewhere":       {func(m *Manifest, _ *DesiredState) { m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"} }, "is not among the module's contents"},
+		"images by annotation":        {func(m *Manifest, _ *DesiredState) { m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"} }, "can only be set by the agent"},
+		"another source than content": {func(m *Manifest, _ *DesiredState) { m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`) }, "is not part of the module's content"},
+		"values from elsewhere":       {func(m *Manifest, _ *DesiredState) { m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"} }, "is not part of the module's content"},
 		"a right as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
-		}, "has to be a custom resource"},
-		"a Secret as default object":   {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("v1", "Secret") }, "has to be a custom resource"},
-		"a workload as default object": {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("apps/v1", "Deployment") }, "has to be a custom resource"},
+		}, "want a custom resource of the module"},
+		"a Secret as default object":   {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("v1", "Secret") }, "want a custom resource of the module"},
+		"a workload as default object": {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("apps/v1", "Deployment") }, "want a custom resource of the module"},
 		"a Manifest as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("operator.kyma-project.io/v1beta2", "Manifest")
-		}, "has to be a custom resource"},
+		}, "want a custom resource of the module"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := CheckReleases(root, state(c.change), r.documents, trusttest.Now)

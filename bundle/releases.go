@@ -14,9 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckReleases reports whether everything that a desired state installs was released; see CheckRelease. What else a
-// publisher may say is bounded too, where it could bring in something else: mirrors, the agent's image, and the default
-// objects of modules.
+// CheckReleases reports whether all content of a desired state was released; see CheckRelease. It also limits other
+// ways in which a publisher could bring in content: mirrors, the agent's image, and the default objects of modules.
 func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest][]byte, now time.Time) error {
 	if !r.Locked() && len(r.Floors) == 0 {
 		return nil
@@ -25,7 +24,7 @@ func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest
 		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
 	}
 	if r.Locked() && state.Settings.Agent != "" {
-		return errors.New("settings.agent: the root of trust has release keys, and no module's maker released the agent")
+		return errors.New("settings.agent: the root of trust has release keys, which do not cover the agent")
 	}
 	for _, m := range slices.Concat(state.All(), state.Offers) {
 		found := make(map[digest.Digest][]byte, len(m.Release))
@@ -55,7 +54,7 @@ func (m Manifest) released() trust.Released {
 	return released
 }
 
-// checkLocked refuses what a manifest could bring in beside its contents.
+// checkLocked refuses manifest fields that could bring in content besides Content.
 func (m Manifest) checkLocked() error {
 	named := []v1beta2.ImageSpec{{}}
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &named[0]); err != nil {
@@ -66,11 +65,11 @@ func (m Manifest) checkLocked() error {
 	}
 	for _, spec := range named {
 		if !slices.ContainsFunc(m.Content, func(c Content) bool { return c.Digest.String() == spec.Ref }) {
-			return fmt.Errorf("spec.install: %s is not among the module's contents", spec.Ref)
+			return fmt.Errorf("spec.install: %s is not part of the module's content", spec.Ref)
 		}
 	}
 	if _, there := m.Annotations[v1beta2.AnnotationImages]; there {
-		return fmt.Errorf("annotation %s: is the agent's to set", v1beta2.AnnotationImages)
+		return fmt.Errorf("annotation %s: can only be set by the agent", v1beta2.AnnotationImages)
 	}
 	if m.Spec.Resource == nil {
 		return nil
@@ -79,7 +78,7 @@ func (m Manifest) checkLocked() error {
 	builtIn := !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io")
 	ours := gvk.Group == v1beta2.Group && slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
 	if builtIn || ours {
-		return fmt.Errorf("spec.resource: is a %s, and has to be a custom resource of the module", gvk.GroupKind())
+		return fmt.Errorf("spec.resource: is a %s, want a custom resource of the module", gvk.GroupKind())
 	}
 	return nil
 }

@@ -17,86 +17,85 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Report is what a runtime says about itself. Everything in it is the runtime's word, signed with the runtime's key.
+// Report is a runtime's report about itself. The runtime's key signs it. Its content is a claim of the runtime.
 type Report struct {
 	Runtime string `json:"runtime"`
-	// Fleet is that of the root of trust the runtime follows: one key may have served in two fleets.
+	// Fleet is the fleet of the runtime's root of trust: one key can have served in two fleets.
 	Fleet string `json:"fleet,omitempty"`
-	// Sequence grows with every report that a key signs, by the rule of NextReportSequence.
+	// Sequence grows with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
-	// Time is when the runtime says so, by its own clock. How long it was not heard is judged by the control plane's.
+	// Time is when the runtime wrote the report, by its own clock. The control plane measures silence by its own clock.
 	Time time.Time `json:"time"`
-	// AgentVersion and KubernetesVersion are as the two print them, such as "v1.36.3".
+	// AgentVersion and KubernetesVersion are in the form that the two programs print, such as "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// Recipient is whom the runtime's Secrets are to be encrypted to, in age's text form.
+	// Recipient is the age recipient to which the runtime's Secrets are encrypted.
 	Recipient string `json:"recipient,omitempty"`
-	// Observed is the accepted bundle that the rest describes, nil when there is none yet.
+	// Observed is the accepted bundle that the report describes, or nil if there is none yet.
 	Observed *Observed `json:"observed,omitempty"`
-	// Kyma is the runtime's own, nil while it does not exist.
+	// Kyma is the runtime's own Kyma, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
-	// Modules are those installed in the runtime, sorted by name, also those that no bundle names any more.
+	// Modules lists the installed modules, sorted by name, including those that no bundle contains any more.
 	Modules []ReportedModule `json:"modules,omitempty"`
-	// Refused are the bundles that were refused since the last one accepted, newest last, at most MaxRefusedReported.
+	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
-	// Enrollment is there until the control plane is known to have the runtime's key.
+	// Enrollment is set until the control plane is known to have the runtime's key.
 	Enrollment *trust.Enrollment `json:"enrolment,omitempty"`
-	// Certificate is the one that the control plane issued to the runtime's key, PEM; it makes the key known to a control
-	// plane that lost its memory.
+	// Certificate is the certificate that the control plane issued to the runtime's key, in PEM. It identifies the key
+	// to a control plane that lost its data.
 	Certificate string `json:"certificate,omitempty"`
-	// CertificateRequest asks for a certificate, PEM (PKCS #10): there is none yet, or a third of its life is over.
+	// CertificateRequest requests a certificate, in PEM (PKCS #10). It is set without a certificate or after a third of
+	// its lifetime.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
-	// Decided are the modules that the runtime chose, changed or removed by itself since the bundle it has applied,
-	// sorted.
+	// Decided lists the modules that the runtime chose, changed or removed by itself since the applied bundle, sorted.
 	Decided []string `json:"decided,omitempty"`
-	// AgentProblem says why the agent does not run the image that the bundle's settings name, empty when it does.
+	// AgentProblem is why the agent does not run the image in the bundle's settings, or empty if it does.
 	AgentProblem string `json:"agentProblem,omitempty"`
-	// Trouble says what the agent could not write into its runtime, nil when it could write everything.
+	// Trouble describes objects that the agent could not write in its runtime, or nil.
 	Trouble *ReportedTrouble `json:"trouble,omitempty"`
-	// Secrets says what became of the Secrets that the bundle in force brought, nil when it brought none.
+	// Secrets is the outcome for the Secrets of the applied bundle, or nil if it had none.
 	Secrets *ReportedSecrets `json:"secrets,omitempty"`
-	// Watched is what the watchers of the bundle in force saw change, sorted by watcher.
+	// Watched lists the changes that the applied bundle's watchers observed, sorted by watcher.
 	Watched []ReportedWatch `json:"watched,omitempty"`
-	// Takeover says how far the runtime is taken over from another product, nil when the bundle in force says nothing of
-	// it.
+	// Takeover is the progress of the takeover from another product, or nil if the applied bundle has none.
 	Takeover *ReportedTakeover `json:"takeover,omitempty"`
-	// Truncated is what was left out so that the report fits, nil when it is whole.
+	// Truncated lists the omitted parts of a report that would be too large, or nil if it is complete.
 	Truncated *Truncated `json:"truncated,omitempty"`
-	// Features are the features that the agent understands, sorted. ComposeReport sets them to those of its own version if
-	// they are nil.
+	// Features lists the features that the agent supports, sorted. ComposeReport sets it to the features of its own
+	// version if it is nil.
 	Features []Feature `json:"features,omitempty"`
 }
 
-// Truncated is what a report leaves out. What is not there then says nothing: a module that is left out is not gone.
+// Truncated lists the omitted parts of a report. An omitted module still exists.
 type Truncated struct {
-	// Messages says that messages were shortened or left out, Objects that Manifest and Resource of modules were.
+	// Messages is true if messages were shortened or omitted, Objects if Manifest and Resource of modules were omitted.
 	Messages bool `json:"messages,omitempty"`
 	Objects  bool `json:"objects,omitempty"`
-	// Lists says that what watchers saw or what the runtime decided was left out.
+	// Lists is true if watched changes or decided modules were omitted.
 	Lists bool `json:"lists,omitempty"`
-	// Modules is how many installed modules are left out.
+	// Modules is the number of omitted installed modules.
 	Modules int `json:"modules,omitempty"`
-	// Asked is how many modules the runtime's Kyma asks for, when they are left out of its spec.
+	// Asked is the number of modules that the runtime's Kyma requests, if they are omitted from its spec.
 	Asked int `json:"asked,omitempty"`
 }
 
-// LeavesModulesOut reports whether not all installed modules are among the report's.
+// LeavesModulesOut reports whether the report omits installed modules.
 func (r Report) LeavesModulesOut() bool { return r.Truncated != nil && r.Truncated.Modules > 0 }
 
-// LeavesWishesOut reports whether the modules that the runtime's Kyma asks for are left out of its spec.
+// LeavesWishesOut reports whether the report omits the modules that the runtime's Kyma requests.
 func (r Report) LeavesWishesOut() bool { return r.Truncated != nil && r.Truncated.Asked > 0 }
 
-// MaxRefusedReported bounds the refused bundles a report names: an attacker must not be able to push the rest out.
+// MaxRefusedReported limits the refused bundles in a report, so that an attacker cannot displace the rest.
 const MaxRefusedReported = 8
 
-// Observed names the bundle a report describes.
+// Observed identifies the bundle that a report describes.
 type Observed struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Expired says that the bundle's time is over: it is still kept in force, but nothing newer came.
+	// Expired is true if the bundle has expired. It stays in effect until a newer one arrives.
 	Expired bool `json:"expired,omitempty"`
 }
 
@@ -108,58 +107,59 @@ type ReportedKyma struct {
 	State      v1beta2.State    `json:"state,omitempty"`
 }
 
-// ReportedModule is one module as it is installed.
+// ReportedModule is an installed module.
 type ReportedModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the one that was applied last. Wanted is the one that its Manifest asks for, where that is another one:
-	// it is being applied, or refused, which State says.
+	// Version is the version that was last applied. Wanted is the version in the module's Manifest if it differs: it is
+	// being applied or was refused, see State.
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is why the state is not Ready, or what an upgrade waits for: one of reason.Modules, empty from an agent
+	// Reason is why the state is not Ready or why an upgrade waits: one of reason.Modules, or empty from an agent
 	// without reasons.
 	Reason reason.Reason `json:"reason,omitempty"`
-	// Message explains the reason to people, at most MaxMessageBytes.
+	// Message explains the reason in readable form, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
-	// Maintenance says that an upgrade waits for a maintenance window; Message says for which. State and Version are those
-	// of what is installed meanwhile.
+	// Maintenance is true if an upgrade waits for a maintenance window, which Message names. State and Version are
+	// those of the installed version.
 	Maintenance bool `json:"maintenance,omitempty"`
-	// Manifest and Resource are the Manifest object and the module's default CR.
+	// Manifest and Resource identify the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
 }
 
-// ReportedTrouble is what an agent could not write.
+// ReportedTrouble describes objects that an agent could not write.
 type ReportedTrouble struct {
-	// Reason is that of the condition Synced, which the trouble becomes.
+	// Reason is the reason for condition Synced.
 	Reason string `json:"reason"`
-	// Message names the objects and says why, at most MaxMessageBytes.
+	// Message names the objects and the cause, at most MaxMessageBytes.
 	Message string `json:"message"`
-	// Catalog says that some of the objects are ModuleTemplates or ModuleReleaseMetas.
+	// Catalog is true if some of the objects are ModuleTemplates or ModuleReleaseMetas.
 	Catalog bool `json:"catalog,omitempty"`
 }
 
-// ReportedSecrets is what became of sealed Secrets.
+// ReportedSecrets is the outcome for sealed Secrets.
 type ReportedSecrets struct {
-	// Revision is that of the Sealed in question.
+	// Revision is the revision of the Sealed that the outcome refers to.
 	Revision string `json:"revision"`
-	// Reason is that of the trouble, one of reason.Secrets, empty without trouble and from an agent without reasons.
+	// Reason is the cause of Trouble: one of reason.Secrets, or empty without trouble and from an agent without
+	// reasons.
 	Reason reason.Reason `json:"reason,omitempty"`
-	// Trouble says what is not as the bundle says and why, by names, at most MaxMessageBytes; empty when all is.
+	// Trouble names the Secrets that differ from the bundle and the cause, at most MaxMessageBytes. Empty if all match.
 	Trouble string `json:"trouble,omitempty"`
 }
 
-// MaxMessageBytes bounds one message in a report; when many modules fail, agents leave more out.
+// MaxMessageBytes limits one message in a report. Agents omit messages if many modules fail.
 const MaxMessageBytes = 512
 
-// MaxNoteBytes is what the API takes as the note of an Event.
+// MaxNoteBytes is the limit of the API for the note of an Event.
 //
 // Source: Kubernetes API, events.k8s.io/v1, Event.note, "The maximum length is 1kB".
 const MaxNoteBytes = 1024
 
-// Bounded returns the beginning of a text that has at most that many bytes, without half a letter at its end, as it may
-// be shown.
+// Bounded returns the start of a text as printable text of at most that many bytes. It does not cut a character in
+// half.
 func Bounded(text string, most int) string {
 	if text = Printable(text[:min(len(text), 2*most)]); len(text) > most {
 		return strings.ToValidUTF8(text[:most], "")
@@ -167,7 +167,7 @@ func Bounded(text string, most int) string {
 	return text
 }
 
-// Quote returns the beginning of a text that somebody else wrote as it may be shown: in quotes, and printable.
+// Quote returns the start of an external text, quoted and printable.
 func Quote(text string, most int) string {
 	if len(text) > most {
 		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
@@ -190,10 +190,10 @@ type reportStatement struct {
 	Predicate     Report    `json:"predicate"`
 }
 
-// ComposeReport signs the report with the runtime's key and gives the manifest to push; its config is the OCI empty
-// descriptor, whose blob must exist too (EmptyBlob).
+// ComposeReport signs the report with the runtime's key and returns the manifest to push. Its config is the OCI empty
+// descriptor, so the blob EmptyBlob must be pushed too.
 func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
-	// A statement needs a subject: the bundle that is described, or nothing yet.
+	// A statement needs a subject: the described bundle, or a placeholder before the first bundle.
 	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
 	if report.Observed != nil {
 		subject = subjectOf("bundle", report.Observed.Digest)
@@ -219,48 +219,47 @@ func reportManifest(signed []byte) (Blob, error) {
 	})
 }
 
-// EmptyBlob is the blob of the OCI empty descriptor.
+// EmptyBlob returns the blob of the OCI empty descriptor.
 func EmptyBlob() Blob { return NewBlob(ocispec.MediaTypeEmptyJSON, []byte(`{}`)) }
 
-// Reporter is what the control plane knows of the runtime that a report claims to come from.
+// Reporter is the control plane's knowledge of the runtime that a report claims to come from.
 type Reporter struct {
 	Runtime string
-	// Fleet is the fleet's name; empty when its root has none.
+	// Fleet is the fleet's name, or empty if its root has none.
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
-	// LastSequence is that of the newest report of this Key accepted before.
+	// LastSequence is the sequence of the last accepted report that Key signed.
 	LastSequence int64
-	// Now is the control plane's clock: reports are not accepted from further ahead than clocks may differ. Zero stands
-	// for no clock.
+	// Now is the control plane's clock. Reports from further ahead than the allowed clock skew are refused. Zero
+	// disables the check.
 	Now time.Time
-	// Content decides whether what the runtime says can be what it has, for instance by the schemas of its API; nil takes
-	// all that is within the limits of a report.
+	// Content decides whether the report's content is plausible, for example by the API's schemas. Nil accepts all
+	// content within the limits of a report.
 	Content func(Report) error
-	// Known is what a report said that Content took, as AcceptedReport.Content; Content is not asked again for the same.
+	// Known is the AcceptedReport.Content of a report that Content accepted. Content is not called again for the same.
 	Known digest.Digest
-	// Enroll decides on an introduction; it is asked when Key is nil or another key introduces itself. Nil means that no
-	// introduction counts.
+	// Enroll decides on an enrollment. It is called if Key is nil or another key enrolls. Nil refuses every enrollment.
 	Enroll func(trust.Enrollment) error
-	// Certified gives the key that a certificate is for; it is asked when Key is nil.
+	// Certified returns the key of a certificate. It is called if Key is nil.
 	Certified func(certificate string) (crypto.PublicKey, error)
-	// Revoked tells keys that count for nothing any more; nil means that there are none.
+	// Revoked reports whether a key is revoked. Nil means that no key is revoked.
 	Revoked func(thumbprint string) bool
 }
 
-// AcceptedReport is a report that counts, with the key that signed it.
+// AcceptedReport is a verified report with the key that signed it.
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	// Content is the digest of what the report says, which is the same for reports that differ in time and sequence only.
+	// Content is the digest of the report's content. It ignores time and sequence.
 	Content digest.Digest
 	Key     crypto.PublicKey
-	// Enrolled says that Key was introduced by this report.
+	// Enrolled is true if this report enrolled Key.
 	Enrolled bool
 }
 
-// VerifyReport decides whether the control plane may believe that the runtime said this. A report that was accepted
-// before (the same sequence) is accepted again; an older one is not. Refusals are *Refusal.
+// VerifyReport decides whether a report really comes from the runtime. It accepts the last accepted report (with the
+// same sequence) again, but not an older one. Refusals are *Refusal.
 func VerifyReport(fetched Fetched, from Reporter) (AcceptedReport, error) {
 	accepted, refusal := verifyReport(fetched, from)
 	if refusal != nil {
@@ -292,10 +291,10 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	}
 	report := statement.Predicate
 	if report.Runtime != from.Runtime {
-		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is about runtime %s, this is the place of %q", Quote(report.Runtime, maxQuotedBytes), from.Runtime)
+		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "found a report of runtime %s in the repository of runtime %q", Quote(report.Runtime, maxQuotedBytes), from.Runtime)
 	}
 	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report is of fleet %s, this is %q", Quote(report.Fleet, maxQuotedBytes), from.Fleet)
+		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report has fleet %s, want %q", Quote(report.Fleet, maxQuotedBytes), from.Fleet)
 	}
 	if refused := from.checkClock(report, enrolled); refused != nil {
 		return AcceptedReport{}, refused
@@ -312,19 +311,19 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Content: content, Key: key, Enrolled: enrolled}, nil
 }
 
-// content is AcceptedReport's.
+// content returns AcceptedReport.Content.
 func (r Report) content() digest.Digest {
 	r.Time, r.Sequence = time.Time{}, 0
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "" // what was decoded encodes; nothing is equal to this
+		return "" // a decoded report always encodes; no other value equals this one
 	}
 	return digest.FromBytes(text)
 }
 
-// reportKey finds the key that must have signed: the enrolled one, or one that proves itself inside the report. The
-// introduction is read before it is authenticated, but it proves itself: nobody without the token can make one, and the
-// report must then be signed by exactly the key it introduces.
+// reportKey returns the key that must have signed: the enrolled key, or one that the report enrolls or certifies. The
+// enrollment is read before the report is authenticated, but it proves itself: creating it requires the token, and
+// exactly the key that it enrolls must sign the report.
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
@@ -333,7 +332,7 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	if from.Key != nil {
 		known, err := trust.Thumbprint(from.Key)
 		if err != nil {
-			return nil, false, refusal.New(refusal.ForeignKey, "the enrolled key: %w", err)
+			return nil, false, refusal.New(refusal.ForeignKey, "parse the enrolled key: %w", err)
 		}
 		if known == hint {
 			return from.Key, false, nil
@@ -360,24 +359,24 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	}
 	switch {
 	case enrollment == nil && from.Key != nil:
-		return nil, false, refusal.New(refusal.ForeignKey, "signed with key %s, which is not the runtime's", trust.ShortThumbprint(hint))
+		return nil, false, refusal.New(refusal.ForeignKey, "signed with key %s, which is not the runtime's key", trust.ShortThumbprint(hint))
 	case enrollment == nil:
-		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is not known and the report neither introduces it nor has a certificate that is good: run `kcp-publisher enroll %s`, apply what it prints to the runtime, and restart its agent", from.Runtime)
+		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is unknown, and the report contains no valid enrollment or certificate: run `kcp-publisher enroll %s`, apply its output in the runtime, and restart the agent", from.Runtime)
 	}
 	return introducedKey(*enrollment, hint, from)
 }
 
-// introducedKey returns the key that a report introduces, where it is the one that signed.
+// introducedKey returns the key that a report enrolls, if that key signed the report.
 func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := trust.DecodePublicKey(enrollment.PublicKey)
 	if err != nil {
 		return nil, false, refusal.New(refusal.Malformed, "enrollment: %w", err)
 	}
 	if introduced, err := trust.Thumbprint(key); err != nil || introduced != hint {
-		return nil, false, refusal.New(refusal.ForeignKey, "introduces one key and is signed with another")
+		return nil, false, refusal.New(refusal.ForeignKey, "enrolls another key than the one that signed it")
 	}
 	if from.Enroll == nil {
-		return nil, false, refusal.New(refusal.ForeignKey, "introduces key %s, and none but the runtime's counts here", trust.ShortThumbprint(hint))
+		return nil, false, refusal.New(refusal.ForeignKey, "enrolls key %s, but enrollments are not accepted here", trust.ShortThumbprint(hint))
 	}
 	if err := from.Enroll(enrollment); err != nil {
 		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)
@@ -385,15 +384,15 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 	return key, true, nil
 }
 
-// certifiedKey returns the key of a certificate, which the control plane issued itself, to one that does not know the
-// runtime any more.
+// certifiedKey returns the key of a certificate that the control plane issued. It identifies runtimes to a control
+// plane that lost its data.
 func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	key, err := from.Certified(certificate)
 	if err != nil {
 		return nil, false, refusal.New(refusal.NotEnrolled, "%w", err)
 	}
 	if certified, err := trust.Thumbprint(key); err != nil || certified != hint {
-		return nil, false, refusal.New(refusal.ForeignKey, "shows the certificate of one key and is signed with another")
+		return nil, false, refusal.New(refusal.ForeignKey, "contains the certificate of another key than the one that signed it")
 	}
 	return key, true, nil
 }

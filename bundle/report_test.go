@@ -26,7 +26,7 @@ func sampleReport() Report {
 	}
 }
 
-// response is a report as it comes out of a registry.
+// response returns a report as a registry returns it.
 func response(tb testing.TB, report Report, signer trust.Signer) Fetched {
 	tb.Helper()
 	manifest, err := ComposeReport(report, signer)
@@ -45,7 +45,7 @@ func issue(tb testing.TB, secret trust.TokenSecret, runtime string, expires time
 	return token
 }
 
-// introduction is an enrollment of the key with a token.
+// introduction returns an enrollment of the key with a token.
 func introduction(tb testing.TB, token trust.Token, runtime string, signer trust.Signer) *trust.Enrollment {
 	tb.Helper()
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(tb, signer))
@@ -59,7 +59,7 @@ func introduction(tb testing.TB, token trust.Token, runtime string, signer trust
 	return &trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
 }
 
-// tokenChecker asks the secret, as a control plane does that takes every good token.
+// tokenChecker checks the secret, as a control plane does that accepts every valid token.
 func tokenChecker(e trust.Enrollment) error {
 	return testSecret.Check(trusttest.Runtime, e, trusttest.Now)
 }
@@ -85,36 +85,36 @@ func TestVerifyReportDecides(t *testing.T) {
 		want     refusal.Reason
 		enrolled bool
 	}{
-		{"the runtime's own report is believed", sampleReport(), mine, known, "", false},
-		{"the report accepted last is accepted once more", with(func(r *Report) { r.Sequence = 49 }), mine, known, "", false},
-		{"an older report played again is refused", with(func(r *Report) { r.Sequence = 48 }), mine, known, refusal.Rollback, false},
+		{"the runtime's own report is accepted", sampleReport(), mine, known, "", false},
+		{"the last accepted report is accepted again", with(func(r *Report) { r.Sequence = 49 }), mine, known, "", false},
+		{"a replayed older report is refused", with(func(r *Report) { r.Sequence = 48 }), mine, known, refusal.Rollback, false},
 		{"a report without a sequence is refused", with(func(r *Report) { r.Sequence = 0 }), mine, Reporter{Runtime: trusttest.Runtime, Key: known.Key, Enroll: tokenChecker}, refusal.Rollback, false},
-		{"another runtime's report is refused though its key is the same", with(func(r *Report) { r.Runtime = "r-18" }), mine, known, refusal.WrongRuntime, false},
+		{"another runtime's report with the same key is refused", with(func(r *Report) { r.Runtime = "r-18" }), mine, known, refusal.WrongRuntime, false},
 		{"another key's report is refused", sampleReport(), foreign, known, refusal.ForeignKey, false},
 		{"a report of an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
 		{"a key with a token is enrolled", enrolling(good, trusttest.Runtime, mine), mine, unknown, "", true},
-		{"a new key with a token takes the old one's place", enrolling(good, trusttest.Runtime, foreign), foreign, known, "", true},
-		{"where no introduction counts, a new key is a foreign one", enrolling(good, trusttest.Runtime, foreign), foreign, Reporter{Runtime: trusttest.Runtime, Key: known.Key}, refusal.ForeignKey, false},
-		{"an enrollment that goes on after the key is known changes nothing", enrolling(good, trusttest.Runtime, mine), mine, known, "", false},
+		{"a new key with a token replaces the old one", enrolling(good, trusttest.Runtime, foreign), foreign, known, "", true},
+		{"without enrollment, a new key is a foreign key", enrolling(good, trusttest.Runtime, foreign), foreign, Reporter{Runtime: trusttest.Runtime, Key: known.Key}, refusal.ForeignKey, false},
+		{"an enrollment of the enrolled key has no effect", enrolling(good, trusttest.Runtime, mine), mine, known, "", false},
 		{"a token of another secret is refused", enrolling(issue(t, trust.TokenSecret(strings.Repeat("x", 32)), trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"another runtime's token is refused", enrolling(issue(t, testSecret, "r-18", trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
 		{"an expired token is refused", enrolling(issue(t, testSecret, trusttest.Runtime, trusttest.Now), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
-		{"an expired token that says it is not is refused", with(func(r *Report) {
+		{"an expired token with a later time is refused", with(func(r *Report) {
 			r.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(-time.Hour)), trusttest.Runtime, mine)
 			r.Enrollment.TokenExpires = trusttest.Now.Add(time.Hour).Unix()
 		}), mine, unknown, refusal.NotEnrolled, false},
-		{"a proof copied from another's report does not carry another key", with(func(r *Report) {
+		{"a copied proof does not enroll another key", with(func(r *Report) {
 			r.Enrollment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrollment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
 		}), foreign, unknown, refusal.NotEnrolled, false},
-		{"an enrollment copied from another's report does not carry another signature", enrolling(good, trusttest.Runtime, mine), foreign, unknown, refusal.ForeignKey, false},
+		{"a copied enrollment does not cover another signature", enrolling(good, trusttest.Runtime, mine), foreign, unknown, refusal.ForeignKey, false},
 		{"an enrollment with a damaged key is refused", with(func(r *Report) {
 			r.Enrollment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrollment.PublicKey = "AAAA"
 		}), mine, unknown, refusal.Malformed, false},
-		{"a token used before is refused when the control plane says so", enrolling(good, trusttest.Runtime, mine), mine,
+		{"a used token is refused if the control plane refuses it", enrolling(good, trusttest.Runtime, mine), mine,
 			Reporter{Runtime: trusttest.Runtime, Enroll: func(trust.Enrollment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
-		{"an enrollment for another runtime's place is refused", with(func(r *Report) {
+		{"an enrollment for another runtime is refused", with(func(r *Report) {
 			r.Runtime, r.Enrollment = "r-18", introduction(t, good, trusttest.Runtime, mine)
 		}), mine, unknown, refusal.WrongRuntime, false},
 	} {
@@ -135,7 +135,7 @@ func TestVerifyReportDecides(t *testing.T) {
 	}
 }
 
-// statementOf is the payload that the runtime would sign.
+// statementOf returns the payload that the runtime would sign.
 func statementOf(tb testing.TB, report Report) string {
 	tb.Helper()
 	return encode(tb, reportStatement{
@@ -143,7 +143,7 @@ func statementOf(tb testing.TB, report Report) string {
 	})
 }
 
-// carried puts an attestation's text into a report's manifest.
+// carried puts an attestation into a report's manifest.
 func carried(tb testing.TB, text string) Fetched {
 	tb.Helper()
 	manifest, err := NewManifest(ocispec.Manifest{
@@ -156,7 +156,7 @@ func carried(tb testing.TB, text string) Fetched {
 	return Fetched(manifest)
 }
 
-func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
+func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enroll: tokenChecker}
 	bundled, err := Compose(sampleDocuments(t), samplePredicate(), signer)
@@ -172,16 +172,16 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 		fetched Fetched
 		want    refusal.Reason
 	}{
-		{"a bundle is no report", Fetched(bundled), refusal.MediaType},
-		{"a bundle's statement in a report's manifest is no report", carried(t, encode(t, signed(t, signer, encode(t, Statement{
+		{"a bundle is refused", Fetched(bundled), refusal.MediaType},
+		{"a bundle's statement in a report's manifest is refused", carried(t, encode(t, signed(t, signer, encode(t, Statement{
 			Type: StatementType, PredicateType: PredicateDesiredState, Predicate: samplePredicate(),
 		})))), refusal.PredicateType},
 		{"a report without a signature is refused", carried(t, ""), refusal.Unsigned},
 		{"a report that was changed after signing is refused", carried(t, encode(t, changed)), refusal.BadSignature},
-		{"an index is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex}, Bytes: honest.Bytes}, refusal.MediaType},
+		{"an index is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex}, Bytes: honest.Bytes}, refusal.MediaType},
 		{"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxReportBytes+1)), refusal.TooLarge},
 		{"a manifest of more than the limit is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: make([]byte, MaxManifestBytes+1)}, refusal.TooLarge},
-		{"nothing is no report", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}}, refusal.Malformed},
+		{"an empty response is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}}, refusal.Malformed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := VerifyReport(c.fetched, known)
@@ -207,7 +207,7 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 			})
 		}
 	}
-	t.Run("an enrollment in another case does not stand for the one that is checked", func(t *testing.T) {
+	t.Run("an enrollment key in another case cannot replace the checked one", func(t *testing.T) {
 		report := sampleReport()
 		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
 		text := strings.Replace(statementOf(t, report), `"enrolment"`, `"Enrolment"`, 1)
@@ -216,7 +216,7 @@ func TestVerifyReportRefusesWhatIsNoReport(t *testing.T) {
 	})
 }
 
-func TestAReportThatIsTooLargeIsNotMade(t *testing.T) {
+func TestComposeReportRefusesOversizedReport(t *testing.T) {
 	report := sampleReport()
 	report.AgentVersion = strings.Repeat("v", MaxReportBytes)
 	if _, err := ComposeReport(report, trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "report of runtime "+trusttest.Runtime) {
@@ -232,7 +232,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("got %v, %v", parsed, err)
 		}
 	})
-	t.Run("a short secret derives nothing", func(t *testing.T) {
+	t.Run("a short secret is refused", func(t *testing.T) {
 		if _, err := trust.TokenSecret("short").Issue(trusttest.Runtime, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
@@ -242,11 +242,11 @@ func TestTokens(t *testing.T) {
 	})
 	parts := strings.Split(token.String(), ".")
 	for name, text := range map[string]string{
-		"nothing is no token":                      "",
+		"an empty token is refused":                "",
 		"a token of another version is refused":    "kpt2." + parts[1] + "." + parts[2],
 		"a token with a part missing is refused":   parts[0] + "." + parts[1],
 		"a token with a part too many is refused":  token.String() + ".x",
-		"a token whose time is no number":          parts[0] + ".soon." + parts[2],
+		"a token whose time is not a number":       parts[0] + ".soon." + parts[2],
 		"a token whose time is out of range":       parts[0] + ".99999999999999999999." + parts[2],
 		"a token whose code is cut off is refused": token.String()[:len(token.String())-2],
 		"a token whose code is not base64":         parts[0] + "." + parts[1] + "." + strings.Repeat("!", 43),

@@ -11,26 +11,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Limits of what a report holds. Agents keep to them, and control planes refuse a report that does not.
+// Limits of reports. Agents comply with them, and control planes refuse a report that exceeds one.
 const (
-	// MaxModuleNameBytes bounds the name of a module as it is asked for: NAMESPACE/NAME is the longest form.
+	// MaxModuleNameBytes limits the requested name of a module. NAMESPACE/NAME is the longest form.
 	MaxModuleNameBytes = maxNamespaceBytes + 1 + maxNameBytes
-	// MaxVersionBytes bounds a version, a channel, and whatever else names a thing in a few words.
+	// MaxVersionBytes limits a version, a channel and other short names.
 	MaxVersionBytes = 128
-	// maxPEMBytes bounds a certificate and a request for one.
+	// maxPEMBytes limits a certificate and a certificate request.
 	maxPEMBytes = 8 << 10
-	// maxQuotedBytes bounds what is quoted of what somebody else wrote.
+	// maxQuotedBytes limits quotes of external text in errors.
 	maxQuotedBytes = 64
 )
 
-// aheadOf is the highest sequence that a report may have now: it is made of milliseconds, and clocks differ by no more
-// than trust.MaxClockSkew.
+// aheadOf returns the highest valid sequence of a report at the time. Sequences are milliseconds, and clocks differ by
+// at most trust.MaxClockSkew.
 func aheadOf(now time.Time) int64 { return now.Add(trust.MaxClockSkew).UnixMilli() }
 
-// NextReportSequence returns the sequence of the report after the one with the last, 0 for none. Verified is the newest
-// time that somebody trusted signed, zero where there is none: a clock that is further ahead of it than clocks differ
-// may be wrong, and a control plane would refuse what it gives, or take it and refuse what comes once the clock was
-// set. The verified time counts in its place. The sequence goes back only from one that nobody has accepted.
+// NextReportSequence returns the sequence after the last one, which is 0 for the first report. Verified is the latest
+// time with a trusted signature, or zero. If the clock is further ahead of it than the allowed skew, the clock may be
+// wrong: a control plane would refuse the sequence, or accept it and refuse later ones after the clock is corrected.
+// The verified time is then used instead. The sequence only goes back from one that no control plane can have accepted.
 func NextReportSequence(last int64, now, verified time.Time) int64 {
 	if last > aheadOf(now) {
 		last = 0
@@ -41,30 +41,31 @@ func NextReportSequence(last int64, now, verified time.Time) int64 {
 	return NextSequence(last, now)
 }
 
-// checkClock decides whether a report can be of this time, and is not older than another of the same key.
+// checkClock decides whether a report's time is plausible and the report is not older than the last one of the same
+// key.
 func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	last := from.LastSequence
 	if enrolled {
-		last = 0 // that of another key
+		last = 0 // LastSequence belongs to another key
 	}
 	if !from.Now.IsZero() {
 		newest := from.Now.Add(trust.MaxClockSkew)
 		if report.Time.After(newest) || report.Sequence > aheadOf(from.Now) {
-			return refusal.New(refusal.NotYetIssued, "report %d is of %s, %s ahead of this clock, which says %s, more than %s: set the runtime's clock, or this one if it is wrong",
+			return refusal.New(refusal.NotYetIssued, "report %d has time %s, which is %s ahead of this clock (%s) and more than the allowed %s: correct the runtime's clock, or this one",
 				report.Sequence, shownTime(report.Time), max(report.Time.Sub(from.Now), time.UnixMilli(report.Sequence).Sub(from.Now)).Round(time.Second),
 				stamp(from.Now), trust.MaxClockSkew)
 		}
 		if last > aheadOf(from.Now) {
-			last = 0 // no report of this time can follow it, and none is accepted that could have led there
+			last = 0 // an invalid last sequence: no report could follow it
 		}
 	}
 	if report.Sequence < 1 || report.Sequence < last {
-		return refusal.New(refusal.Rollback, "report %d is older than %d, which was accepted before", report.Sequence, last)
+		return refusal.New(refusal.Rollback, "report %d is older than the accepted report %d", report.Sequence, last)
 	}
 	return nil
 }
 
-// shownTime returns a time from outside as text, which RFC 3339 has none for beyond the year 9999.
+// shownTime formats an external time. RFC 3339 has no form for years beyond 9999.
 func shownTime(t time.Time) string {
 	if year := t.UTC().Year(); year < 1 || year > 9999 {
 		return fmt.Sprintf("the year %d", year)
@@ -72,11 +73,11 @@ func shownTime(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Check returns what in a report is more than its limits allow, or can be no report of a runtime, naming the field.
+// Check returns an error if a report exceeds a limit or cannot come from a runtime. The error names the field.
 func (r Report) Check() error {
-	// Whatever is written down as a time has to be one that JSON can hold.
+	// Stored times must have a JSON form.
 	if year := r.Time.UTC().Year(); year < 1970 || year > 9999 {
-		return fmt.Errorf("time: is of %s, want the runtime's clock", shownTime(r.Time))
+		return fmt.Errorf("time: got %s, want the current time of the runtime", shownTime(r.Time))
 	}
 	for _, text := range []struct {
 		field, value string
@@ -104,7 +105,7 @@ func (r Report) Check() error {
 	return nil
 }
 
-// checkLists checks what is neither a module that is installed nor one that is asked for.
+// checkLists checks the lists other than the installed and requested modules.
 func (r Report) checkLists() error {
 	if n := len(r.Refused); n > MaxRefusedReported {
 		return fmt.Errorf("refused: %d bundles, at most %d", n, MaxRefusedReported)
@@ -139,7 +140,7 @@ func (r Report) checkLists() error {
 	return nil
 }
 
-// checkTrouble checks what the agent says of itself.
+// checkTrouble checks the agent's reports about itself.
 func (r Report) checkTrouble() error {
 	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
 		return fmt.Errorf("secrets: trouble of %d bytes, at most %d", len(s.Trouble), MaxMessageBytes)
@@ -158,7 +159,7 @@ func (r Report) checkTrouble() error {
 		}
 	}
 	if t := r.Truncated; t != nil && (t.Modules < 0 || t.Asked < 0) {
-		return errors.New("truncated: counts what is left out, which is no less than 0")
+		return errors.New("truncated: counts must not be negative")
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func (r Report) checkModules() error {
 		case m.Name == "" || len(m.Name) > MaxModuleNameBytes:
 			return fmt.Errorf("modules[%d].name: %d bytes, want 1 to %d", i, len(m.Name), MaxModuleNameBytes)
 		case seen[m.Name]:
-			return fmt.Errorf("modules[%d].name: %s is there twice", i, Quote(m.Name, maxQuotedBytes))
+			return fmt.Errorf("modules[%d].name: duplicate %s", i, Quote(m.Name, maxQuotedBytes))
 		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
 			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
 		case m.Reason.Check() != nil:
@@ -204,7 +205,7 @@ func (r Report) checkAsked() error {
 	}
 	for i, m := range r.Kyma.Spec.Modules {
 		if longest := max(len(m.Name), len(m.ControllerName), len(m.RemoteModuleTemplateRef)); longest > MaxModuleNameBytes {
-			return fmt.Errorf("kyma.spec.modules[%d]: has a name of %d bytes, at most %d", i, longest, MaxModuleNameBytes)
+			return fmt.Errorf("kyma.spec.modules[%d]: name of %d bytes, at most %d", i, longest, MaxModuleNameBytes)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestAReportIsOfThisTime(t *testing.T) {
+func TestReportTimeMustBePlausible(t *testing.T) {
 	mine, next := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	now := trusttest.Now
 	ahead := now.Add(trust.MaxClockSkew).UnixMilli()
@@ -33,19 +33,19 @@ func TestAReportIsOfThisTime(t *testing.T) {
 		last   int64
 		want   refusal.Reason
 	}{
-		"a report of now is accepted":                                 {at(now.UnixMilli(), now), mine, 49, ""},
-		"clocks may differ by a day":                                  {at(ahead, now.Add(trust.MaxClockSkew)), mine, 49, ""},
-		"a clock that is behind is no reason to refuse":               {at(50, now.AddDate(-30, 0, 0)), mine, 49, ""},
-		"a number of the day after tomorrow is refused":               {at(ahead+1, now), mine, 49, refusal.NotYetIssued},
-		"the last number that there is is refused":                    {at(math.MaxInt64, now), mine, 49, refusal.NotYetIssued},
-		"a time of the day after tomorrow is refused":                 {at(50, now.Add(trust.MaxClockSkew+time.Second)), mine, 49, refusal.NotYetIssued},
-		"a time without a year in JSON is refused":                    {at(50, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*3600))), mine, 49, refusal.NotYetIssued},
-		"no time is refused":                                          {at(50, time.Time{}), mine, 49, refusal.Malformed},
-		"a number that no clock can have led to does not bind":        {at(50, now), mine, math.MaxInt64, ""},
-		"one that a clock can have led to does":                       {at(50, now), mine, ahead, refusal.Rollback},
-		"numbers begin anew with a key that introduces itself":        {introducing(at(1, now)), next, ahead, ""},
-		"they do not with the key that was there, introduced or not":  {introducing(at(50, now)), mine, ahead, refusal.Rollback},
-		"a new key's numbers are no further ahead than another's are": {introducing(at(ahead+1, now)), next, 49, refusal.NotYetIssued},
+		"a report of the current time is accepted":                     {at(now.UnixMilli(), now), mine, 49, ""},
+		"clocks may differ by a day":                                   {at(ahead, now.Add(trust.MaxClockSkew)), mine, 49, ""},
+		"a clock that is behind is accepted":                           {at(50, now.AddDate(-30, 0, 0)), mine, 49, ""},
+		"a sequence of the day after tomorrow is refused":              {at(ahead+1, now), mine, 49, refusal.NotYetIssued},
+		"the largest sequence is refused":                              {at(math.MaxInt64, now), mine, 49, refusal.NotYetIssued},
+		"a time of the day after tomorrow is refused":                  {at(50, now.Add(trust.MaxClockSkew+time.Second)), mine, 49, refusal.NotYetIssued},
+		"a time without a JSON form is refused":                        {at(50, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*3600))), mine, 49, refusal.NotYetIssued},
+		"a missing time is refused":                                    {at(50, time.Time{}), mine, 49, refusal.Malformed},
+		"an impossible last sequence is ignored":                       {at(50, now), mine, math.MaxInt64, ""},
+		"a possible last sequence is not":                              {at(50, now), mine, ahead, refusal.Rollback},
+		"sequences start again with an enrolled key":                   {introducing(at(1, now)), next, ahead, ""},
+		"sequences continue with the previous key, even if it enrolls": {introducing(at(50, now)), mine, ahead, refusal.Rollback},
+		"a new key's sequence has the same upper limit":                {introducing(at(ahead+1, now)), next, 49, refusal.NotYetIssued},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := VerifyReport(response(t, c.report, c.signer), Reporter{
@@ -56,7 +56,7 @@ func TestAReportIsOfThisTime(t *testing.T) {
 	}
 }
 
-func TestTheNextNumberGrowsUnlessAClockWasSetBack(t *testing.T) {
+func TestNextReportSequenceFollowsTheClock(t *testing.T) {
 	now := trusttest.Now
 	day := trust.MaxClockSkew
 	ahead := now.Add(day).UnixMilli()
@@ -65,15 +65,15 @@ func TestTheNextNumberGrowsUnlessAClockWasSetBack(t *testing.T) {
 		verified time.Time
 		want     int64
 	}{
-		"the first is the time":                               {0, time.Time{}, now.UnixMilli()},
-		"one of the same moment is the next":                  {now.UnixMilli(), time.Time{}, now.UnixMilli() + 1},
-		"a clock that was set back by hours":                  {now.Add(20 * time.Hour).UnixMilli(), now, now.Add(20*time.Hour).UnixMilli() + 1},
-		"a clock that was set back by a year":                 {now.AddDate(1, 0, 0).UnixMilli(), now, now.UnixMilli()},
-		"a number that nothing can be greater than":           {math.MaxInt64, now, now.UnixMilli()},
-		"a clock that may be right":                           {now.Add(-2 * day).UnixMilli(), now.Add(-day), now.UnixMilli()},
-		"a clock that may be days ahead":                      {0, now.Add(-3 * day), now.Add(-3 * day).UnixMilli()},
-		"a clock that may be days ahead, with the last of it": {now.Add(-2 * day).UnixMilli(), now.Add(-3 * day), now.Add(-2*day).UnixMilli() + 1},
-		"the last is as far ahead as one can be":              {ahead, now, ahead + 1},
+		"the first is the current time":                         {0, time.Time{}, now.UnixMilli()},
+		"the next at the same time is one higher":               {now.UnixMilli(), time.Time{}, now.UnixMilli() + 1},
+		"a clock that was set back by hours":                    {now.Add(20 * time.Hour).UnixMilli(), now, now.Add(20*time.Hour).UnixMilli() + 1},
+		"a clock that was set back by a year":                   {now.AddDate(1, 0, 0).UnixMilli(), now, now.UnixMilli()},
+		"the largest possible sequence":                         {math.MaxInt64, now, now.UnixMilli()},
+		"a clock that may be right":                             {now.Add(-2 * day).UnixMilli(), now.Add(-day), now.UnixMilli()},
+		"a clock that may be days ahead":                        {0, now.Add(-3 * day), now.Add(-3 * day).UnixMilli()},
+		"a clock that may be days ahead, with a sequence of it": {now.Add(-2 * day).UnixMilli(), now.Add(-3 * day), now.Add(-2*day).UnixMilli() + 1},
+		"the last is as far ahead as allowed":                   {ahead, now, ahead + 1},
 	} {
 		if got := NextReportSequence(c.last, now, c.verified); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -81,7 +81,7 @@ func TestTheNextNumberGrowsUnlessAClockWasSetBack(t *testing.T) {
 	}
 }
 
-func TestWhatIsMoreThanAReportHoldsIsRefusedByItsField(t *testing.T) {
+func TestReportBeyondALimitIsRefused(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	long := func(n int) string { return strings.Repeat("x", n) }
 	for field, change := range map[string]func(*Report){
@@ -151,11 +151,11 @@ func TestReasonsOfALaterVersionAreAccepted(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyElseWroteIsShownCutAndPrintable(t *testing.T) {
+func TestExternalTextIsShortenedAndPrintable(t *testing.T) {
 	const escapes = "a\x1b]0;owned\a\u202e\nb\xff"
 	for _, shown := range []string{Bounded(escapes, 64), Quote(escapes, 64)} {
 		for _, r := range shown {
-			if !unicode.IsPrint(r) && r != '\n' { // a line's end steers nothing
+			if !unicode.IsPrint(r) && r != '\n' { // a line end is harmless
 				t.Errorf("%q holds %q", shown, r)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// ReadReportFile reads a report that was carried as a file, without judging it. The error is a *refusal.Error.
+// ReadReportFile reads a report from a file without verifying it. The error is a *refusal.Error.
 func ReadReportFile(data []byte) (Fetched, error) {
 	if len(data) > MaxManifestBytes {
 		return Fetched{}, refusal.New(refusal.TooLarge, "report of %d bytes, at most %d", len(data), MaxManifestBytes)
@@ -15,9 +15,9 @@ func ReadReportFile(data []byte) (Fetched, error) {
 	return Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}, nil
 }
 
-// ClaimedReport reads what a report says without knowing whether its runtime says so: enough to find out whom it is
-// about, and never to believe it. What a later version added is skipped, as it is once the report is verified. The
-// error is a *refusal.Error.
+// ClaimedReport decodes a report without authenticating it. Use it only to find the runtime that the report claims to
+// come from. It ignores fields of later versions, as the decoding of a verified report does. The error is a
+// *refusal.Error.
 func ClaimedReport(fetched Fetched) (Report, error) {
 	manifest, refused := ReadManifest(fetched, ArtifactTypeReport)
 	if refused != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestAReportFileIsItsManifest(t *testing.T) {
+func TestReportFileIsItsManifest(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	manifest := response(t, sampleReport(), signer)
 	read, err := ReadReportFile(manifest.Bytes)
@@ -23,7 +23,7 @@ func TestAReportFileIsItsManifest(t *testing.T) {
 	}
 }
 
-func TestAReportFileOverTheLimitIsRefused(t *testing.T) {
+func TestOversizedReportFileIsRefused(t *testing.T) {
 	if _, err := ReadReportFile(make([]byte, MaxManifestBytes)); err != nil {
 		t.Errorf("exactly the limit: %v", err)
 	}

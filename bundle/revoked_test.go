@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestRevokedKeysSignNothingAnyMore(t *testing.T) {
+func TestBundlesOfRevokedKeysAreRefused(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first, replacement := m.First(), trusttest.NewSigner(t)
 	second, err := first.Next(m.After(first, func(d *trust.RootDraft) {
@@ -26,9 +26,9 @@ func TestRevokedKeysSignNothingAnyMore(t *testing.T) {
 	_, err = Verify(fetched, a.trust, a.now)
 	trusttest.WantReason(t, err, refusal.UnknownKey)
 	if _, err := Adopt(fetched, trusttest.Runtime, second, first); refusal.Of(err) == nil {
-		t.Error("what a revoked key signed is adopted")
+		t.Error("adopted a bundle of a revoked key")
 	}
 	if _, err := Adopt(fetched, trusttest.Runtime, first); err != nil {
-		t.Errorf("what was in force before is lost: %v", err)
+		t.Errorf("lost the bundle of the former root: %v", err)
 	}
 }

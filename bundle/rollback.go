@@ -4,8 +4,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// CheckVersions refuses a bundle that brings a module in an older version than the runtime has, unless its statement
-// says so. A publisher that was misled, or that lost its memory, must not take a fleet back to versions with known
+// CheckVersions refuses a bundle with an older version of a module than the runtime has, unless the bundle's statement
+// names that rollback. A deceived publisher, or one that lost its data, must not return a fleet to versions with known
 // faults. The error is a *Refusal.
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
@@ -13,7 +13,7 @@ func (t Trust) CheckVersions(b Bundle) error {
 		if !Older(m.Version, has) || b.Statement.Predicate.GoesBack(m.Module, has, m.Version) {
 			continue
 		}
-		return refusal.New(refusal.Downgrade, "module %s: the runtime has version %s, the bundle brings %s and its statement does not name that rollback: roll back with `kcp-publisher rollout undo`, or remove the module first",
+		return refusal.New(refusal.Downgrade, "module %s: the runtime has version %s, but the bundle contains %s without naming the rollback: roll back with `kcp-publisher rollout undo`, or remove the module first",
 			m.Module, has, m.Version)
 	}
 	return nil

@@ -19,36 +19,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Sealed is what a bundle says about the Secrets of its runtime, encrypted to the key that the runtime's agent names in
-// its reports. It travels in the statement, so that it is signed, fresh and for this runtime like all else there. A
-// statement without it says nothing about Secrets.
+// Sealed contains the Secrets of a runtime, encrypted to the key in the agent's reports. It is part of the statement,
+// so it is signed, fresh and bound to this runtime. A statement without it leaves the runtime's Secrets unchanged.
 //
 // Source: age, https://age-encryption.org/v1.
 type Sealed struct {
-	// Recipient is whom it is encrypted to, in age's text form.
+	// Recipient is the age recipient.
 	Recipient string `json:"recipient"`
-	// Revision names the content without telling anything about it.
+	// Revision identifies the content without revealing it.
 	Revision string `json:"revision"`
 	// Data is an age file.
 	Data []byte `json:"data"`
 }
 
-// Limits of what is sealed: an attestation, which it is a part of, has 64 KiB after base64 twice.
+// Limits of sealed content. It is part of an attestation, which is limited to 64 KiB after two base64 encodings.
 const (
 	MaxSealedBytes    = 24 << 10
 	MaxSecrets        = 64
 	MaxSecretRemovals = 256
 )
 
-// Secrets are those of one runtime. What is in neither list is left alone: like a module, a Secret goes only when that
-// is said.
+// Secrets are the Secrets of one runtime. Secrets in neither list are left unchanged: like a module, a Secret is only
+// removed explicitly.
 type Secrets struct {
 	Secrets []RuntimeSecret `json:"secrets"`
-	// Removals are the names, as RuntimeSecret.At gives them, of those that are to go.
+	// Removals are the names of the Secrets to remove, in the form of RuntimeSecret.At.
 	Removals []string `json:"removals,omitempty"`
 }
 
-// RuntimeSecret is one Secret as it is to be in its runtime.
+// RuntimeSecret is one Secret in its runtime.
 type RuntimeSecret struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -56,23 +55,23 @@ type RuntimeSecret struct {
 	Type      corev1.SecretType `json:"type,omitempty"`
 	Data      map[string][]byte `json:"data"`
 
-	// Module is the one that needs it, empty for none in particular, and Revision another with every other content. Both
-	// stay in the control plane.
+	// Module is the module that needs the Secret, or empty. Revision changes with the content. Both stay in the control
+	// plane.
 	Module   string `json:"-"`
 	Revision string `json:"-"`
 }
 
-// At names the Secret in its runtime: "NAMESPACE/NAME".
+// At returns the name of the Secret in its runtime as "NAMESPACE/NAME".
 func (s RuntimeSecret) At() string { return s.Namespace + "/" + s.Name }
 
-// Check refuses what no agent writes: its own Secrets, those of the cluster's core, and those that Kubernetes makes.
-// The error holds names only.
+// Check refuses Secrets that agents never write: the agent's own Secrets, those of the cluster's system namespaces, and
+// those that Kubernetes creates. The error contains names only.
 func (s RuntimeSecret) Check() error {
 	if err := checkSecretName(s.Namespace, s.Name); err != nil {
 		return err
 	}
 	if s.Type == corev1.SecretTypeServiceAccountToken || s.Type == corev1.SecretTypeBootstrapToken {
-		return fmt.Errorf("secret %s: type %s is for Kubernetes to make", s.At(), s.Type)
+		return fmt.Errorf("secret %s: type %s is reserved for Kubernetes", s.At(), s.Type)
 	}
 	return nil
 }
@@ -82,16 +81,16 @@ func checkSecretName(namespace, name string) error {
 	own := strings.HasPrefix(name, "skr-agent") || strings.HasPrefix(name, "kyma-pull-")
 	switch {
 	case len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0:
-		return fmt.Errorf("secret %.300q: want a namespace and a name that Kubernetes takes", at)
+		return fmt.Errorf("secret %.300q: want a valid namespace and name", at)
 	case namespace == v1beta2.RuntimeNamespace && own:
-		return fmt.Errorf("secret %s: such names are the agent's own: choose another", at)
+		return fmt.Errorf("secret %s: the name is reserved for the agent; choose another one", at)
 	case strings.HasPrefix(namespace, "kube-"):
-		return fmt.Errorf("secret %s: namespace %s is the cluster's own: choose another", at, namespace)
+		return fmt.Errorf("secret %s: namespace %s is reserved for the cluster; choose another one", at, namespace)
 	}
 	return nil
 }
 
-// check refuses what is too much, unclear, or not for an agent to do.
+// check refuses Secrets that exceed a limit, are ambiguous, or that agents never write.
 func (s Secrets) check() error {
 	if len(s.Secrets) > MaxSecrets || len(s.Removals) > MaxSecretRemovals {
 		return fmt.Errorf("%d Secrets and %d removals, at most %d and %d", len(s.Secrets), len(s.Removals), MaxSecrets, MaxSecretRemovals)
@@ -102,7 +101,7 @@ func (s Secrets) check() error {
 			return err
 		}
 		if seen[one.At()] {
-			return fmt.Errorf("secret %s: is there twice", one.At())
+			return fmt.Errorf("secret %s: duplicate", one.At())
 		}
 		seen[one.At()] = true
 	}
@@ -112,13 +111,13 @@ func (s Secrets) check() error {
 			return err
 		}
 		if seen[at] {
-			return fmt.Errorf("secret %s: is to be there and to go", at)
+			return fmt.Errorf("secret %s: is in both secrets and removals", at)
 		}
 	}
 	return nil
 }
 
-// CheckRecipient reports whether Secrets can be encrypted to whom a runtime names: exactly an X25519 recipient of age.
+// CheckRecipient returns an error if the text is not an X25519 recipient of age.
 func CheckRecipient(recipient string) error {
 	_, err := recipientOf(recipient)
 	return err
@@ -136,8 +135,8 @@ func recipientOf(text string) (*age.X25519Recipient, error) {
 	return recipient, nil
 }
 
-// Named returns the name of the Secrets as they are sealed to a recipient. It is made of their revisions, not of their
-// content: a digest of a short password would tell it.
+// Named returns the revision of the Secrets for a recipient. It is derived from the revisions of the Secrets, not from
+// their content, because a digest of a short password would reveal it.
 func (s Secrets) Named(recipient string) string {
 	lines := []string{recipient}
 	for _, one := range sorted(s.Secrets) {
@@ -156,13 +155,13 @@ func sorted(secrets []RuntimeSecret) []RuntimeSecret {
 	})
 }
 
-// sealedContent is what is encrypted.
+// sealedContent is the encrypted content.
 type sealedContent struct {
 	Runtime string `json:"runtime"`
 	Secrets
 }
 
-// Seal encrypts the Secrets of a runtime to its recipient. Equal Secrets give other bytes each time; compare revisions.
+// Seal encrypts the Secrets of a runtime to its recipient. The output differs each time; compare revisions instead.
 func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	to, err := recipientOf(recipient)
 	if err != nil {
@@ -187,22 +186,22 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 		return nil, err
 	}
 	if out.Len() > MaxSealedBytes {
-		return nil, fmt.Errorf("%d bytes when encrypted, at most %d: give the runtime smaller Secrets, or fewer", out.Len(), MaxSealedBytes)
+		return nil, fmt.Errorf("%d bytes when encrypted, at most %d: use fewer or smaller Secrets", out.Len(), MaxSealedBytes)
 	}
 	return &Sealed{Recipient: recipient, Revision: s.Named(recipient), Data: out.Bytes()}, nil
 }
 
-// ageBytes is more than what age adds to the content for one recipient.
+// ageBytes is an upper bound for the overhead of age with one recipient.
 const ageBytes = 512
 
-// Fitting returns those Secrets that can be sealed together, the small ones first, and names those that cannot with the
-// reason: one that is too large costs itself and no other.
+// Fitting returns the Secrets that can be sealed together, smallest first. The error names each Secret that does not
+// fit, so one large Secret does not block the others.
 func (s Secrets) Fitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.Removals}
 	var problems []error
 	if n := len(s.Removals); n > MaxSecretRemovals {
 		fitting.Removals = s.Removals[:MaxSecretRemovals]
-		problems = append(problems, fmt.Errorf("%d Secrets are to go, at most %d at once", n, MaxSecretRemovals))
+		problems = append(problems, fmt.Errorf("%d Secrets to remove, at most %d at once", n, MaxSecretRemovals))
 	}
 	left := MaxSealedBytes - ageBytes - encodedBytes(sealedContent{Runtime: runtime, Secrets: fitting})
 	most := left
@@ -219,9 +218,9 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 		case size > most:
 			problems = append(problems, fmt.Errorf("secret %s: %d bytes when encoded, at most %d for all Secrets of a runtime: make it smaller", one.At(), size, most))
 		case size > left:
-			problems = append(problems, fmt.Errorf("secret %s: %d bytes when encoded, the others leave %d of %d: give the runtime smaller Secrets, or fewer", one.At(), size, left, most))
+			problems = append(problems, fmt.Errorf("secret %s: %d bytes when encoded, %d of %d left by the others: use fewer or smaller Secrets", one.At(), size, left, most))
 		case len(fitting.Secrets) == MaxSecrets:
-			problems = append(problems, fmt.Errorf("secret %s: the runtime has %d others, which is the most", one.At(), MaxSecrets))
+			problems = append(problems, fmt.Errorf("secret %s: the runtime already has the maximum of %d", one.At(), MaxSecrets))
 		default:
 			fitting.Secrets = append(fitting.Secrets, one)
 			left -= size
@@ -233,33 +232,33 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 func encodedBytes(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("secrets always encode: %v", err)) // they are made of text and bytes
+		panic(fmt.Sprintf("secrets always encode: %v", err)) // they consist of text and bytes
 	}
 	return len(data)
 }
 
-// Open decrypts what was sealed to the identity for the runtime. Errors never hold content.
+// Open decrypts the sealed Secrets of the runtime with the identity. Errors never contain content.
 func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, error) {
 	if len(s.Data) > MaxSealedBytes {
 		return Secrets{}, fmt.Errorf("%d bytes when encrypted, at most %d", len(s.Data), MaxSealedBytes)
 	}
 	if s.Recipient != identity.Recipient().String() {
-		return Secrets{}, errors.New("are encrypted to another key than this agent's: they come again once the control plane has read its report")
+		return Secrets{}, errors.New("encrypted to another agent's key: the control plane encrypts them again once it has read this agent's report")
 	}
 	r, err := age.Decrypt(bytes.NewReader(s.Data), identity)
 	if err != nil {
 		return Secrets{}, fmt.Errorf("cannot be decrypted: %w", err)
 	}
-	plain, err := io.ReadAll(r) // no more than came in: age does not compress
+	plain, err := io.ReadAll(r) // bounded by the input: age does not compress
 	if err != nil {
 		return Secrets{}, fmt.Errorf("cannot be decrypted: %w", err)
 	}
 	var content sealedContent
 	if err := decodeStrict(plain, &content); err != nil {
-		return Secrets{}, errors.New("cannot be decoded by this agent version") // the decoder's own words may quote
+		return Secrets{}, errors.New("cannot be decoded by this agent version") // the decoder's error could quote content
 	}
 	if content.Runtime != runtime {
-		return Secrets{}, errors.New("are for another runtime")
+		return Secrets{}, errors.New("encrypted for another runtime")
 	}
 	return content.Secrets, content.check()
 }

@@ -31,7 +31,7 @@ func password(revision string) RuntimeSecret {
 	}
 }
 
-func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
+func TestOnlyTheRuntimeOpensItsSecrets(t *testing.T) {
 	own, other := identity(t), identity(t)
 	secrets := Secrets{Secrets: []RuntimeSecret{password("1")}, Removals: []string{"kyma-system/old"}}
 	sealed, err := secrets.Seal(trusttest.Runtime, own.Recipient().String())
@@ -44,7 +44,7 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 	}
 	for _, secret := range []string{plainValue, "password", "btp-operator", "kyma-system/old"} {
 		if bytes.Contains(travels, []byte(secret)) || bytes.Contains(sealed.Data, []byte(secret)) {
-			t.Errorf("%q can be read on the way", secret)
+			t.Errorf("%q is readable in transit", secret)
 		}
 	}
 	opened, err := sealed.Open(trusttest.Runtime, own)
@@ -70,7 +70,7 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 		by      *age.X25519Identity
 		why     string
 	}{
-		"by another agent": {sealed, trusttest.Runtime, other, "another key"},
+		"by another agent": {sealed, trusttest.Runtime, other, "another agent's key"},
 		"by another agent that is named as recipient": {&posing, trusttest.Runtime, other, "cannot be decrypted"},
 		"in another runtime":                          {sealed, "r-18", own, "another runtime"},
 		"cut short":                                   {&cut, trusttest.Runtime, own, "cannot be decrypted"},
@@ -83,7 +83,7 @@ func TestWhatIsSealedOnlyItsRuntimeOpens(t *testing.T) {
 	}
 }
 
-// encrypted returns what somebody with a publisher's key could seal.
+// encrypted encrypts text as the holder of a publisher key could.
 func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
 	t.Helper()
 	var out bytes.Buffer
@@ -100,32 +100,32 @@ func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
 	return &Sealed{Recipient: to.Recipient().String(), Data: out.Bytes()}
 }
 
-func TestOpenRefusesWhatNoAgentWrites(t *testing.T) {
+func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 	own := identity(t)
 	one := func(namespace, name, kind string) string {
 		return fmt.Sprintf(`{"runtime":"r-17","secrets":[{"namespace":%q,"name":%q,"type":%q,"data":{"a":"%s"}}]}`, namespace, name, kind, "c2VjcmV0")
 	}
 	many := `{"runtime":"r-17","secrets":[` + strings.TrimSuffix(strings.Repeat(`{"namespace":"a","name":"b","data":{}},`, MaxSecrets+1), ",") + `]}`
 	for name, c := range map[string]struct{ plain, why string }{
-		"the agent's own state":                {one("kyma-system", "skr-agent-state", ""), "agent's own"},
-		"the agent's stored content":           {one("kyma-system", "kyma-pull-content-1", ""), "agent's own"},
-		"the cluster's core":                   {one("kube-system", "a", ""), "cluster's own"},
-		"a token of a ServiceAccount":          {one("a", "b", "kubernetes.io/service-account-token"), "for Kubernetes to make"},
-		"a token to join the cluster":          {one("a", "b", "bootstrap.kubernetes.io/token"), "for Kubernetes to make"},
-		"a namespace that leads elsewhere":     {one("a/../b", "c", ""), "that Kubernetes takes"},
-		"a name that leads elsewhere":          {one("a", "b/c", ""), "that Kubernetes takes"},
-		"two of a name":                        {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "twice"},
-		"one that is to be there and to go":    {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}}],"removals":["a/b"]}`, "to go"},
-		"a removal of the agent's key":         {`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "agent's own"},
-		"a removal without a namespace":        {`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "that Kubernetes takes"},
-		"too many":                             {many, "at most 64"},
-		"a field that this version knows not":  {`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "cannot be decoded"},
-		"the same field twice":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
-		"a field in another case":              {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
-		"something else than JSON":             {"c2VjcmV0", "cannot be decoded"},
-		"JSON of another shape":                {`["c2VjcmV0"]`, "cannot be decoded"},
-		"data that is not in base64":           {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "cannot be decoded"},
-		"nothing at all, for nobody in person": {`{}`, "another runtime"},
+		"the agent's own state":             {one("kyma-system", "skr-agent-state", ""), "reserved for the agent"},
+		"the agent's stored content":        {one("kyma-system", "kyma-pull-content-1", ""), "reserved for the agent"},
+		"a system namespace of the cluster": {one("kube-system", "a", ""), "reserved for the cluster"},
+		"a token of a ServiceAccount":       {one("a", "b", "kubernetes.io/service-account-token"), "reserved for Kubernetes"},
+		"a token to join the cluster":       {one("a", "b", "bootstrap.kubernetes.io/token"), "reserved for Kubernetes"},
+		"a namespace with a path":           {one("a/../b", "c", ""), "want a valid namespace and name"},
+		"a name with a path":                {one("a", "b/c", ""), "want a valid namespace and name"},
+		"two of a name":                     {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "duplicate"},
+		"one that is also a removal":        {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}}],"removals":["a/b"]}`, "in both secrets and removals"},
+		"a removal of the agent's key":      {`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "reserved for the agent"},
+		"a removal without a namespace":     {`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "want a valid namespace and name"},
+		"too many":                          {many, "at most 64"},
+		"an unknown field":                  {`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "cannot be decoded"},
+		"a duplicate field":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
+		"a field in another case":           {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
+		"text other than JSON":              {"c2VjcmV0", "cannot be decoded"},
+		"JSON of another shape":             {`["c2VjcmV0"]`, "cannot be decoded"},
+		"data that is not in base64":        {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "cannot be decoded"},
+		"an empty object":                   {`{}`, "another runtime"},
 	} {
 		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "c2VjcmV0") {
 			t.Errorf("%s: %v", name, err)
@@ -133,7 +133,7 @@ func TestOpenRefusesWhatNoAgentWrites(t *testing.T) {
 	}
 }
 
-func TestSealRefusesWhatWouldNotArrive(t *testing.T) {
+func TestSealRefusesInvalidInput(t *testing.T) {
 	to := identity(t).Recipient().String()
 	big := password("1")
 	big.Data = map[string][]byte{"a": make([]byte, MaxSealedBytes)}
@@ -144,12 +144,12 @@ func TestSealRefusesWhatWouldNotArrive(t *testing.T) {
 		recipient string
 		why       string
 	}{
-		"a recipient that is none":           {[]RuntimeSecret{password("1")}, "age1nobody", "X25519"},
+		"an invalid recipient":               {[]RuntimeSecret{password("1")}, "age1nobody", "X25519"},
 		"a recipient of another kind":        {[]RuntimeSecret{password("1")}, "ssh-ed25519 AAAA", "X25519"},
 		"an identity instead of a recipient": {[]RuntimeSecret{password("1")}, identity(t).String(), "X25519"},
 		"no recipient":                       {[]RuntimeSecret{password("1")}, "", "X25519"},
-		"more than an attestation has room":  {[]RuntimeSecret{big}, to, "smaller"},
-		"one that no agent writes":           {[]RuntimeSecret{own}, to, "agent's own"},
+		"more than fits into an attestation": {[]RuntimeSecret{big}, to, "smaller"},
+		"a protected name":                   {[]RuntimeSecret{own}, to, "reserved for the agent"},
 	} {
 		if _, err := (Secrets{Secrets: c.secrets}).Seal(trusttest.Runtime, c.recipient); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "AGE-SECRET-KEY") {
 			t.Errorf("%s: %v", name, err)
@@ -157,8 +157,8 @@ func TestSealRefusesWhatWouldNotArrive(t *testing.T) {
 	}
 }
 
-// TestTheLargestThatIsSealedFitsIntoABundle holds the limits together.
-func TestTheLargestThatIsSealedFitsIntoABundle(t *testing.T) {
+// TestLargestSealedSecretsFitIntoABundle checks that the limits are consistent.
+func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	to := identity(t).Recipient().String()
 	fill := func(n int) Secrets {
 		s := password("1")
@@ -178,7 +178,7 @@ func TestTheLargestThatIsSealedFitsIntoABundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	statement := reportStatement{Type: StatementType, PredicateType: strings.Repeat("x", 8<<10)} // whatever else a statement holds
+	statement := reportStatement{Type: StatementType, PredicateType: strings.Repeat("x", 8<<10)} // stands for the rest of a statement
 	data, err := json.Marshal(struct {
 		reportStatement
 		Sealed *Sealed
@@ -192,18 +192,18 @@ func TestTheLargestThatIsSealedFitsIntoABundle(t *testing.T) {
 	}
 }
 
-func TestARevisionNamesContentAndTellsNothing(t *testing.T) {
+func TestRevisionDoesNotRevealContent(t *testing.T) {
 	to := identity(t).Recipient().String()
 	base := Secrets{Secrets: []RuntimeSecret{password("1"), {Namespace: "a", Name: "b", Revision: "7"}}, Removals: []string{"a/x", "a/y"}}
 	named := base.Named(to)
 	turned := Secrets{Secrets: []RuntimeSecret{base.Secrets[1], base.Secrets[0]}, Removals: []string{"a/y", "a/x"}}
 	if turned.Named(to) != named {
-		t.Error("order matters")
+		t.Error("the revision depends on the order")
 	}
 	guess := password("1")
 	guess.Data = map[string][]byte{"password": []byte("a guess")}
 	if (Secrets{Secrets: []RuntimeSecret{guess, base.Secrets[1]}, Removals: base.Removals}).Named(to) != named {
-		t.Error("who guesses the content can see whether the guess is right")
+		t.Error("the revision confirms a guess of the content")
 	}
 	for name, other := range map[string]Secrets{
 		"another content":         {Secrets: []RuntimeSecret{password("2"), base.Secrets[1]}, Removals: base.Removals},
@@ -216,7 +216,7 @@ func TestARevisionNamesContentAndTellsNothing(t *testing.T) {
 		}
 	}
 	if base.Named(identity(t).Recipient().String()) == named {
-		t.Error("another recipient makes no difference")
+		t.Error("the revision is the same for another recipient")
 	}
 }
 
@@ -244,9 +244,9 @@ func BenchmarkSecrets(b *testing.B) {
 	b.ReportMetric(float64(len(sealed.Data)), "bytes")
 }
 
-// TestOneSecretThatIsTooLargeCostsOnlyItself tries many sizes: what is said to fit can be sealed, and all that can be
-// told is told.
-func TestOneSecretThatIsTooLargeCostsOnlyItself(t *testing.T) {
+// TestOversizedSecretDoesNotBlockOthers tries many sizes. Fitting Secrets can be sealed, and the error names the
+// others.
+func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 	to := identity(t).Recipient().String()
 	of := func(name string, n int) RuntimeSecret {
 		s := password("1")
@@ -260,9 +260,9 @@ func TestOneSecretThatIsTooLargeCostsOnlyItself(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "secret kyma-system/huge: 32") || !strings.Contains(err.Error(), "at most 2") || strings.Contains(err.Error(), "/small") {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
-		told := strings.Count(err.Error(), "secret kyma-system/")
-		if len(fitting.Secrets)+told != len(all.Secrets) || len(fitting.Removals) != 1 || fitting.Secrets[0].Name != "small" {
-			t.Fatalf("%d bytes: %d fit, %d are told", n, len(fitting.Secrets), told)
+		named := strings.Count(err.Error(), "secret kyma-system/")
+		if len(fitting.Secrets)+named != len(all.Secrets) || len(fitting.Removals) != 1 || fitting.Secrets[0].Name != "small" {
+			t.Fatalf("%d bytes: %d fit, %d are named in the error", n, len(fitting.Secrets), named)
 		}
 		if _, err := fitting.Seal(trusttest.Runtime, to); err != nil {
 			t.Fatalf("%d bytes: %v", n, err)

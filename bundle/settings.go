@@ -12,33 +12,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Settings tune the agent. A zero value means the agent's own default.
+// Settings configure the agent. A zero value selects the agent's default.
 type Settings struct {
-	// PollInterval is how often the agent asks for a newer bundle.
+	// PollInterval is the interval at which the agent checks for a newer bundle.
 	PollInterval metav1.Duration `json:"pollInterval,omitzero"`
-	// ReportInterval is how often the agent reports although nothing changed.
+	// ReportInterval is the interval at which the agent reports if nothing changed.
 	ReportInterval metav1.Duration `json:"reportInterval,omitzero"`
-	// Mirrors maps a registry host, or host and path, to the place to read it from.
-	// Images and the content of modules alike come from there.
+	// Mirrors maps a registry host, or host and path, to its mirror. It applies to images and to the content of
+	// modules.
 	Mirrors map[string]string `json:"mirrors,omitempty"`
-	// ImagePaths are fields of custom resources that hold images, beside those of pods.
+	// ImagePaths are fields of custom resources that contain images, in addition to those of pods.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
-	// ImagePullSecret is a Secret of namespace kyma-system in the runtime, by whose credentials the pods of modules pull
-	// their images. Its content is sealed in the statement like that of any other.
+	// ImagePullSecret is the Secret in namespace kyma-system of the runtime with which the pods of modules pull their
+	// images. Its content is sealed in the statement like that of any other Secret.
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`
-	// NamespaceLabels are put on namespace kyma-system in the runtime; see NamespaceLabelKeys.
+	// NamespaceLabels are labels for namespace kyma-system in the runtime; see NamespaceLabelKeys.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
-	// Autonomy lets the runtime follow its own Kyma before the control plane answers: AutonomyCatalog, or empty for not at
-	// all.
+	// Autonomy allows the runtime to follow its own Kyma before the control plane responds: AutonomyCatalog, or empty
+	// to disallow it.
 	Autonomy string `json:"autonomy,omitempty"`
-	// Agent is the image that the agent itself shall run, by digest; empty leaves it to whoever installed the agent.
+	// Agent is the image of the agent, by digest. Empty leaves the agent's image to its installation.
 	Agent string `json:"agent,omitempty"`
 }
 
-// AutonomyCatalog lets a runtime choose among the offers of its last bundle.
+// AutonomyCatalog allows a runtime to choose among the offers of its last bundle.
 const AutonomyCatalog = "Catalog"
 
-// ImagePath names a field that holds the reference of an image.
+// ImagePath names a field that contains an image reference.
 type ImagePath struct {
 	Group string `json:"group"`
 	Kind  string `json:"kind"`
@@ -46,9 +46,8 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
-// NamespaceLabelKeys are the labels that settings may put on kyma-system: those by which Istio and Warden know whose
-// pods to work on. Others could take a runtime's own policies away from the namespace, which is not for a bundle to
-// decide.
+// NamespaceLabelKeys are the labels that settings can set on kyma-system: those with which Istio and Warden select
+// pods. Other labels could disable the runtime's own policies for the namespace, which a bundle must not do.
 //
 // Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.
 var NamespaceLabelKeys = []string{"istio-injection", "istio.io/rev", "namespaces.warden.kyma-project.io/validate"}
@@ -59,14 +58,14 @@ const (
 	maxImagePathSteps = 16
 )
 
-// checkNamespace says what cannot be in namespace kyma-system.
+// checkNamespace checks the settings for namespace kyma-system.
 func (s Settings) checkNamespace() error {
 	for key, value := range s.NamespaceLabels {
 		if !slices.Contains(NamespaceLabelKeys, key) {
 			return fmt.Errorf("settings: namespace label %.300q: want one of %s", key, strings.Join(NamespaceLabelKeys, ", "))
 		}
 		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
-			return fmt.Errorf("settings: namespace label %s: %.300q is no value of a label", key, value)
+			return fmt.Errorf("settings: namespace label %s: %.300q is not a valid label value", key, value)
 		}
 	}
 	if s.ImagePullSecret != "" {
@@ -77,8 +76,8 @@ func (s Settings) checkNamespace() error {
 	return nil
 }
 
-// Check says what no agent could follow. Both sides ask: a setting is every module's affair, and is refused before it
-// reaches one.
+// Check returns an error for settings that agents cannot follow. Both sides call it: settings affect every module, so
+// invalid ones must not reach any.
 func (s Settings) Check() error {
 	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
 		return fmt.Errorf("settings: %d mirrors and %d image paths, at most %d and %d", len(s.Mirrors), len(s.ImagePaths), maxMirrors, maxImagePaths)
@@ -99,7 +98,7 @@ func (s Settings) Check() error {
 	for from, to := range s.Mirrors {
 		one := OneName(from)
 		if other, twice := names[one]; twice {
-			return fmt.Errorf("settings: mirrors of %s and %s: both are %s", from, other, one)
+			return fmt.Errorf("settings: mirrors of %s and %s: both names refer to %s", from, other, one)
 		}
 		names[one] = from
 		for _, name := range []string{from, to} {
@@ -120,21 +119,21 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// Steps returns the names that lead to the field, one below the other; "*" stands for all of a map or list.
+// Steps returns the field names of the path; "*" stands for all entries of a map or list.
 func (p ImagePath) Steps() ([]string, error) {
 	steps := strings.Split(strings.ReplaceAll(p.Field, "[*]", ".*"), ".")
 	for _, step := range steps {
 		if step == "" || strings.ContainsAny(step, "[]") {
-			return nil, fmt.Errorf("field %q: want names divided by dots, with * or [*] for all of a map or list", p.Field)
+			return nil, fmt.Errorf("field %q: want names separated by dots, with * or [*] for all entries of a map or list", p.Field)
 		}
 	}
 	if len(steps) > maxImagePathSteps {
-		return nil, fmt.Errorf("field %q: has %d steps, at most %d", p.Field, len(steps), maxImagePathSteps)
+		return nil, fmt.Errorf("field %q: %d steps, at most %d", p.Field, len(steps), maxImagePathSteps)
 	}
 	return steps, nil
 }
 
-// ParseMirrors reads Settings.Mirrors from what a command line has for each --mirror: FROM=TO, both HOST or HOST/PATH.
+// ParseMirrors parses the values of --mirror flags into Settings.Mirrors: FROM=TO, each HOST or HOST/PATH.
 func ParseMirrors(flags []string) (map[string]string, error) {
 	var mirrors map[string]string
 	for _, text := range flags {
@@ -144,7 +143,7 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 			return nil, fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
 		}
 		if _, twice := mirrors[from]; twice {
-			return nil, fmt.Errorf("--mirror %q: %s has a mirror already", text, from)
+			return nil, fmt.Errorf("--mirror %q: %s already has a mirror", text, from)
 		}
 		if mirrors == nil {
 			mirrors = map[string]string{}
@@ -157,7 +156,7 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 	return mirrors, nil
 }
 
-// OneName returns a registry, HOST or HOST/PATH, the name that all of its names come to: Docker Hub has several.
+// OneName returns the canonical name of a registry, HOST or HOST/PATH. Docker Hub has several names.
 func OneName(registry string) string {
 	host, path, _ := strings.Cut(strings.TrimSuffix(registry, "/"), "/")
 	if host == "index.docker.io" || host == "registry-1.docker.io" {
@@ -166,7 +165,7 @@ func OneName(registry string) string {
 	return strings.TrimSuffix(host+"/"+path, "/")
 }
 
-// Mirrored returns the name of a repository as it is read: by the longest mirror that fits whole path elements of it.
+// Mirrored returns the name from which a repository is read, using the longest mirror that matches whole path elements.
 func (s Settings) Mirrored(name string) string {
 	best := ""
 	for from := range s.Mirrors {

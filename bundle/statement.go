@@ -6,7 +6,7 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// StatementType is the only in-toto statement version that is written and accepted.
+// StatementType is the only supported in-toto statement version.
 const StatementType = "https://in-toto.io/Statement/v1"
 
 // Statement is an in-toto Statement v1 about one bundle.
@@ -19,98 +19,98 @@ type Statement struct {
 	Predicate     Predicate `json:"predicate"`
 }
 
-// Subject is one blob that the statement is about: the config and every layer, in that order.
+// Subject is one blob that the statement covers: the config and every layer, in that order.
 type Subject struct {
 	Name   string            `json:"name,omitempty"`
 	Digest map[string]string `json:"digest"`
 }
 
-// Predicate is what a bundle says about one runtime only.
+// Predicate is the part of a bundle that is specific to one runtime.
 type Predicate struct {
 	Audience Audience `json:"audience"`
-	// Epoch is the root's; a new one, which only a root update brings, resets Sequence.
+	// Epoch is the root's epoch. A new epoch, which only a root update starts, resets Sequence.
 	Epoch int64 `json:"epoch"`
-	// Sequence grows with every bundle of a runtime: the larger of the last one plus one and Unix milliseconds, so that a
-	// control plane rebuilt from nothing still moves forward.
+	// Sequence grows with every bundle of a runtime. It is the maximum of the last sequence plus one and the Unix time
+	// in milliseconds, so it also grows if a control plane is rebuilt without data.
 	Sequence  int64     `json:"sequence"`
 	IssuedAt  time.Time `json:"issuedAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// Previous is the bundle before this one, nil for the first.
+	// Previous is the previous bundle, or nil for the first one.
 	Previous *Position `json:"previous,omitempty"`
-	// KymaGeneration is that of the runtime's Kyma whose spec was resolved, 0 when it was not known.
+	// KymaGeneration is the generation of the runtime's Kyma whose spec was resolved, or 0 if it was unknown.
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// KymaSpec is the WishDigest of that spec, for runtimes that decide by it whether the bundle answers them; empty for
-	// others.
+	// KymaSpec is the WishDigest of that spec, for runtimes that compare it with their own Kyma. Empty for other
+	// runtimes.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
-	// Removals are the modules that shall go, by module name, sorted. A module that is neither here nor in the desired
-	// state stays.
+	// Removals lists the names of the modules to remove, sorted. A module that is neither here nor in the desired state
+	// stays.
 	Removals []string `json:"removals,omitempty"`
-	// Rollback are the modules that go back to an older version, by module name, sorted. An agent refuses a bundle that
-	// brings any other module in an older version than the runtime has.
+	// Rollback lists the modules that return to an older version, sorted by name. An agent refuses a bundle with an
+	// older version of any other module.
 	Rollback []Rollback `json:"rollback,omitempty"`
-	// KymaUID is that of the runtime's Kyma in the control plane, empty where there is no control plane.
+	// KymaUID is the UID of the runtime's Kyma in the control plane, or empty without a control plane.
 	KymaUID string `json:"kymaUID,omitempty"`
-	// Deleting says that the runtime's Kyma was deleted in the control plane: everything that came from it goes, the
-	// runtime's own Kyma last.
+	// Deleting is true if the runtime's Kyma was deleted in the control plane. The agent removes everything that came
+	// from the control plane, and the runtime's own Kyma last.
 	Deleting bool `json:"deleting,omitempty"`
-	// Certificate is the one issued to the agent's key, PEM.
+	// Certificate is the certificate that was issued to the agent's key, in PEM.
 	Certificate string `json:"certificate,omitempty"`
-	// Sealed are the runtime's Secrets, nil when nothing is said about them.
+	// Sealed contains the runtime's Secrets, or nil to leave them unchanged.
 	Sealed *Sealed `json:"sealed,omitempty"`
-	// RootVersion is the newest root of trust at the time of issue.
+	// RootVersion is the latest version of the root of trust at the time of issue.
 	RootVersion int64 `json:"rootVersion"`
-	// Source is the commit that was current when the bundle was made, nil where there is none. A later commit that changes
-	// nothing for the runtime makes no new bundle, so that this one goes on naming the earlier.
+	// Source is the Git commit from which the bundle was built, or nil without one. A later commit that does not affect
+	// the runtime does not create a new bundle, so this one keeps naming the earlier commit.
 	Source *Source `json:"source,omitempty"`
-	// Critical are the features, sorted, that a reader must understand to follow the bundle. A reader that lacks one of
-	// them refuses the bundle.
+	// Critical lists the features that a reader must support to follow the bundle, sorted. A reader without one of them
+	// refuses the bundle.
 	Critical []Feature `json:"critical,omitempty"`
 }
 
-// Source is one commit of the Git repository that says what a fleet gets.
+// Source is a commit of the Git repository that defines the fleet.
 type Source struct {
-	// Repository is its address, without credentials.
+	// Repository is its address without credentials.
 	Repository string `json:"repository"`
-	// Commit is the whole hash, hexadecimal.
+	// Commit is the full hash in hexadecimal.
 	Commit string `json:"commit"`
 }
 
 func (s Source) String() string { return "commit " + s.Commit + " of " + s.Repository }
 
-// Rollback is a module that goes back.
+// Rollback is the return of a module to an older version.
 type Rollback struct {
 	Module string `json:"module"`
-	// From is the newest version that the runtime may have, To the one that it is to have.
+	// From is the newest version that the runtime may have, To the version to install.
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// AudienceNobody is the key thumbprint of no agent: the runtime's key is revoked and no other is enrolled.
+// AudienceNobody is a key thumbprint that no agent has: the runtime's key is revoked and no other key is enrolled.
 const AudienceNobody = "nobody"
 
-// Audience is whom a bundle is for. Runtime is always set.
+// Audience identifies the recipient of a bundle. Runtime is always set.
 type Audience struct {
 	Runtime string `json:"runtime"`
-	// ClusterUID is the UID of the runtime's kube-system namespace, once reported; it tells a cloned cluster apart.
+	// ClusterUID is the UID of the runtime's kube-system namespace, once reported. It distinguishes a cloned cluster.
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// KeyThumbprint is that of the agent's key, once enrolled.
+	// KeyThumbprint is the thumbprint of the agent's key, once enrolled.
 	KeyThumbprint string `json:"keyThumbprint,omitempty"`
 }
 
-// Position is a bundle's place in the history of one runtime.
+// Position is the place of a bundle in the history of one runtime.
 type Position struct {
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
 }
 
-// NextSequence is the sequence of a bundle issued now after last (0 when there was none).
+// NextSequence returns the sequence of a bundle that is issued at the time after the last one (0 if there is none).
 func NextSequence(last int64, now time.Time) int64 { return max(last+1, now.UnixMilli()) }
 
 func subjectOf(name string, d digest.Digest) Subject {
 	return Subject{Name: name, Digest: map[string]string{d.Algorithm().String(): d.Encoded()}}
 }
 
-// digest returns the subject's digest if it is exactly one sha256, else "".
+// digest returns the subject's digest if it is exactly one sha256, and "" otherwise.
 func (s Subject) digest() digest.Digest {
 	value, ok := s.Digest[digest.SHA256.String()]
 	if !ok || len(s.Digest) != 1 {

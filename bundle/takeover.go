@@ -10,29 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TakeoverPhase says how far a runtime is taken over from another product that managed its modules before, Kyma's
-// lifecycle-manager. Empty is a runtime that is not being taken over.
+// TakeoverPhase is the phase in which a runtime is taken over from the product that managed its modules before, Kyma's
+// lifecycle-manager. Empty means that there is no takeover.
 type TakeoverPhase string
 
 const (
-	// TakeoverAdopt has modules adopted at the versions that are installed; nothing of the other product is removed, so
-	// that it can go on.
+	// TakeoverAdopt: the agent adopts modules at their installed versions. It removes nothing of the other product, so
+	// that product can resume.
 	TakeoverAdopt TakeoverPhase = "adopt"
-	// TakeoverClean removes what the other product itself left in the runtime. There is no way back from it.
+	// TakeoverClean: the agent removes the other product's own objects from the runtime. This phase cannot be undone.
 	TakeoverClean TakeoverPhase = "clean"
-	// TakeoverRelease gives the modules back: they stay installed, and nothing in the runtime is the agent's any more.
+	// TakeoverRelease: the agent returns the modules. They stay installed, and the agent no longer owns anything in the
+	// runtime.
 	TakeoverRelease TakeoverPhase = "release"
 )
 
-// Limits of taking over.
+// Limits of takeovers.
 const (
-	// MaxInherited bounds the inherited objects of all modules of a runtime. Kyma's twenty modules have about 700.
+	// MaxInherited limits the inherited objects of all modules of a runtime. Kyma's twenty modules have about 700.
 	MaxInherited = 5_000
-	// MaxRemovedReported bounds the removed objects that a report names.
+	// MaxRemovedReported limits the removed objects in a report.
 	MaxRemovedReported = 64
 )
 
-// ObjectRef names an object in a runtime.
+// ObjectRef identifies an object in a runtime.
 type ObjectRef struct {
 	Group     string `json:"group,omitempty"`
 	Version   string `json:"version"`
@@ -41,12 +42,12 @@ type ObjectRef struct {
 	Name      string `json:"name"`
 }
 
-// GVK is the object's kind.
+// GVK returns the object's kind.
 func (o ObjectRef) GVK() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 }
 
-// String returns the object as people name it, such as "Deployment kyma-system/keda-manager".
+// String returns the object in readable form, such as "Deployment kyma-system/keda-manager".
 func (o ObjectRef) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -54,22 +55,22 @@ func (o ObjectRef) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// compareObjects orders objects. Versions of one kind show the same objects, so that they count for nothing.
+// compareObjects orders objects. It ignores the version, because all versions of a kind return the same objects.
 func compareObjects(a, b ObjectRef) int {
 	return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Kind, b.Kind),
 		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// SortObjects returns the objects in the order of the wire, each once, as Manifest.Inherited and
-// ReportedTakeover.Removed want them.
+// SortObjects returns the objects sorted and without duplicates, as Manifest.Inherited and ReportedTakeover.Removed
+// require.
 func SortObjects(objects []ObjectRef) []ObjectRef {
 	objects = slices.Clone(objects)
 	slices.SortStableFunc(objects, func(a, b ObjectRef) int { return cmp.Or(compareObjects(a, b), strings.Compare(a.Version, b.Version)) })
 	return slices.CompactFunc(objects, func(a, b ObjectRef) bool { return compareObjects(a, b) == 0 })
 }
 
-// Check returns why no API server can have such an object, naming the field. A publisher leaves such an object out: one
-// of them would have the whole bundle refused.
+// Check returns an error if no API server can have such an object. The error names the field. A publisher omits such an
+// object, because agents would refuse the whole bundle for it.
 func (o ObjectRef) Check() error {
 	if o.Group != "" {
 		if problems := validation.IsDNS1123Subdomain(o.Group); len(problems) > 0 {
@@ -87,7 +88,7 @@ func (o ObjectRef) Check() error {
 			return fmt.Errorf("namespace %s: %s", Quote(o.Namespace, maxQuotedBytes), problems[0])
 		}
 	}
-	// Roles may have colons in their names, so that only what a path cannot hold is refused.
+	// Names of roles can contain colons, so only characters that are invalid in a path are refused.
 	named := WatchedObject{Namespace: o.Namespace, Name: o.Name}
 	if !named.Valid() || strings.ContainsAny(o.Name, "/%") || o.Name == "." || o.Name == ".." {
 		return fmt.Errorf("name %s: want the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes), maxNameBytes)
@@ -95,20 +96,20 @@ func (o ObjectRef) Check() error {
 	return nil
 }
 
-// checkObjects checks that objects are objects, in the order of the wire, each once.
+// checkObjects checks that objects are valid, sorted and unique.
 func checkObjects(objects []ObjectRef) error {
 	for i, o := range objects {
 		if err := o.Check(); err != nil {
 			return fmt.Errorf("[%d]: %w", i, err)
 		}
 		if i > 0 && compareObjects(objects[i-1], o) >= 0 {
-			return fmt.Errorf("[%d]: %s: want objects sorted by group, kind, namespace and name, each once", i, o)
+			return fmt.Errorf("[%d]: %s: want unique objects, sorted by group, kind, namespace and name", i, o)
 		}
 	}
 	return nil
 }
 
-// checkTakeover checks the phase and what modules inherit.
+// checkTakeover checks the phase and the inherited objects.
 func (s DesiredState) checkTakeover() error {
 	if !s.Takeover.known() {
 		return fmt.Errorf("takeover %s: want %s, %s, %s or nothing", Quote(string(s.Takeover), maxQuotedBytes), TakeoverAdopt, TakeoverClean, TakeoverRelease)
@@ -121,7 +122,7 @@ func (s DesiredState) checkTakeover() error {
 		inherited += len(m.Inherited)
 	}
 	if inherited > MaxInherited {
-		return fmt.Errorf("manifests inherit %d objects in all, at most %d", inherited, MaxInherited)
+		return fmt.Errorf("manifests inherit %d objects in total, at most %d", inherited, MaxInherited)
 	}
 	for i, m := range s.Offers {
 		if len(m.Inherited) > 0 {
@@ -135,23 +136,23 @@ func (p TakeoverPhase) known() bool {
 	return slices.Contains([]TakeoverPhase{"", TakeoverAdopt, TakeoverClean, TakeoverRelease}, p)
 }
 
-// ReportedTakeover says how far the runtime is with the phase of the bundle in force, which the report's Observed
-// names.
+// ReportedTakeover is the runtime's progress in the phase of the applied bundle, which the report's Observed
+// identifies.
 type ReportedTakeover struct {
 	Phase TakeoverPhase `json:"phase"`
-	// Done says that everything of the phase is done: all modules that inherit objects are adopted, the other product's
-	// leftovers are gone, or everything was given back.
+	// Done is true once the phase is complete: all modules with inherited objects are adopted, the other product's
+	// leftovers are removed, or everything was returned.
 	Done bool `json:"done,omitempty"`
-	// Adopted are the modules that inherited objects and are the agent's now, sorted. It is there in the phase adopt.
+	// Adopted lists the adopted modules with inherited objects, sorted. It is only set in the phase adopt.
 	Adopted []string `json:"adopted,omitempty"`
-	// Removed are objects that were removed as leftovers, sorted, at most MaxRemovedReported. An object of which only
-	// marks were removed is not among them.
+	// Removed lists objects that were removed as leftovers, sorted, at most MaxRemovedReported. It omits objects that
+	// only lost their marks.
 	Removed []ObjectRef `json:"removed,omitempty"`
-	// Message says what is in the way while it is not done, at most MaxMessageBytes.
+	// Message describes the problem that blocks the phase, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
 }
 
-// checkTakeover checks what a runtime says of being taken over.
+// checkTakeover checks the reported takeover.
 func (r Report) checkTakeover() error {
 	t := r.Takeover
 	if t == nil {

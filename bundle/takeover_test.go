@@ -30,7 +30,7 @@ func takenOverReport() Report {
 	return report
 }
 
-func TestWhatIsInheritedIsNamedOnceAndInOrder(t *testing.T) {
+func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 	service := ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "keda"}
 	role := ObjectRef{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "keda:external-metrics"}
 	with := func(change func(*ObjectRef)) []ObjectRef {
@@ -45,25 +45,25 @@ func TestWhatIsInheritedIsNamedOnceAndInOrder(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		inherited []ObjectRef
-		want      string // empty for none
+		want      string // empty for no error
 	}{
-		"nothing":                         {nil, ""},
-		"objects in order":                {[]ObjectRef{service, role}, ""},
-		"as many as there may be":         {many[:MaxInherited], ""},
-		"one more than that":              {many, "inherit 5001 objects in all, at most 5000"},
-		"one twice":                       {[]ObjectRef{service, service}, "manifests[0].inherited[1]: Service kyma-system/keda: want objects sorted"},
-		"one twice, in another version":   {[]ObjectRef{service, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}}, "each once"},
-		"not in order":                    {[]ObjectRef{role, service}, "manifests[0].inherited[1]"},
-		"without a kind":                  {with(func(o *ObjectRef) { o.Kind = "" }), "manifests[0].inherited[0]: kind"},
-		"a kind that is a path":           {with(func(o *ObjectRef) { o.Kind = "pods/exec" }), "kind"},
-		"without a version":               {with(func(o *ObjectRef) { o.Version = "" }), "version"},
-		"a group that is none":            {with(func(o *ObjectRef) { o.Group = "a/b" }), "group"},
-		"a namespace that is a path":      {with(func(o *ObjectRef) { o.Namespace = "../x" }), "namespace"},
-		"without a name":                  {with(func(o *ObjectRef) { o.Name = "" }), "name"},
-		"a name that is a path":           {with(func(o *ObjectRef) { o.Name = "a/b" }), "name"},
-		"a name that leads a level up":    {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
-		"a name that steers a terminal":   {with(func(o *ObjectRef) { o.Name = "a\x1b[2J" }), `name "a\x1b[2J"`},
-		"a name that is longer than ever": {with(func(o *ObjectRef) { o.Name = strings.Repeat("a", 254) }), "at most 253"},
+		"nothing":                        {nil, ""},
+		"objects in order":               {[]ObjectRef{service, role}, ""},
+		"the maximum number":             {many[:MaxInherited], ""},
+		"one more than the maximum":      {many, "inherit 5001 objects in total, at most 5000"},
+		"one twice":                      {[]ObjectRef{service, service}, "manifests[0].inherited[1]: Service kyma-system/keda: want unique objects, sorted"},
+		"one twice, in another version":  {[]ObjectRef{service, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}}, "want unique objects"},
+		"not in order":                   {[]ObjectRef{role, service}, "manifests[0].inherited[1]"},
+		"without a kind":                 {with(func(o *ObjectRef) { o.Kind = "" }), "manifests[0].inherited[0]: kind"},
+		"a kind that is a path":          {with(func(o *ObjectRef) { o.Kind = "pods/exec" }), "kind"},
+		"without a version":              {with(func(o *ObjectRef) { o.Version = "" }), "version"},
+		"an invalid group":               {with(func(o *ObjectRef) { o.Group = "a/b" }), "group"},
+		"a namespace that is a path":     {with(func(o *ObjectRef) { o.Namespace = "../x" }), "namespace"},
+		"without a name":                 {with(func(o *ObjectRef) { o.Name = "" }), "name"},
+		"a name that is a path":          {with(func(o *ObjectRef) { o.Name = "a/b" }), "name"},
+		"a name of two dots":             {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
+		"a name with a control sequence": {with(func(o *ObjectRef) { o.Name = "a\x1b[2J" }), `name "a\x1b[2J"`},
+		"a name that is too long":        {with(func(o *ObjectRef) { o.Name = strings.Repeat("a", 254) }), "at most 253"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := sampleState()
@@ -84,7 +84,7 @@ func TestWhatIsInheritedIsNamedOnceAndInOrder(t *testing.T) {
 	}
 }
 
-func TestOnlyPhasesOfTakingOverAreAccepted(t *testing.T) {
+func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 	for phase, good := range map[TakeoverPhase]bool{"": true, TakeoverAdopt: true, TakeoverClean: true, TakeoverRelease: true, "Adopt": false, "finish": false} {
 		state := takenOverState()
 		state.Takeover = phase
@@ -108,13 +108,12 @@ func TestOnlyPhasesOfTakingOverAreAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := DecodeDesiredState(data); err == nil || !strings.Contains(err.Error(), "offers[0].inherited: only manifests inherit objects") {
-		t.Errorf("an offer that inherits: %v", err)
+		t.Errorf("an offer with inherited objects: %v", err)
 	}
 }
 
-// Agents and publishers of before read what is strict: a runtime that is not taken over has documents without a trace
-// of it.
-func TestNothingIsSaidOfTakingOverWhereNothingIsTakenOver(t *testing.T) {
+// Older agents and publishers decode strictly, so documents of a runtime without a takeover must omit its fields.
+func TestDocumentsWithoutTakeoverOmitItsFields(t *testing.T) {
 	documents, err := NewDocuments(sampleState(), sampleCatalog())
 	if err != nil {
 		t.Fatal(err)

@@ -12,60 +12,60 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Fetched is a manifest as a registry gave it: the response's own description and the bytes.
+// Fetched is a manifest from a registry: the response's descriptor and bytes.
 type Fetched struct {
-	// Descriptor is what the response said: Content-Type, and the digest under which it was asked for or found.
+	// Descriptor contains the response's Content-Type, and the digest under which the manifest was requested or found.
 	Descriptor ocispec.Descriptor
 	Bytes      []byte
 }
 
-// Trust is what a runtime knows before it looks at a bundle.
+// Trust is a runtime's knowledge before it verifies a bundle.
 type Trust struct {
 	Root    trust.Root
 	Runtime string
-	// ClusterUID and KeyThumbprint are the runtime's own; when empty, the audience's are not compared.
+	// ClusterUID and KeyThumbprint identify the runtime. If empty, they are not compared with the audience.
 	ClusterUID    string
 	KeyThumbprint string
-	// ClockSkew is how far ahead of the runtime's clock a bundle may have been issued; 0 stands for MaxClockSkew.
+	// ClockSkew is how far ahead of the runtime's clock a bundle's time of issue can be. 0 stands for MaxClockSkew.
 	ClockSkew time.Duration
-	// Last is the newest bundle that was accepted before.
+	// Last is the last accepted bundle.
 	Last Accepted
-	// Installed are the versions that the runtime has, by module: none goes below unless the statement says so. Nil
-	// compares nothing.
+	// Installed contains the installed versions by module. No version may decrease unless the statement names it. Nil
+	// disables the check.
 	Installed map[string]string
 }
 
-// Accepted is what a runtime remembers of the newest bundle it accepted. The zero value remembers nothing.
+// Accepted is the stored record of the last accepted bundle. The zero value is an empty record.
 type Accepted struct {
 	Epoch    int64         `json:"epoch"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Statement is the digest of what was signed. A signature can be written in more than one way, and whoever owns the
-	// registry may do so: two manifests with the same statement are the same bundle.
+	// Statement is the digest of the signed bytes. A signature has several valid encodings, and the owner of the
+	// registry can change the encoding. Two manifests with the same statement are therefore the same bundle.
 	Statement digest.Digest `json:"statement,omitempty"`
-	// NewestTime is the newest verified time: no check ever runs with an older clock.
+	// NewestTime is the latest verified time. No check runs with an older clock.
 	NewestTime time.Time `json:"newestTime"`
 }
 
-// Verified is a bundle whose statement may be followed, once the blobs it names are there (see Open).
+// Verified is a bundle with a valid statement. Its blobs are not checked yet; see Open.
 type Verified struct {
 	Statement Statement
-	// Digest is the manifest's.
+	// Digest is the manifest's digest.
 	Digest  digest.Digest
 	Config  ocispec.Descriptor
 	Catalog ocispec.Descriptor
-	// KeyThumbprint is that of the publisher key that signed.
+	// KeyThumbprint is the thumbprint of the publisher key that signed the bundle.
 	KeyThumbprint string
-	// Gap says that bundles between the last accepted and this one were not seen.
+	// Gap is true if bundles between the last accepted one and this one were missed.
 	Gap bool
-	// Accepted is what to remember once the bundle's content is safely stored.
+	// Accepted is the record to store once the bundle's content is durable.
 	Accepted Accepted
 }
 
-// Verify decides whether a runtime may apply the bundle. It reads nothing but its arguments.
+// Verify decides whether a runtime can apply the bundle. It reads nothing but its arguments.
 //
-// The checks run in the order of docs/concepts/verification.md and stop at the first that fails, so no data is parsed
-// before it is authenticated and no content is fetched before the bundle is accepted. The error is always a *Refusal.
+// The checks run in the order of docs/concepts/verification.md and stop at the first failure. No data is parsed before
+// it is authenticated, and no content is fetched before the bundle is accepted. The error is always a *Refusal.
 //
 // Source: in-toto Attestation Framework, Statement v1; DSSE v1.0.2; TUF 1.0.33 section 5 (rollback, freeze).
 func Verify(fetched Fetched, trust Trust, now time.Time) (Verified, error) {
@@ -94,7 +94,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	if last.Epoch < trust.Root.Epoch {
 		last.Sequence, last.Digest, last.Statement = 0, "", ""
 	}
-	// A clock that runs behind the newest time somebody trusted signed would let an old bundle look fresh.
+	// With a clock behind the latest signed time, an old bundle would look fresh.
 	clock := latest(now, trust.Last.NewestTime)
 	for _, check := range []func() *refusal.Error{
 		func() *refusal.Error { return checkAudience(p.Audience, trust) },
@@ -117,14 +117,14 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	return verified, nil
 }
 
-// signedBy tells who signed what.
+// signedBy identifies the signer and the signed statement.
 type signedBy struct {
 	thumbprint string
 	statement  digest.Digest
 }
 
-// publisherKey returns the publisher key with this thumbprint of the root, or of a former one unless it was revoked
-// since.
+// publisherKey returns the publisher key with this thumbprint from the root, or from a former root unless it was
+// revoked since.
 func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) crypto.PublicKey {
 	key := root.PublisherKey(thumbprint)
 	for _, r := range former {
@@ -145,7 +145,7 @@ func authenticStatement(manifest ocispec.Manifest, root trust.Root, former ...tr
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	key := publisherKey(hint, root, former...)
 	if key == nil {
-		return statement, signedBy{}, refusal.New(refusal.UnknownKey, "signed by a key %s that root version %d does not list as a publisher", trust.ShortThumbprint(hint), root.Version)
+		return statement, signedBy{}, refusal.New(refusal.UnknownKey, "signed by key %s, which is not a publisher key of root version %d", trust.ShortThumbprint(hint), root.Version)
 	}
 	payload, refused := signed.authenticate(key)
 	if refused != nil {
@@ -157,9 +157,9 @@ func authenticStatement(manifest ocispec.Manifest, root trust.Root, former ...tr
 	return statement, signedBy{hint, digest.FromBytes(payload)}, nil
 }
 
-// decodeStatement reads an authenticated statement of one predicate type into v. The type is compared before the rest
-// is decoded, because a statement of another kind has another shape and would only look malformed; so are the critical
-// features, which say whether the rest may be read without knowing all of it.
+// decodeStatement decodes an authenticated statement of one predicate type into v. It compares the type first, because
+// another kind of statement would only look malformed. It also checks the critical features first: they decide whether
+// unknown fields can be ignored.
 func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error {
 	if err := checkJSON(payload); err != nil {
 		return refusal.New(refusal.Malformed, "statement: %w", err)
@@ -169,7 +169,7 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	if found.Type != StatementType || found.PredicateType != predicateType {
-		return refusal.New(refusal.PredicateType, "statement is a %q about %q, want a %q about %q", found.Type, found.PredicateType, StatementType, predicateType)
+		return refusal.New(refusal.PredicateType, "statement has type %q and predicate type %q, want %q and %q", found.Type, found.PredicateType, StatementType, predicateType)
 	}
 	if refused := checkCritical(payload); refused != nil {
 		return refused
@@ -182,23 +182,23 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 
 func checkAudience(audience Audience, pinned Trust) *refusal.Error {
 	if audience.Runtime == "" || audience.Runtime != pinned.Runtime {
-		return refusal.New(refusal.WrongRuntime, "meant for runtime %q, this is %q", audience.Runtime, pinned.Runtime)
+		return refusal.New(refusal.WrongRuntime, "intended for runtime %q, but this is runtime %q", audience.Runtime, pinned.Runtime)
 	}
 	if audience.ClusterUID != "" && pinned.ClusterUID != "" && audience.ClusterUID != pinned.ClusterUID {
-		return refusal.New(refusal.WrongCluster, "meant for the cluster %s, this is %s: a cluster cannot take over another's runtime id", audience.ClusterUID, pinned.ClusterUID)
+		return refusal.New(refusal.WrongCluster, "intended for cluster %s, but this is cluster %s: a cluster cannot use another cluster's runtime id", audience.ClusterUID, pinned.ClusterUID)
 	}
 	if audience.KeyThumbprint == AudienceNobody && pinned.KeyThumbprint != "" {
 		return refusal.New(refusal.WrongCluster, "the control plane revoked this agent's key: delete the key's Secret and enroll the runtime again")
 	}
 	if audience.KeyThumbprint != "" && pinned.KeyThumbprint != "" && audience.KeyThumbprint != pinned.KeyThumbprint {
-		return refusal.New(refusal.WrongCluster, "meant for the agent with key %s, this one's is %s", trust.ShortThumbprint(audience.KeyThumbprint), trust.ShortThumbprint(pinned.KeyThumbprint))
+		return refusal.New(refusal.WrongCluster, "intended for an agent with key %s, but this agent has key %s", trust.ShortThumbprint(audience.KeyThumbprint), trust.ShortThumbprint(pinned.KeyThumbprint))
 	}
 	return nil
 }
 
 func checkEpoch(epoch, root int64) *refusal.Error {
 	if epoch != root {
-		return refusal.New(refusal.WrongEpoch, "of epoch %d, the root is at epoch %d", epoch, root)
+		return refusal.New(refusal.WrongEpoch, "bundle has epoch %d, but the root has epoch %d", epoch, root)
 	}
 	return nil
 }
@@ -212,13 +212,13 @@ func checkRootTime(root trust.Root, clock time.Time) *refusal.Error {
 
 func checkTime(p Predicate, clock time.Time, skew time.Duration) *refusal.Error {
 	if p.IssuedAt.IsZero() || !p.ExpiresAt.After(p.IssuedAt) {
-		return refusal.New(refusal.Malformed, "issuedAt %s and expiresAt %s are not a stretch of time", stamp(p.IssuedAt), stamp(p.ExpiresAt))
+		return refusal.New(refusal.Malformed, "issuedAt %s is not before expiresAt %s", stamp(p.IssuedAt), stamp(p.ExpiresAt))
 	}
 	if !clock.Before(p.ExpiresAt) {
-		return refusal.New(refusal.Expired, "expired at %s, %s ago by this clock, which says %s: if that is wrong, set it", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second), stamp(clock))
+		return refusal.New(refusal.Expired, "expired at %s, %s before the time of this clock (%s): correct the clock if it is wrong", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second), stamp(clock))
 	}
 	if p.IssuedAt.After(clock.Add(cmp.Or(skew, trust.MaxClockSkew))) {
-		return refusal.New(refusal.NotYetIssued, "issued at %s, %s ahead of this clock, which says %s: check the clocks of both sides and set the wrong one", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second), stamp(clock))
+		return refusal.New(refusal.NotYetIssued, "issued at %s, %s ahead of this clock (%s): check the clocks of both sides and correct the wrong one", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second), stamp(clock))
 	}
 	return nil
 }
@@ -226,24 +226,24 @@ func checkTime(p Predicate, clock time.Time, skew time.Duration) *refusal.Error 
 func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *refusal.Error {
 	switch {
 	case p.Sequence < 1:
-		return refusal.New(refusal.Malformed, "sequence %d is not a positive number", p.Sequence)
+		return refusal.New(refusal.Malformed, "sequence %d is not positive", p.Sequence)
 	case p.Sequence < last.Sequence:
-		return refusal.New(refusal.Rollback, "sequence %d is older than %d, which was accepted before", p.Sequence, last.Sequence)
+		return refusal.New(refusal.Rollback, "sequence %d is older than the accepted sequence %d", p.Sequence, last.Sequence)
 	case p.Sequence == last.Sequence && d != last.Digest && statement != last.Statement:
-		return refusal.New(refusal.Equivocation, "sequence %d was accepted as %s, this is %s", p.Sequence, last.Digest, d)
+		return refusal.New(refusal.Equivocation, "sequence %d was accepted with digest %s, but this bundle has digest %s", p.Sequence, last.Digest, d)
 	}
 	return nil
 }
 
-// checkSubjects compares what was signed with what the manifest points to, both ways.
+// checkSubjects compares the signed subjects with the manifest, in both directions.
 func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *refusal.Error {
 	want := append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...)
 	if len(subjects) != len(want) {
-		return refusal.New(refusal.WrongDigest, "the statement is about %d blobs, the manifest has %d", len(subjects), len(want))
+		return refusal.New(refusal.WrongDigest, "the statement covers %d blobs, but the manifest has %d", len(subjects), len(want))
 	}
 	for i, descriptor := range want {
 		if signed := subjects[i].digest(); signed != descriptor.Digest || signed.Validate() != nil {
-			return refusal.New(refusal.WrongDigest, "%s is %q, signed was %q, want the same sha256", blobName(i), descriptor.Digest, signed)
+			return refusal.New(refusal.WrongDigest, "%s has digest %q, but the signed digest is %q; want the same sha256", blobName(i), descriptor.Digest, signed)
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
 	}
 }
 
-func TestComposeMakesWhatVerifyAccepts(t *testing.T) {
+func TestVerifyAcceptsComposedBundle(t *testing.T) {
 	_, privateEd, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestComposeMakesWhatVerifyAccepts(t *testing.T) {
 	}
 }
 
-func TestABundleNamesItsCommit(t *testing.T) {
+func TestBundleNamesItsCommit(t *testing.T) {
 	a := newAttempt(t)
 	want := Source{Repository: "https://git.example/fleet", Commit: strings.Repeat("a", 40)}
 	a.predicate(func(p *Predicate) { p.Source = &want })
@@ -76,11 +76,11 @@ func TestABundleNamesItsCommit(t *testing.T) {
 		t.Errorf("got %+v, %v", verified.Statement.Predicate.Source, err)
 	}
 	if verified.Config.Digest != a.documents.State.Descriptor.Digest || strings.Contains(string(a.documents.State.Bytes), want.Commit) {
-		t.Error("the commit is in what runtimes share")
+		t.Error("the shared documents contain the commit")
 	}
 }
 
-// checks are faults that can come together, in the order in which they must be found.
+// checks returns faults that can be combined, in the order in which Verify must find them.
 func checks(tb testing.TB) []struct {
 	name  string
 	fault func(*attempt)
@@ -104,9 +104,9 @@ func checks(tb testing.TB) []struct {
 			f.Bytes = append(f.Bytes, strings.Repeat(" ", MaxManifestBytes)...)
 		}), refusal.TooLarge},
 		{"the manifest is not what its digest says", onResponse(func(f *Fetched) { f.Descriptor.Digest = digest.FromString("other") }), refusal.WrongDigest},
-		{"the response says it is an index", onResponse(func(f *Fetched) { f.Descriptor.MediaType = ocispec.MediaTypeImageIndex }), refusal.MediaType},
+		{"the response has the media type of an index", onResponse(func(f *Fetched) { f.Descriptor.MediaType = ocispec.MediaTypeImageIndex }), refusal.MediaType},
 		{"the manifest is also an index", onBody(replace(tb, "{", `{"manifests":[],`)), refusal.Malformed},
-		{"the body says it is an index", onBody(replace(tb, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex)), refusal.MediaType},
+		{"the body has the media type of an index", onBody(replace(tb, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex)), refusal.MediaType},
 		{"the artifact is a report", onBody(replace(tb, ArtifactTypeBundle, ArtifactTypeReport)), refusal.MediaType},
 		{"the config is of another type", onBody(replace(tb, MediaTypeDesiredState, MediaTypeCatalog)), refusal.MediaType},
 		{"the attestation is of another version", onEnvelope(func(a *attestation) { a.MediaType = strings.Replace(a.MediaType, "v0.3", "v0.2", 1) }), refusal.MediaType},
@@ -132,7 +132,7 @@ func checks(tb testing.TB) []struct {
 	}
 }
 
-func TestVerifyRefusesByTheFirstCheckThatFails(t *testing.T) {
+func TestVerifyStopsAtTheFirstFailedCheck(t *testing.T) {
 	all := checks(t)
 	for i, c := range all {
 		t.Run(c.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestVerifyRefusesByTheFirstCheckThatFails(t *testing.T) {
 			_, err := a.verify(t)
 			trusttest.WantReason(t, err, c.want)
 		})
-		t.Run(c.name+" and so does every later check", func(t *testing.T) {
+		t.Run(c.name+", and every later check fails too", func(t *testing.T) {
 			a := newAttempt(t)
 			for _, later := range all[i:] {
 				later.fault(a)
@@ -163,11 +163,11 @@ func TestVerifyDecides(t *testing.T) {
 		change func(*testing.T, *attempt)
 		want   refusal.Reason
 	}{
-		// What the manifest is.
-		{"a manifest of exactly the limit is read", func(_ *testing.T, a *attempt) {
+		// The form of the manifest.
+		{"a manifest of exactly the limit is accepted", func(_ *testing.T, a *attempt) {
 			onBody(a, func(s string) string { return s + strings.Repeat(" ", MaxManifestBytes-len(s)) })
 		}, ""},
-		{"a manifest of one byte more is not", func(_ *testing.T, a *attempt) {
+		{"a manifest of one byte more is refused", func(_ *testing.T, a *attempt) {
 			onBody(a, func(s string) string { return s + strings.Repeat(" ", MaxManifestBytes+1-len(s)) })
 		}, refusal.TooLarge},
 		{"a response without a media type is refused", func(_ *testing.T, a *attempt) {
@@ -199,7 +199,7 @@ func TestVerifyDecides(t *testing.T) {
 		{"a manifest whose layer is of another type is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Layers[0].MediaType = MediaTypeDesiredState })
 		}, refusal.MediaType},
-		{"a config that says it is too large is refused", func(_ *testing.T, a *attempt) {
+		{"a config with a declared size above the limit is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Size = MaxDocumentBytes + 1 })
 		}, refusal.TooLarge},
 		{"a catalog of negative size is refused", func(_ *testing.T, a *attempt) {
@@ -208,14 +208,14 @@ func TestVerifyDecides(t *testing.T) {
 		{"an empty manifest is refused", func(_ *testing.T, a *attempt) {
 			onBody(a, func(string) string { return "" })
 		}, refusal.Malformed},
-		{"null is no manifest", func(_ *testing.T, a *attempt) {
+		{"null is refused", func(_ *testing.T, a *attempt) {
 			onBody(a, func(string) string { return "null" })
 		}, refusal.MediaType},
-		{"annotations of others, which nobody signed, are refused", func(_ *testing.T, a *attempt) {
+		{"unsigned foreign annotations are refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations["org.example"] = "x" })
 		}, refusal.Malformed},
 
-		// Who signed it.
+		// The signature.
 		{"an unsigned bundle is refused", func(_ *testing.T, a *attempt) {
 			onManifest(a, func(m *ocispec.Manifest) { m.Annotations = nil })
 		}, refusal.Unsigned},
@@ -234,7 +234,7 @@ func TestVerifyDecides(t *testing.T) {
 		{"an attestation without a hint is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = "" })
 		}, refusal.UnknownKey},
-		{"the hint of a listed key does not help another key's signature", func(t *testing.T, a *attempt) {
+		{"the hint of a listed key with another key's signature is refused", func(t *testing.T, a *attempt) {
 			hint := trusttest.Thumbprint(t, a.signer)
 			a.signer = trusttest.NewSigner(t)
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = hint })
@@ -254,15 +254,15 @@ func TestVerifyDecides(t *testing.T) {
 		{"an attestation with a certificate is refused", func(t *testing.T, a *attempt) {
 			a.attestation = append(a.attestation, replace(t, `"publicKey":`, `"certificate":{},"publicKey":`))
 		}, refusal.Malformed},
-		{"a root without keys trusts nobody", func(_ *testing.T, a *attempt) {
+		{"a root without keys accepts no bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Root = trust.Root{Epoch: a.trust.Root.Epoch, Expires: a.trust.Root.Expires}
 		}, refusal.UnknownKey},
 
-		// What it is about.
+		// The statement.
 		{"a statement of another version is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Type = "https://in-toto.io/Statement/v0.1" })
 		}, refusal.PredicateType},
-		{"a signed payload that is no JSON is refused", func(_ *testing.T, a *attempt) {
+		{"a signed payload that is not JSON is refused", func(_ *testing.T, a *attempt) {
 			a.payload = append(a.payload, func(string) string { return "hello" })
 		}, refusal.Malformed},
 		{"a signed empty payload is refused", func(_ *testing.T, a *attempt) {
@@ -272,10 +272,10 @@ func TestVerifyDecides(t *testing.T) {
 			a.predicate(func(p *Predicate) { p.Audience.Runtime = "" })
 			a.trust.Runtime = ""
 		}, refusal.WrongRuntime},
-		{"an audience without a cluster fits every cluster of the runtime", func(_ *testing.T, a *attempt) {
+		{"an audience without a cluster matches every cluster of the runtime", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "" })
 		}, ""},
-		{"the audience's cluster does not matter to who does not know its own", func(_ *testing.T, a *attempt) {
+		{"a runtime that does not know its cluster ignores the audience's cluster", func(_ *testing.T, a *attempt) {
 			a.trust.ClusterUID = ""
 		}, ""},
 		{"a bundle for another agent's key is refused", func(_ *testing.T, a *attempt) {
@@ -288,61 +288,61 @@ func TestVerifyDecides(t *testing.T) {
 		}, ""},
 		{"an older epoch than the root's is refused", func(_ *testing.T, a *attempt) { a.trust.Root.Epoch = 2 }, refusal.WrongEpoch},
 
-		// When.
-		{"a bundle is good until just before it expires", func(_ *testing.T, a *attempt) {
+		// The time.
+		{"a bundle is accepted until just before it expires", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().ExpiresAt.Add(-1)
 		}, ""},
-		{"a bundle is not good at the moment it expires", func(_ *testing.T, a *attempt) { a.now = samplePredicate().ExpiresAt }, refusal.Expired},
-		{"a bundle from a little ahead is accepted", func(_ *testing.T, a *attempt) {
+		{"a bundle is refused at the moment it expires", func(_ *testing.T, a *attempt) { a.now = samplePredicate().ExpiresAt }, refusal.Expired},
+		{"a bundle from slightly ahead is accepted", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().IssuedAt.Add(-trust.MaxClockSkew)
 		}, ""},
-		{"a bundle from further ahead than clocks may differ is refused", func(_ *testing.T, a *attempt) {
+		{"a bundle from beyond the allowed clock skew is refused", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().IssuedAt.Add(-trust.MaxClockSkew - 1)
 		}, refusal.NotYetIssued},
-		{"a runtime whose clock nobody corrects may allow for more", func(_ *testing.T, a *attempt) {
+		{"a runtime can allow a larger clock skew", func(_ *testing.T, a *attempt) {
 			a.now, a.trust.ClockSkew = samplePredicate().IssuedAt.Add(-3*day), 3*day
 		}, ""},
-		{"or for less", func(_ *testing.T, a *attempt) {
+		{"a runtime can allow a smaller clock skew", func(_ *testing.T, a *attempt) {
 			a.now, a.trust.ClockSkew = samplePredicate().IssuedAt.Add(-time.Hour-1), time.Hour
 		}, refusal.NotYetIssued},
-		{"a clock that was turned back does not revive an expired bundle", func(_ *testing.T, a *attempt) {
+		{"a clock that was set back does not accept an expired bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Last.NewestTime = samplePredicate().ExpiresAt
 		}, refusal.Expired},
-		{"a clock that is ahead takes nothing new", func(_ *testing.T, a *attempt) { a.now = trusttest.Now.AddDate(0, 6, 0) }, refusal.Expired},
-		{"a clock that is ahead of the root's end takes nothing new", func(_ *testing.T, a *attempt) {
+		{"a clock that is ahead accepts no new bundle", func(_ *testing.T, a *attempt) { a.now = trusttest.Now.AddDate(0, 6, 0) }, refusal.Expired},
+		{"a clock beyond the root's expiry accepts no new bundle", func(_ *testing.T, a *attempt) {
 			a.now = trusttest.Now.AddDate(10, 0, 0)
 			a.predicate(func(p *Predicate) { p.ExpiresAt = trusttest.Now.AddDate(20, 0, 0) })
 		}, refusal.RootExpired},
-		{"a clock that starts in 1970 does not refuse what follows what was verified", func(_ *testing.T, a *attempt) {
+		{"a clock that starts in 1970 uses the latest verified time", func(_ *testing.T, a *attempt) {
 			a.now = time.Unix(0, 0)
 			a.trust.Last.NewestTime = trusttest.Now.Add(-day)
 		}, ""},
-		{"a bundle that was never issued is refused", func(_ *testing.T, a *attempt) {
+		{"a bundle without a time of issue is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.IssuedAt = time.Time{} })
 		}, refusal.Malformed},
 		{"a bundle that expires when it is issued is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.ExpiresAt = p.IssuedAt })
 		}, refusal.Malformed},
 
-		// After what.
+		// The sequence.
 		{"the next sequence is accepted", func(_ *testing.T, a *attempt) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 99, Digest: sha("99")}
 		}, ""},
 		{"the same sequence with the same digest is accepted", func(t *testing.T, a *attempt) {
-			// Signatures differ each time, so the bundle is made once.
+			// Signatures differ each time, so the bundle is created once.
 			fetched := a.fetched(t)
 			a.response = append(a.response, func(f *Fetched) { *f = fetched })
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
 		}, ""},
 		{"the same statement in another manifest is the same bundle", func(t *testing.T, a *attempt) {
-			// A signature can be written in more than one way.
+			// A signature has several valid encodings.
 			first, err := a.verify(t)
 			if err != nil {
 				t.Fatal(err)
 			}
 			a.trust.Last = first.Accepted
 		}, ""},
-		{"a root that is over vouches for nothing new", func(_ *testing.T, a *attempt) {
+		{"an expired root accepts no new bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Root.Expires = trusttest.Now
 		}, refusal.RootExpired},
 		{"the same sequence with another digest is refused", func(_ *testing.T, a *attempt) {
@@ -357,18 +357,18 @@ func TestVerifyDecides(t *testing.T) {
 		{"a negative sequence is refused", func(_ *testing.T, a *attempt) {
 			a.predicate(func(p *Predicate) { p.Sequence = -1 })
 		}, refusal.Malformed},
-		{"a new epoch starts its sequence afresh", func(_ *testing.T, a *attempt) {
+		{"a new epoch restarts the sequence", func(_ *testing.T, a *attempt) {
 			a.trust.Root.Epoch = 2
 			a.predicate(func(p *Predicate) { p.Epoch, p.Sequence = 2, 1 })
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 5000, Digest: sha("5000")}
 		}, ""},
-		{"a new epoch does not turn back the clock", func(_ *testing.T, a *attempt) {
+		{"a new epoch does not decrease the verified time", func(_ *testing.T, a *attempt) {
 			a.trust.Root.Epoch = 2
 			a.predicate(func(p *Predicate) { p.Epoch, p.Sequence = 2, 1 })
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 5000, NewestTime: samplePredicate().ExpiresAt}
 		}, refusal.Expired},
 
-		// Over what.
+		// The documents.
 		{"swapped subjects are refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0], s.Subject[1] = s.Subject[1], s.Subject[0] })
 		}, refusal.WrongDigest},
@@ -384,11 +384,11 @@ func TestVerifyDecides(t *testing.T) {
 		{"a subject with two digests is refused", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Digest["sha512"] = strings.Repeat("0", 128) })
 		}, refusal.WrongDigest},
-		{"a subject without a sha256 does not stand for a blob without a digest", func(_ *testing.T, a *attempt) {
+		{"a subject without a sha256 does not match a blob without a digest", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Digest = map[string]string{"sha512": strings.Repeat("0", 128)} })
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Digest = "" })
 		}, refusal.WrongDigest},
-		{"a digest that is none is refused though it was signed", func(_ *testing.T, a *attempt) {
+		{"an invalid digest is refused although it is signed", func(_ *testing.T, a *attempt) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Digest = map[string]string{"sha256": "../../etc"} })
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Digest = "sha256:../../etc" })
 		}, refusal.WrongDigest},

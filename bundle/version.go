@@ -2,8 +2,7 @@ package bundle
 
 import "github.com/Masterminds/semver/v3"
 
-// Older reports whether version a is older than b by semantic versioning; what is no such version is older than
-// nothing.
+// Older reports whether semantic version a is older than b. It returns false if one of them is not a semantic version.
 func Older(a, b string) bool {
 	va, errA := semver.NewVersion(a)
 	vb, errB := semver.NewVersion(b)

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Limits of watching. A watcher is one open watch in every runtime; what a report tells of all of them must leave room
-// for the modules.
+// Limits of watchers. Each watcher is an open watch in every runtime, and the reported changes of all of them must
+// leave room for the modules.
 const (
 	MaxWatchers          = 32
 	MaxWatchedReported   = 64
@@ -25,16 +25,16 @@ const (
 	maxNamespaceBytes    = 63
 )
 
-// Watcher asks for changes of a kind of object in the runtime to be told at once.
+// Watcher requests immediate reports of changes to one resource in the runtime.
 type Watcher struct {
-	// Name is that of the Watcher in the control plane.
+	// Name is the name of the Watcher in the control plane.
 	Name     string `json:"name"`
 	Group    string `json:"group,omitempty"`
 	Version  string `json:"version"`
 	Resource string `json:"resource"`
-	// Labels select the objects; without any, all objects of the kind are watched.
+	// Labels select the objects. Without labels, all objects of the resource are watched.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Field is the part of an object whose changes count: "spec" or "status".
+	// Field is the part of an object whose changes are reported: "spec" or "status".
 	Field v1beta2.FieldName `json:"field"`
 }
 
@@ -44,13 +44,13 @@ const (
 	FieldStatus v1beta2.FieldName = "status"
 )
 
-// GVR is the kind of object that is watched.
+// GVR returns the watched resource.
 func (w Watcher) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: w.Group, Version: w.Version, Resource: w.Resource}
 }
 
-// Check says why this cannot be watched. Both sides ask: the control plane to tell its user, the runtime because it
-// lets nobody look at its Secrets.
+// Check returns an error if the resource cannot be watched. Both sides call it: the control plane to inform its user,
+// the runtime to protect its Secrets.
 func (w Watcher) Check() error {
 	if problems := validation.IsDNS1123Subdomain(w.Name); len(problems) > 0 {
 		return fmt.Errorf("name %q: %s", w.Name, problems[0])
@@ -67,7 +67,7 @@ func (w Watcher) Check() error {
 		return fmt.Errorf("resourceToWatch.resource %q: want the plural in lower case, such as configmaps, without a subresource: %s", w.Resource, problems[0])
 	}
 	if w.Group == "" && w.Resource == "secrets" {
-		return errors.New("resourceToWatch: secrets are never watched in runtimes: watch the resource that is made from them")
+		return errors.New("resourceToWatch: secrets cannot be watched: watch the resource that uses them")
 	}
 	if w.Field != FieldSpec && w.Field != FieldStatus {
 		return fmt.Errorf("field %q: want spec or status", w.Field)
@@ -101,19 +101,20 @@ func checkWatchers(watchers []Watcher) error {
 	return nil
 }
 
-// ReportedWatch is what one watcher saw in the runtime.
+// ReportedWatch contains the changes that one watcher observed in the runtime.
 type ReportedWatch struct {
-	// Watcher is its name.
+	// Watcher is the name of the watcher.
 	Watcher string `json:"watcher"`
-	// Changes counts what was seen since the agent began to watch.
+	// Changes is the number of changes since the agent began to watch.
 	Changes int64 `json:"changes,omitempty"`
-	// Since is a report's sequence: no report up to it told of the newest change or trouble, and the one that first did
-	// has this sequence or a higher one. So a reader tells news by the sequence of the last report it read, and needs no
-	// other memory.
+	// Since is the sequence of a report: no report up to it contained the latest change or trouble, and the first one
+	// that did has this sequence or a higher one. A reader can find new entries by the sequence of the last report that
+	// it read.
 	Since int64 `json:"since,omitempty"`
-	// Objects are those that changed last, newest first, each once. All watches together name at most MaxWatchedReported.
+	// Objects are the last changed objects, newest first and without duplicates. All watches together list at most
+	// MaxWatchedReported.
 	Objects []WatchedObject `json:"objects,omitempty"`
-	// Trouble is why nothing is seen, at most MaxMessageBytes.
+	// Trouble is why the watch fails, at most MaxMessageBytes.
 	Trouble string `json:"trouble,omitempty"`
 }
 
@@ -121,11 +122,11 @@ type ReportedWatch struct {
 type WatchedObject struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Since is as that of ReportedWatch.
+	// Since is defined as in ReportedWatch.
 	Since int64 `json:"since"`
 }
 
-// Valid reports whether an object of the API server can have this name: a report is the runtime's word.
+// Valid reports whether an object of the API server can have this name. Reports are external input.
 func (o WatchedObject) Valid() bool {
 	if o.Name == "" || len(o.Name) > maxNameBytes || len(o.Namespace) > maxNamespaceBytes {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// WishDigest returns the digest of what a Kyma asks for. It is the same for all spellings of one wish: with defaults or
-// without them, and in any order of modules, which the API keeps as a map.
+// WishDigest returns the digest of a Kyma's request. Equivalent specs have the same digest: with or without defaults,
+// and in any order of modules, which the API keeps as a map.
 func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
 	spec.Modules = slices.Clone(spec.Modules)
 	for i := range spec.Modules {
@@ -25,13 +25,13 @@ func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
-		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // plain data
+		panic(fmt.Sprintf("the spec of a Kyma always encodes: %v", err)) // plain data always encodes
 	}
 	return digest.FromBytes(data)
 }
 
-// Answers reports whether what the runtime's Kyma asks for is what the bundle was made for. The content decides, where
-// the statement names it: a Kyma that was replaced has its first generation again.
+// Answers reports whether the bundle was built for the request in the runtime's Kyma. It compares the content if the
+// statement has its digest, because a replaced Kyma starts with generation 1 again.
 func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
 		return p.KymaSpec == WishDigest(spec)

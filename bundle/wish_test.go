@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAWishIsTheSameInEverySpelling(t *testing.T) {
+func TestEquivalentRequestsHaveTheSameDigest(t *testing.T) {
 	keda, nats := v1beta2.Module{Name: "keda", Managed: true}, v1beta2.Module{Name: "nats", Channel: "fast", Managed: true}
 	withDefault, pinned := keda, keda
 	withDefault.CustomResourcePolicy, pinned.Version = v1beta2.PolicyCreateAndDelete, "1.0.0"
@@ -18,7 +18,7 @@ func TestAWishIsTheSameInEverySpelling(t *testing.T) {
 		spec v1beta2.KymaSpec
 		same bool
 	}{
-		"in another order": {wish("regular", nats, keda), true}, "with its defaults": {wish("regular", withDefault, nats), true},
+		"in a different order": {wish("regular", nats, keda), true}, "with its defaults": {wish("regular", withDefault, nats), true},
 		"another channel": {wish("fast", keda, nats), false}, "fewer modules": {wish("regular", keda), false},
 		"a version": {wish("regular", pinned, nats), false},
 	} {
@@ -27,9 +27,9 @@ func TestAWishIsTheSameInEverySpelling(t *testing.T) {
 		}
 	}
 	if asked.Modules[0].CustomResourcePolicy != "" || WishDigest(wish("regular")) != WishDigest(v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{}}) {
-		t.Error("the wish was changed, or none is not none")
+		t.Error("WishDigest changed its argument, or an empty request has no digest")
 	}
 	if p := (Predicate{KymaGeneration: 3}); !p.Answers(asked, 3) || p.Answers(asked, 4) {
-		t.Error("a statement without the wish is compared otherwise than by the generation")
+		t.Error("a statement without a digest must be compared by generation")
 	}
 }

@@ -2,7 +2,7 @@ package reason
 
 import "github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 
-// Reasons of a Problem in a desired state: why a module that the Kyma asks for is not resolved as asked.
+// Reasons of a Problem in a desired state: why a requested module is not resolved as requested.
 const (
 	ModuleUnknown     Reason = "ModuleUnknown"     // no ModuleReleaseMeta or ModuleTemplate has the name
 	ChannelMissing    Reason = "ChannelMissing"    // the module has no version in the channel
@@ -10,12 +10,12 @@ const (
 	TemplateDoubled   Reason = "TemplateDoubled"   // the version has two ModuleTemplates
 	CatalogInvalid    Reason = "CatalogInvalid"    // a ModuleTemplate or ModuleReleaseMeta has an invalid value
 	PinUnavailable    Reason = "PinUnavailable"    // the Kyma pins a version that cannot be resolved
-	ModuleNotOffered  Reason = "ModuleNotOffered"  // the module exists and this Kyma may not ask for it
+	ModuleNotOffered  Reason = "ModuleNotOffered"  // this Kyma is not allowed to request the module
 	ComponentNotFound Reason = "ComponentNotFound" // no repository contains the component version
 	ComponentUnsigned Reason = "ComponentUnsigned" // the signature policy does not accept the component
 	ComponentBroken   Reason = "ComponentBroken"   // the component or its content cannot be used
-	BundleLimit       Reason = "BundleLimit"       // with the module, the bundle would exceed a limit of agents
-	OlderVersionAsked Reason = "OlderVersionAsked" // the asked version is older than the one in the runtime
+	BundleLimit       Reason = "BundleLimit"       // the module would make the bundle exceed a limit of agents
+	OlderVersionAsked Reason = "OlderVersionAsked" // the requested version is older than the one in the runtime
 	// ModuleNotInherited: lifecycle-manager installed a version that cannot be taken over.
 	ModuleNotInherited Reason = "ModuleNotInherited"
 	// AgentOutdated: the agent lacks a feature of the module. It is also a reason for not publishing.
@@ -28,27 +28,27 @@ var Problems = []Reason{
 	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited, AgentOutdated, Other,
 }
 
-// Reasons of a module in a report: why it is not Ready, or what its upgrade waits for. The agent takes all but the last
-// two from condition Ready of the module's Manifest.
+// Reasons of a module in a report: why it is not Ready, or why its upgrade waits. All but the last two are reasons of
+// condition Ready of the module's Manifest.
 const (
 	Forbidden      Reason = v1beta2.ReasonForbidden      // the account that installs the module lacks a right
 	ApplyFailed    Reason = v1beta2.ReasonApplyFailed    // the API server, a policy or a quota refuses an object
 	Immutable      Reason = v1beta2.ReasonImmutable      // the version changes fields that cannot change in place
-	Conflict       Reason = v1beta2.ReasonConflict       // an object exists and is not the module's
-	Protected      Reason = v1beta2.ReasonProtected      // the module contains objects that no module may have
+	Conflict       Reason = v1beta2.ReasonConflict       // an object exists and does not belong to the module
+	Protected      Reason = v1beta2.ReasonProtected      // the module contains objects that modules may not contain
 	UnknownKind    Reason = v1beta2.ReasonUnknownKind    // the runtime does not serve the kind of an object
 	ImagesBroken   Reason = v1beta2.ReasonImagesBroken   // the rules for image locations could not be applied
 	ImagePull      Reason = v1beta2.ReasonImagePull      // the kubelet cannot pull an image
-	ContentMissing Reason = v1beta2.ReasonContentMissing // content is not in the runtime
+	ContentMissing Reason = v1beta2.ReasonContentMissing // the runtime does not have the content
 	ContentBroken  Reason = v1beta2.ReasonContentBroken  // content cannot be read or rendered
 	SourceBroken   Reason = v1beta2.ReasonSourceBroken   // the Manifest's source does not name content
 	Timeout        Reason = v1beta2.ReasonTimeout        // objects did not become ready in time
 	Installing     Reason = v1beta2.ReasonInstalling     // the agent is applying the module
 	Removing       Reason = v1beta2.ReasonRemoving       // the agent is removing the module
 	Restoring      Reason = v1beta2.ReasonRestoring      // a deleted Manifest is being restored
-	// CustomResourcesExist: custom resources of users keep the module from being removed.
+	// CustomResourcesExist: custom resources of users block the removal of the module.
 	CustomResourcesExist Reason = v1beta2.ReasonCustomResourcesExist
-	// ReportsError, ReportsWarning and Progressing stand for the status of the module's own objects.
+	// ReportsError, ReportsWarning and Progressing are states of the module's own objects.
 	ReportsError   Reason = Reason(v1beta2.StateError)
 	ReportsWarning Reason = Reason(v1beta2.StateWarning)
 	Progressing    Reason = Reason(v1beta2.StateProcessing)
@@ -64,7 +64,7 @@ var Modules = []Reason{
 	ReportsWarning, Progressing, WindowAwaited, WindowMissing, Other,
 }
 
-// Reasons of the Secrets in a report: why not all of them are as sealed. Forbidden and Conflict are among them.
+// Reasons of the Secrets in a report: why not all of them match the bundle. Forbidden and Conflict also apply.
 const (
 	SecretsUnreadable Reason = "SecretsUnreadable" // the agent cannot decrypt them
 	NamespaceMissing  Reason = "NamespaceMissing"  // the namespace of a Secret does not exist
@@ -74,12 +74,12 @@ const (
 // Secrets are the reasons of Secrets in a report.
 var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden, WriteFailed, Other}
 
-// Reasons why the publisher pushes no newer bundle to a runtime, or seals no Secrets for it. They are only in the
+// Reasons why the publisher pushes no newer bundle for a runtime, or seals no Secrets for it. They only appear in the
 // status of its Kyma.
 const (
 	DuplicateRuntimeID   Reason = "DuplicateRuntimeID"   // another Kyma owns the runtime id
-	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has a form that is not allowed
-	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label names another runtime than the Kyma began with
+	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has an invalid form
+	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label names another runtime than before
 	PinsInvalid          Reason = "PinsInvalid"          // the annotation that pins versions cannot be parsed
 	AnnotationInvalid    Reason = "AnnotationInvalid"    // another annotation cannot be parsed
 	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry fails for this runtime only
@@ -97,9 +97,9 @@ var (
 	Sealing = []Reason{SecretMissing, Other}
 )
 
-// Reasons why the publisher cannot use a runtime's report, beside the refusals of package refusal. They are only in the
-// status of its Kyma.
+// Reasons why the publisher cannot use a runtime's report, in addition to the refusals of package refusal. They only
+// appear in the status of its Kyma.
 const (
-	ReportUnreadable Reason = "ReportUnreadable" // the registry answers and does not return the report
-	RequestTruncated Reason = "RequestTruncated" // the report leaves out the modules that the runtime asks for
+	ReportUnreadable Reason = "ReportUnreadable" // the registry responds but does not return the report
+	RequestTruncated Reason = "RequestTruncated" // the report omits the modules that the runtime requests
 )

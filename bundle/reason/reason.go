@@ -1,9 +1,9 @@
-// Package reason defines why a module, a Secret or a bundle is not as it was asked for, as values that programs decide
-// by. The code that finds a problem sets its reason. The message beside it is for people: it can contain any text, also
-// that of a module, and no program reads it.
+// Package reason defines the reasons why a module, a Secret or a bundle differs from the request. Programs decide by
+// these values. The code that finds a problem sets its reason. The accompanying message is for people: it can contain
+// any text, including text of a module, and programs never parse it.
 //
-// A document carries reasons of one list. Readers map a value that their list does not contain to Other, so that a
-// later version can add one.
+// A document contains reasons from one list. Readers map a value that their list does not contain to Other, so later
+// versions can add values.
 package reason
 
 import (
@@ -12,19 +12,18 @@ import (
 	"slices"
 )
 
-// Reason is one value of a list. Values are a contract: extend the lists, never rename a value or give it another
-// meaning.
+// Reason is one value of a list. Values are a contract: extend the lists, never rename a value or change its meaning.
 type Reason string
 
-// Other stands for a problem without a reason of its own, for a value from a later version, and for a report from an
-// agent without reasons.
+// Other is a problem without a reason of its own, a value from a later version, or a report from an agent without
+// reasons.
 const Other Reason = "Other"
 
-// maxBytes bounds a reason.
+// maxBytes limits a reason.
 const maxBytes = 64
 
-// Check returns an error if a reason from outside is too long or is not made of letters and digits. It accepts values
-// that no list contains.
+// Check returns an error if an external reason is too long or contains other characters than letters and digits. It
+// accepts values that no list contains.
 func (r Reason) Check() error {
 	if len(r) > maxBytes {
 		return fmt.Errorf("%d bytes, at most %d", len(r), maxBytes)
@@ -33,13 +32,13 @@ func (r Reason) Check() error {
 		c := r[i]
 		letter := c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 		if !letter && (i == 0 || c < '0' || c > '9') {
-			return fmt.Errorf("%q: want letters and digits after a letter", string(r))
+			return fmt.Errorf("%q: want a letter followed by letters and digits", string(r))
 		}
 	}
 	return nil
 }
 
-// Known returns the reason if the list contains it, empty for none, and Other for any other value.
+// Known returns the reason if it is empty or in the list, and Other for any other value.
 func Known(r Reason, list []Reason) Reason {
 	if r == "" || slices.Contains(list, r) {
 		return r

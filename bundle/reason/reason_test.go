@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestReasonsHaveAnAllowedForm(t *testing.T) {
+func TestReasonsHaveAValidForm(t *testing.T) {
 	for name, list := range map[string][]Reason{
 		"Problems": Problems, "Modules": Modules, "Secrets": Secrets, "Publishing": Publishing, "Sealing": Sealing,
 	} {
@@ -32,7 +32,7 @@ func TestCheckRefusesOtherForms(t *testing.T) {
 	long := Reason(strings.Repeat("x", maxBytes+1))
 	for _, bad := range []Reason{"2Later", "is forbidden", "a-b", "Grün", "\x1b[2J", long} {
 		if bad.Check() == nil {
-			t.Errorf("%q is accepted", bad)
+			t.Errorf("accepted %q", bad)
 		}
 	}
 }
@@ -45,8 +45,8 @@ func TestUnknownReasonsBecomeOther(t *testing.T) {
 	}
 }
 
-func TestTheOutermostReasonOfAnErrorCounts(t *testing.T) {
-	inner := Errorf(TemplateMissing, "there is no ModuleTemplate keda-1.0.0")
+func TestOfReturnsTheOutermostReason(t *testing.T) {
+	inner := Errorf(TemplateMissing, "ModuleTemplate keda-1.0.0 not found")
 	for name, c := range map[string]struct {
 		err  error
 		want Reason

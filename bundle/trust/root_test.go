@@ -152,7 +152,7 @@ func TestParseRootRefuses(t *testing.T) {
 		"a publisher key of Ed25519 that is cut off":    {edited(add(trust.RolePublisher, ed25519.PublicKey{1, 2, 3})), "is not accepted"},
 		"a root key of Ed25519 that is cut off":         {edited(add(trust.RoleRoot, ed25519.PublicKey{1, 2, 3})), "root of trust: "},
 		"a root of more than the limit":                 {honest + strings.Repeat(" ", trust.MaxRootBytes), "at most 65536"},
-		"a root with a key that stands there twice":     {strings.Replace(honest, `"version":1`, `"version":9,"version":1`, 1), `"version" appears twice`},
+		"a root with a key that appears twice":          {strings.Replace(honest, `"version":1`, `"version":9,"version":1`, 1), `"version" appears twice`},
 		"a root that nests too deep":                    {strings.Replace(honest, "{", `{"x":`+trusttest.Nested(strict.MaxJSONDepth)+",", 1), "nested deeper"},
 		"nothing":                                       {"", "document is empty"},
 		"null":                                          {"null", "root of trust: "},

@@ -21,8 +21,8 @@ const (
 	maxImportBytes  = 200 << 20
 )
 
-// carrying measures a file of 1 GiB on its way through the air gap: export and import against `cp` of the same file,
-// which neither computes a digest nor checks one, and the memory that an import takes.
+// carrying measures a file of 1 GiB through the air gap: export and import compared with `cp` of the same file, which
+// computes no digest, and the memory of an import.
 func carrying(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {
@@ -92,8 +92,7 @@ func carrying(ctx context.Context) ([]result, error) {
 	return results, nil
 }
 
-// copying is the fastest of some runs: a machine that others use as well is slow now and then, and never fast by
-// accident.
+// copying returns the fastest of several runs. A shared machine is slow now and then, and never fast by accident.
 func copying(ctx context.Context, file string) (time.Duration, error) {
 	fastest := time.Duration(0)
 	for range 3 {
@@ -114,7 +113,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// against returns a duration with its ratio to another of the same run.
+// against returns a duration with its ratio to another duration of the same run.
 func against(took, other time.Duration) string {
 	return fmt.Sprintf("%s, %.1f times", took.Round(10*time.Millisecond), took.Seconds()/other.Seconds())
 }

@@ -1,6 +1,6 @@
-// Command bench measures what users of kyma-pull wait for, and prints a table that is also written to
-// bench/results.txt. Times on a shared machine are noise, so that what is compared is measured in one run and given as
-// a ratio.
+// Command bench measures the operations that users of kyma-pull wait for, and prints a table that it also writes to
+// bench/results.txt. Times on a shared machine vary, so compared operations are measured in one run and shown as a
+// ratio.
 package main
 
 import (

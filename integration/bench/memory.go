@@ -16,8 +16,7 @@ const (
 	objects = 1000
 )
 
-// memory measures an agent's resident memory at idle with 20 modules, and the most it takes while it applies 1,000
-// objects.
+// memory measures an agent's resident memory at idle with 20 modules, and its maximum while it applies 1,000 objects.
 func memory(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true})
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	writers  = 16 // as many as the publisher's default concurrency
 )
 
-// publishing measures a promotion to a fleet: the publisher's whole way, with a real API server and registry, against a
-// bare loop that writes the same bytes to the same registry.
+// publishing measures a promotion to a fleet: the complete publisher with a real API server and registry, compared with
+// a bare loop that writes the same bytes to the same registry.
 func publishing(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Durable: true, Measured: true, PublisherFlags: []string{"--report-poll-interval", "10m"}})
 	if err != nil {
@@ -54,7 +54,7 @@ func publishing(ctx context.Context) ([]result, error) {
 	if err := f.Release(ctx, "scaler", component, sample.Channel("regular", "1.8.0")); err != nil {
 		return nil, err
 	}
-	// One manifest for each runtime, and the one that holds their shared content.
+	// One manifest for each runtime, and one for their shared content.
 	err = fleet.Until(ctx, 5*time.Minute, "every bundle is pushed", func() (bool, string) {
 		n := f.Registry.Traffic()[put] - before
 		return n > runtimes, fmt.Sprint(n)
@@ -82,8 +82,8 @@ func publishing(ctx context.Context) ([]result, error) {
 
 func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 
-// untilRecorded waits until every Kyma's status names a bundle with this version. It asks seldom, or it would be
-// measured itself.
+// untilRecorded waits until every Kyma's status names a bundle with this version. It reads rarely, because its own
+// reads cost time.
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
 	recorded := 0
@@ -106,8 +106,8 @@ func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	})
 }
 
-// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: one mount
-// of the new desired state, then the manifest.
+// bareLoop writes every runtime's newest bundle again, into repositories with the earlier content: one mount of the new
+// desired state, then the manifest.
 func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	type write struct {
 		state    bundle.Blob
@@ -139,7 +139,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 		writes[i] = write{bundle.Blob{Descriptor: m.Config, Bytes: state}, bundle.Blob{Descriptor: m.Layers[0], Bytes: catalog}, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}
 	}
 	none := func(digest.Digest) bool { return false }
-	// Before the clock starts the repositories get the catalog, as they had it from the bundle before.
+	// Before the measurement, the repositories get the catalog, which they have from the earlier bundle.
 	for i, w := range writes {
 		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog}, bareManifest(w.catalog), none); err != nil {
 			return 0, err
@@ -158,7 +158,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// bareManifest only makes a registry keep the blob.
+// bareManifest makes a registry keep the blob.
 func bareManifest(blob bundle.Blob) bundle.Blob {
 	data, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": blob.Descriptor, "layers": []ocispec.Descriptor{blob.Descriptor},

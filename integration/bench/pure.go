@@ -27,7 +27,7 @@ func sizes(context.Context) ([]result, error) {
 	return results, nil
 }
 
-// signing measures what a publisher does per bundle, and an agent per poll that finds a new one.
+// signing measures the work of a publisher per bundle, and of an agent per poll that finds a new bundle.
 func signing(ctx context.Context) ([]result, error) {
 	sign, err := benchmark(ctx, "./bundle", "Sign$", "1s")
 	if err != nil {
@@ -75,8 +75,7 @@ func resolving(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// rendering compares the agent's rendering of a chart with 1,000 objects with what Helm's own engine takes for its
-// text.
+// rendering compares the agent's rendering of a chart with 1,000 objects with the time of Helm's engine.
 func rendering(ctx context.Context) ([]result, error) {
 	took, err := benchmarks(ctx, "./internal/render", "AChartOfThousandObjects", "3s")
 	if err != nil {
@@ -103,7 +102,7 @@ func benchmark(ctx context.Context, pkg, name, howLong string) (time.Duration, e
 	return 0, fmt.Errorf("%s has no benchmark %s", pkg, name)
 }
 
-// benchmarks runs a benchmark and gives the time of each of its parts by name.
+// benchmarks runs a benchmark and returns the time of each part by name.
 func benchmarks(ctx context.Context, pkg, name, howLong string) (map[string]time.Duration, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", howLong, pkg)
 	output, err := cmd.CombinedOutput()

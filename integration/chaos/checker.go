@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Invariant is a promise that holds at every moment.
+// Invariant is a promise that must hold at all times.
 type Invariant string
 
 // Invariants.
@@ -24,7 +24,7 @@ const (
 	Flat      Invariant = "memory and goroutines do not grow"
 )
 
-// Violation is a promise that was broken.
+// Violation is a broken promise.
 type Violation struct {
 	At        time.Duration
 	Invariant Invariant
@@ -33,53 +33,53 @@ type Violation struct {
 
 func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v.What) }
 
-// Push is a bundle that the registry took for a runtime.
+// Push is a bundle that the registry accepted for a runtime.
 type Push struct {
 	Runtime  string
 	Digest   string
 	Epoch    int64
 	Sequence int64
-	// Versions are the modules in it, Removals those that it removes.
+	// Versions are the modules in the bundle, Removals the modules that it removes.
 	Versions map[string]string
 	Removals []string
 	Deleting bool
-	// Ahead says that its sequence is one that nobody with a right clock gives: it follows one of a publisher whose clock
-	// was ahead, or is that.
+	// Ahead is true if the bundle's sequence is beyond the correct time: a publisher with a fast clock issued it, or it
+	// follows such a bundle.
 	Ahead bool
-	// Refused is why nobody may follow it, nil for a bundle that a publisher key of the root signed.
+	// Refused is the reason why no runtime may follow the bundle, nil if a publisher key of the root signed it.
 	Refused error
 }
 
-// Said is a report that the registry took from a runtime.
+// Said is a report that the registry accepted from a runtime.
 type Said struct {
 	Runtime  string
 	Sequence int64
-	// Epoch and Observed are the epoch and sequence of the bundle that it is about, 0 for none.
+	// Epoch and Observed identify the bundle that the report is about, 0 for none.
 	Epoch, Observed int64
-	// Answered are the versions of modules of which it says how they went.
+	// Answered are the module versions whose result the report contains.
 	Answered map[string]string
-	// Waiting are the modules whose newest version waits for a window. Agents do not say which version that is.
+	// Waiting are the modules whose newest version waits for a window. Reports do not contain that version.
 	Waiting map[string]bool
-	// Ahead says that the runtime's clock is further ahead than control planes accept: they refuse the report, and later
-	// ones need not be newer.
+	// Ahead is true if the runtime's clock is further ahead than control planes accept. They refuse the report, and later
+	// reports may be older.
 	Ahead bool
 }
 
-// Record is what the control plane says of a runtime.
+// Record is the control plane's status of a runtime.
 type Record struct {
 	Runtime, UID        string
 	Epoch               int64
 	Published, Observed int64
-	// Key is the runtime's, and Report the sequence of the newest report that it signed.
+	// Key is the runtime's key, and Report the sequence of its newest signed report.
 	Key    string
 	Report int64
 }
 
-// Checker judges what was seen, one thing after the other. It looks at nothing itself.
+// Checker judges observations, one after the other. It observes nothing itself.
 //
-// It knows what was meant because whoever does something tells it before: Asked, Unasked, Promoted and Deleted.
+// It knows the intended changes, because each actor reports them in advance: Asked, Unasked, Promoted and Deleted.
 type Checker struct {
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	violations []Violation
 	checks     map[Invariant]int
 
@@ -96,7 +96,7 @@ type Checker struct {
 	leaderless  time.Duration                           // when people last took the lease from the publisher that had it, and 0 for never
 }
 
-// seen is what the checker knows of a runtime.
+// seen is the checker's knowledge of a runtime.
 type seen struct {
 	asked, unasked map[string]time.Duration // when, newest; both are there for a module that was asked for again
 	wants          map[string]bool
@@ -111,15 +111,15 @@ type seen struct {
 	deleted        map[string]time.Duration // objects that users deleted, and when
 }
 
-// excuse is how long a wish that was taken back may still have effects: what is broken meanwhile lasts for less.
+// excuse is the time in which a withdrawn request may still have effects. Every fault is shorter.
 const excuse = 2 * time.Minute
 
-// twoLeaders is how long two publishers may take themselves for the leader after people took the lease from one: until
-// it looks at it again, and what it has begun by then is done, also by a slow registry. A registry takes an older tag
-// after a newer one. Runtimes refuse it, which is judged at any time.
+// twoLeaders is the time in which two publishers may lead after a user took the Lease from one of them: until it checks
+// the Lease again and has finished its work, also with a slow registry. A registry accepts an older tag after a newer
+// one. Runtimes refuse it, and that is always checked.
 const twoLeaders = 15 * time.Second
 
-// NewChecker returns one for a fleet whose rollouts are for one module.
+// NewChecker returns a checker for a fleet whose rollouts concern one module.
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{}, broken: map[string]bool{},
@@ -139,7 +139,7 @@ func (c *Checker) of(runtime string) *seen {
 	return s
 }
 
-// Break notes a violation that somebody else found.
+// Break records a violation that another component found.
 func (c *Checker) Break(at time.Duration, invariant Invariant, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (c *Checker) fail(at time.Duration, invariant Invariant, format string, arg
 	c.violations = append(c.violations, Violation{at, invariant, fmt.Sprintf(format, args...)})
 }
 
-// check counts that an invariant was looked at, and notes a violation where it does not hold.
+// check counts a check of an invariant, and records a violation if it does not hold.
 func (c *Checker) check(at time.Duration, invariant Invariant, holds bool, format string, args ...any) {
 	c.checks[invariant]++
 	if !holds {
@@ -158,7 +158,7 @@ func (c *Checker) check(at time.Duration, invariant Invariant, holds bool, forma
 	}
 }
 
-// Violations returns all so far.
+// Violations returns all violations.
 func (c *Checker) Violations() []Violation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,9 +172,9 @@ func (c *Checker) Checks() map[Invariant]int {
 	return maps.Clone(c.checks)
 }
 
-// What is meant.
+// Intended changes.
 
-// Asked says that a runtime shall have a module.
+// Asked records that a runtime requests modules.
 func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +183,7 @@ func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Unasked says that a runtime shall not have a module any more.
+// Unasked records that a runtime no longer requests modules.
 func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,7 +192,7 @@ func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Promoted says that a channel has a version of a module, and whether it is one that no canary can run.
+// Promoted records that a channel has a version of a module, and whether no canary can run it.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,58 +205,58 @@ func (c *Checker) Promoted(module, version string, broken bool) {
 	}
 }
 
-// TookLease says that people took the lease from the publisher that has it.
+// TookLease records that a user took the Lease from the leading publisher.
 func (c *Checker) TookLease(at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leaderless = at
 }
 
-// led reports whether no more than one publisher leads.
+// led reports whether at most one publisher leads.
 func (c *Checker) led(at time.Duration) bool {
 	return c.leaderless == 0 || at-c.leaderless > twoLeaders
 }
 
-// Unpoliced says that from now on versions go to everybody at once.
+// Unpoliced records that from now on versions reach all runtimes at once.
 func (c *Checker) Unpoliced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unpoliced = true
 }
 
-// Undone says that people take a rollout back.
+// Undone records that users take a rollout back.
 func (c *Checker) Undone(rollout string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.undone[rollout] = true
 }
 
-// Deleted says that a user deletes an object of a module.
+// Deleted records that a user deletes an object of a module.
 func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.of(runtime).deleted[object] = at
 }
 
-// mayGo reports whether somebody asked for a module's removal, be it taken back shortly before.
+// mayGo reports whether a module's removal was requested, even if the request was withdrawn shortly before.
 func (s *seen) mayGo(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < excuse)
 }
 
-// mayLack reports whether a runtime may not have a module any more: somebody asked for that, or it follows no bundle
-// yet that is newer than the one that removes the module, whoever took the wish back meanwhile.
+// mayLack reports whether a runtime may lack a module: its removal was requested, or the runtime does not follow a
+// bundle yet that is newer than the one that removes the module.
 func (s *seen) mayLack(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayGo(at, module) || removed && !removing.before(s.said.Epoch, s.said.Observed)
 }
 
-// before reports whether a runtime that follows a bundle would not go back to this one.
+// before reports whether this bundle is not older than the one that the runtime follows.
 func (p Push) before(epoch, sequence int64) bool {
 	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
 }
 
-// Wanted returns the modules that a runtime shall have now.
+// Wanted returns the modules that a runtime should have now.
 func (c *Checker) Wanted(runtime string) map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,7 +269,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count counts a check that somebody else made.
+// count counts a check of another component.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

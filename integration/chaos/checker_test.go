@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// history is a fleet in which all is well: three runtimes that are no canaries have scaler 1.0.0, and version 1.1.0 is
-// promoted.
+// history is a healthy fleet: three runtimes that are not canaries have scaler 1.0.0, and version 1.1.0 is promoted.
 func history() (*Checker, func(id string, sequence int64, version string) Push) {
 	c := NewChecker("scaler", 2)
 	c.Promoted("scaler", "1.0.0", false)
@@ -275,8 +274,7 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 	}
 }
 
-// TestAReportOfAClockThatIsFarAheadCountsForNothing: control planes refuse it, so that those of the right clock after
-// it are not older than it.
+// Control planes refuse such a report, so reports with the correct clock after it are not older.
 func TestAReportOfAClockThatIsFarAheadCountsForNothing(t *testing.T) {
 	c, _ := history()
 	c.Reported(1, Said{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
@@ -290,8 +288,7 @@ func TestAReportOfAClockThatIsFarAheadCountsForNothing(t *testing.T) {
 	}
 }
 
-// TestTwoLeadersMayPushAcrossEachOtherForAWhile: a runtime that follows what is older is a violation all the same, and
-// so is a status that says so.
+// A runtime that follows an older bundle is still a violation, and so is a status with an older bundle.
 func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)
@@ -317,7 +314,7 @@ func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	}
 }
 
-// TestEveryLookForDeletionsCounts: a count that stands still while nothing vanishes would say that nobody looks.
+// A count that does not change while nothing vanishes would hide that nothing is checked.
 func TestEveryLookForDeletionsCounts(t *testing.T) {
 	c, _ := history()
 	before := c.Checks()[Kept]

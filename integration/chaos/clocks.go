@@ -16,18 +16,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// envClocks names the folder in which programs that ShiftablePrograms built find by how many seconds their clocks are
-// wrong.
+// envClocks is the environment variable of the folder in which programs built by ShiftablePrograms find the seconds by
+// which their clocks are wrong.
 const envClocks = "CHAOS_CLOCKS"
 
 //go:embed testdata/shift.go
 var shift []byte
 
-// ShiftablePrograms builds the project's programs in dir with another time.Now, whose wall clock a test can shift while
-// they run, and has fleets run these. The programs that users have know no such way. Go's standard library is compiled
-// again for it, once.
+// ShiftablePrograms builds the two programs in dir with a changed time.Now, whose wall clock a test can shift while
+// they run, and makes fleets run them. Released programs have no such hook. It compiles Go's standard library once
+// more.
 //
-// The monotonic clock goes on as always, as it does where somebody sets a machine's clock.
+// The monotonic clock is not shifted, as on a machine whose clock is set.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("shift clocks of programs: %w: /proc tells them apart", errors.ErrUnsupported)
@@ -60,8 +60,8 @@ func goEnv(ctx context.Context, name string) (string, error) {
 	return string(bytes.TrimSpace(output)), nil
 }
 
-// writeOverlay writes what `go build -overlay` takes: Go's own time.go with one line more, and the file that the line
-// needs.
+// writeOverlay writes an overlay for `go build -overlay`: Go's own time.go with one more line, and the file that the
+// line needs.
 func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	root, err := goEnv(ctx, "GOROOT")
 	if err != nil {
@@ -96,7 +96,7 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	return path, nil
 }
 
-// setClock shifts the clock of a program, which reads it ten times a second, also when it is started again.
+// setClock shifts the clock of a program. The program reads the shift ten times a second, also after a restart.
 func (p *program) setClock(by time.Duration) error {
 	return os.WriteFile(filepath.Join(os.Getenv(envClocks), p.metrics), fmt.Append(nil, int64(by/time.Second)), 0o644)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestAProgramsClockIsShiftedWhileItRuns builds a small program as chaos builds the project's, which takes the standard
-// library's parts that it needs, and sets its clock ahead, behind and right again.
+// TestAProgramsClockIsShiftedWhileItRuns builds a small program in the same way, which takes the parts of the standard
+// library that it needs, and sets its clock ahead, behind and right again.
 func TestAProgramsClockIsShiftedWhileItRuns(t *testing.T) {
 	dir := t.TempDir()
 	overlay, err := writeOverlay(t.Context(), dir)

@@ -17,10 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// errImpossible says that a step cannot be done on this machine.
+// errImpossible means that this machine cannot execute a step.
 var errImpossible = errors.New("impossible here")
 
-// fault begins a fault and returns how it ends, nil for one that is over at once. ok is false for what is no fault.
+// fault starts a fault and returns the function that ends it, nil for an instantaneous one. ok is false if the step is
+// not a fault.
 func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
@@ -95,10 +96,10 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
 }
 
-// lost are the repositories that the registry loses, one after the other; %s is a runtime.
+// lost are the repositories that the registry loses, one after the other. %s is a runtime.
 var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
-// lose takes repositories away, as a failing disk or a wrong retention policy does.
+// lose removes repositories, as a failing disk or a wrong retention policy does.
 func (s *stage) lose(step Step) error {
 	name := lost[(step.Serial-1)%len(lost)]
 	if filepath.Base(name) == "%s" {
@@ -113,14 +114,14 @@ func (s *stage) lose(step Step) error {
 	return os.RemoveAll(away)
 }
 
-// registryCopy is a folder beside the registry's data, on the same file system: to give it back is to rename it.
+// registryCopy returns a folder beside the registry's data on the same file system, so that a rename restores it.
 func (s *stage) registryCopy(serial int) string {
 	return filepath.Join(s.registry.Dir(), fmt.Sprint("copy-", serial))
 }
 
 func (s *stage) registryData() string { return filepath.Join(s.registry.Dir(), "data") }
 
-// copyRegistry keeps what the registry has now.
+// copyRegistry copies the registry's current data.
 func (s *stage) copyRegistry() error {
 	return s.whileRegistryStands(func() error { return os.CopyFS(s.registryCopy(0), os.DirFS(s.registryData())) })
 }
@@ -132,8 +133,8 @@ func (s *stage) whileRegistryStands(change func() error) error {
 	return errors.Join(change(), s.registry.Resume())
 }
 
-// restore gives the registry what it had in the beginning, or before the restore before. It is down no longer than that
-// takes: other faults are for outages.
+// restore restores the registry's initial data, or the data before the previous restore. The registry is down only for
+// that time, because other faults test outages.
 func (s *stage) restore(serial int) error {
 	s.story.Tell("the registry gets back copy %d", serial-1)
 	return s.whileRegistryStands(func() error {
@@ -157,7 +158,7 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist does something until it succeeds: what is in its way is another fault, which ends.
+// insist repeats a step until it succeeds. Another fault may prevent it until that fault ends.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	var last error
 	err := fleet.Until(ctx, stubborn, what, func() (bool, string) {
@@ -173,5 +174,5 @@ func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	}
 }
 
-// stubborn is how long a step may be in another fault's way.
+// stubborn limits the time in which another fault may prevent a step.
 const stubborn = 2 * time.Minute

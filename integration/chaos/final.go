@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// End is what one runtime has and says after the faults have ended.
+// End is the state and status of one runtime after the faults.
 type End struct {
 	Runtime string
 	// Wanted and Has are modules with their versions.
 	Wanted, Has map[string]string
-	// State is that of its Kyma in the control plane, empty where there is none, and Gone says that there must be none.
+	// State is the state of its Kyma in the control plane, empty without a Kyma. Gone is true if there must be no Kyma.
 	State string
 	Gone  bool
-	// Published and Observed are digests of bundles, as the control plane says.
+	// Published and Observed are the digests of bundles in the control plane's status.
 	Published, Observed string
 	// InRegistry is the digest of the bundle in the registry.
 	InRegistry string
-	// Objects are all of the modules' objects, and Expected those that have to be there; nil for a simulated runtime,
-	// which has none.
+	// Objects are all objects of the modules, and Expected the objects that must exist; nil for a simulated runtime, which
+	// has none.
 	Objects, Expected []string
 }
 
-// Judge returns what keeps a fleet from having converged, nil when nothing does.
+// Judge returns the reasons why a fleet has not converged, nil if it has.
 func Judge(ends []End) (problems []string) {
 	for _, e := range ends {
 		add := func(format string, args ...any) {
@@ -64,23 +64,23 @@ func short(digest string) string {
 	return encoded[:min(12, len(encoded))]
 }
 
-// Sample is what a program uses.
+// Sample is the resource usage of a program.
 type Sample struct {
-	// Role is what programs have in common that may use as much as each other.
+	// Role is common to programs that may use the same amount.
 	Program, Role string
 	Bytes         int64
 	Goroutines    int
 }
 
-// How much more a program may use at the end than when it had just begun to work: what is bounded by the fleet's size,
-// not by time.
+// The growth that a program is allowed after it has started to work, which depends on the size of the fleet and not on
+// time.
 const (
 	moreBytes      = 96 << 20
 	moreGoroutines = 100
 )
 
-// Grown returns which programs use more than they may, compared with the most that one of their role used before: who
-// leads changes.
+// Grown returns the programs that use too much, compared with the maximum of their role before, because the leader
+// changes.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

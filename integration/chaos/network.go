@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// publishersToRegistry is a way that all publishers share: they name one registry in the bundles that they sign.
+// publishersToRegistry is the connection of all publishers, which name one registry in the bundles that they sign.
 const publishersToRegistry = "the publishers to the registry"
 
 func publisherToAPI(replica int) string {
@@ -21,7 +21,7 @@ func publisherToAPI(replica int) string {
 func agentToAPI(id string) string      { return id + " to its API server" }
 func agentToRegistry(id string) string { return id + " to the registry" }
 
-// ways are the connections of a fleet that can be troubled one by one.
+// ways returns the connections of a fleet that can be disturbed separately.
 func (s Shape) ways() []string {
 	ways := []string{publishersToRegistry}
 	for i := range s.Replicas {
@@ -33,7 +33,7 @@ func (s Shape) ways() []string {
 	return ways
 }
 
-// lead starts a way to an address, and returns what stands for it.
+// lead starts a proxy to an address and returns the proxy's address.
 func (s *stage) lead(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *stage) lead(way, to string) (host string, err error) {
 	return p.Host(), nil
 }
 
-// throughProxy writes a kubeconfig that leads to the same API server by a proxy. Its certificate is for the address,
-// whatever the port.
+// throughProxy writes a kubeconfig that uses the same API server through a proxy. The server's certificate is valid for
+// the address with any port.
 func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	return "--kubeconfig=" + path, clientcmd.WriteToFile(*config, path)
 }
 
-// trouble begins what a step does to a way, and returns how it ends.
+// trouble starts the disturbance of a connection and returns the function that ends it.
 func (s *stage) trouble(ctx context.Context, step Step) (end func() error, err error) {
 	p := s.ways[step.Target]
 	switch step.Kind {

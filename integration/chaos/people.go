@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// people does what people do. It may be called again until it succeeds.
+// people executes a user's step. It can be repeated until it succeeds.
 func (s *stage) people(ctx context.Context, step Step) error {
 	switch step.Kind {
 	case RotatePublisher:
@@ -65,8 +65,8 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.learn()
 }
 
-// rotateToken does nothing while somebody is to enroll: two rotations make its token void, and people would have to
-// make it another one.
+// rotateToken does nothing during an enrollment: two rotations invalidate the runtime's token, and users would have to
+// issue another one.
 func (s *stage) rotateToken(ctx context.Context) error {
 	s.mu.Lock()
 	gone := maps.Clone(s.gone)
@@ -92,7 +92,7 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// putBack commits the version that the channel had before.
+// putBack commits the previous version of the channel.
 func (s *stage) putBack(ctx context.Context) error {
 	s.mu.Lock()
 	version := s.before
@@ -102,7 +102,7 @@ func (s *stage) putBack(ctx context.Context) error {
 	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// newestRollout returns the name of the rollout that began last, empty while there is none.
+// newestRollout returns the name of the newest rollout, empty without one.
 func (s *stage) newestRollout(ctx context.Context) (string, error) {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil || len(rollouts.Items) == 0 {
@@ -111,7 +111,7 @@ func (s *stage) newestRollout(ctx context.Context) (string, error) {
 	return slices.MaxFunc(rollouts.Items, func(a, b v1alpha1.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }).Name, nil
 }
 
-// steer runs `kcp-publisher rollout` for the newest one; one that has ended refuses some of it, as it should.
+// steer runs `kcp-publisher rollout` for the newest rollout. A finished rollout correctly refuses some actions.
 func (s *stage) steer(ctx context.Context, how string) error {
 	name, err := s.newestRollout(ctx)
 	if err != nil || name == "" {
@@ -166,7 +166,7 @@ func (s *stage) editObject(ctx context.Context, id string) error {
 	return api.Patch(ctx, config, client.MergeFrom(before))
 }
 
-// window gives a runtime's Kyma a maintenance schedule without windows, or takes it away.
+// window sets a maintenance schedule without windows on a runtime's Kyma, or removes it.
 func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	kyma := &v1beta2.Kyma{}
 	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
@@ -181,8 +181,8 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// last pushes the policy out of the way and promotes a version that nothing holds, so that it is known what everybody
-// has in the end.
+// last removes the policy and promotes a version that no rollout holds, so that the final version of all runtimes is
+// known.
 func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "remove the policy", func() error { return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil}) })
 	s.insist(ctx, "the policy is gone", func() error {
@@ -196,7 +196,7 @@ func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 
-// twoSided are operations with an end.
+// twoSided returns operations that have an end.
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:
@@ -207,7 +207,7 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	return func(ctx context.Context) error { return s.people(ctx, step) }, nil
 }
 
-// resumeAll resumes every rollout that is paused: the newest may be another one by now.
+// resumeAll resumes all paused rollouts, because the newest one may have changed.
 func (s *stage) resumeAll(ctx context.Context) error {
 	var rollouts v1alpha1.RolloutList
 	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {
@@ -226,5 +226,5 @@ func (s *stage) resumeAll(ctx context.Context) error {
 	return nil
 }
 
-// settle is how long everything may take to converge once the faults have ended.
+// settle limits the time to converge after the faults.
 const settle = 3 * time.Minute

@@ -1,9 +1,9 @@
-// Package chaos breaks a fleet at random for a while and checks that it keeps its promises meanwhile, and that it
+// Package chaos injects random faults into a fleet, checks that it keeps its promises during the faults, and that it
 // converges afterwards.
 //
-// What decides is pure: Generate makes the plan of a seed, Checker judges what was seen, Judge what is there at the
-// end. Run carries a plan out over real API servers, a real registry, Git and the project's two programs. One seed
-// gives one plan; when exactly each program does what is not repeatable.
+// The decisions are pure: Generate returns the plan of a seed, Checker judges observations, Judge the final state. Run
+// executes a plan with real API servers, a real registry, Git and the two programs. A seed always gives the same plan;
+// the exact timing of the programs is not repeatable.
 package chaos
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Kind is what a step does: a fault, which ends after a while, or what people do.
+// Kind is the type of a step: a fault, which ends after some time, or a user's action.
 type Kind string
 
 // Faults.
@@ -63,17 +63,16 @@ const (
 
 // Step is one action of a plan.
 type Step struct {
-	// At is when the step begins, since the beginning of the run, and For how long it lasts; zero for what is done at
-	// once.
+	// At is the start of the step since the beginning of the run, and For its duration; zero for an instantaneous step.
 	At, For time.Duration
 	Kind    Kind
-	// Target is the runtime, replica, or version that the step is about, empty where there is one only.
+	// Target is the runtime, replica, or version of the step, empty if there is only one.
 	Target string
-	// Serial tells steps of one kind apart; versions and new runtimes are named by it.
+	// Serial numbers the steps of one kind. It names versions and new runtimes.
 	Serial int
-	// By is how far ahead a clock is set.
+	// By is the shift of a clock.
 	By time.Duration
-	// About names what the step changes: two steps about the same are not under way at the same time.
+	// About names the object that the step changes. Two steps about the same object do not overlap.
 	About string
 }
 
@@ -91,24 +90,24 @@ func (s Step) String() string {
 	return text
 }
 
-// Shape is the fleet that a plan is for.
+// Shape describes the fleet of a plan.
 type Shape struct {
-	// Real runtimes have API servers and agents of their own, simulated ones speak the wire only.
+	// Real runtimes have API servers and agents. Simulated runtimes only implement the wire format.
 	Real, Simulated int
 	Replicas        int
-	// Network adds troubles of the connections between programs and what they talk to, each by its own.
+	// Network adds disturbances of single connections of the programs.
 	Network bool
-	// Clocks sets clocks of programs wrong, one at a time. The programs have to be those of ShiftablePrograms.
+	// Clocks sets the clocks of programs wrong, one at a time. It needs the programs of ShiftablePrograms.
 	Clocks bool
 }
 
-// RealID returns the name of a real runtime that is there from the beginning.
+// RealID returns the name of an initial real runtime.
 func RealID(i int) string { return fmt.Sprintf("real-%d", i) }
 
-// SimulatedID returns that of a simulated one.
+// SimulatedID returns the name of an initial simulated runtime.
 func SimulatedID(i int) string { return fmt.Sprintf("sim-%d", i) }
 
-// All returns the names of the runtimes that are there from the beginning.
+// All returns the names of the initial runtimes.
 func (s Shape) All() []string {
 	var all []string
 	for i := range s.Real {
@@ -120,10 +119,10 @@ func (s Shape) All() []string {
 	return all
 }
 
-// publisherPrefix is what steps put before the number of a publisher where they may be about other programs, too.
+// publisherPrefix precedes the number of a publisher in steps that may also concern other programs.
 const publisherPrefix = "publisher "
 
-// programs returns those that are processes, by the names that steps have for them.
+// programs returns the programs that run as processes, by their names in steps.
 func (s Shape) programs() []string {
 	var all []string
 	for i := range s.Replicas {
@@ -138,11 +137,11 @@ func (s Shape) programs() []string {
 // Canary reports whether a runtime belongs to the first wave: the first real one and the first two simulated ones.
 func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }
 
-// weight says how often a kind comes, in relation to the others.
+// weight is the relative frequency of a kind.
 type weight struct {
 	kind   Kind
 	weight int
-	// shortest and longest are how long it lasts, zero for what is done at once.
+	// shortest and longest limit the duration, zero for an instantaneous step.
 	shortest, longest time.Duration
 }
 
@@ -160,22 +159,21 @@ var weights = []weight{
 	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
 }
 
-// network are those of Shape.Network, beside the others.
+// network are the additional kinds of Shape.Network.
 var network = []weight{
 	{HangWay, 6, 2 * time.Second, 20 * time.Second}, {ResetWay, 6, time.Second, 10 * time.Second},
 	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
 }
 
-// clocks are those of Shape.Clocks.
+// clocks are the additional kinds of Shape.Clocks.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// shifts are how far ahead clocks are set: by less than what runtimes tolerate, and by so much that they refuse
-// bundles, or bundles look expired.
+// shifts are the shifts of clocks: less than the tolerance of runtimes, and so much that runtimes refuse bundles or
+// bundles look expired.
 var shifts = []time.Duration{2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour}
 
-// clockRest is how long all clocks are right between two that are wrong. When the clocks of a publisher and an agent
-// are ahead together, a person has to help, as docs/runbooks/wrong-clocks.md says: what the publisher issued meanwhile
-// has to be gone before the next one is set.
+// clockRest is the time between two wrong clocks. If the clocks of a publisher and an agent are ahead together, a user
+// has to act (docs/runbooks/wrong-clocks.md), so bundles of the first clock must be gone before the next shift.
 const clockRest = 40 * time.Second
 
 func (s Shape) weights() []weight {
@@ -189,13 +187,13 @@ func (s Shape) weights() []weight {
 	return all
 }
 
-// How steps follow each other, and when the first faults may come.
+// The times between steps, and before the first fault.
 const (
 	shortestGap = 500 * time.Millisecond
 	longestGap  = 4 * time.Second
 )
 
-// generator is what is known of the fleet while a plan is made.
+// generator is the state of the fleet while a plan is generated.
 type generator struct {
 	random  *rand.Rand
 	shape   Shape
@@ -207,7 +205,7 @@ type generator struct {
 	version int             // of the newest promotion
 }
 
-// Generate makes the plan of a seed. The same arguments give the same plan.
+// Generate returns the plan of a seed. The same arguments give the same plan.
 func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 	g := &generator{random: rand.New(rand.NewPCG(seed, 22)), shape: shape, until: map[string]time.Duration{}, serial: map[Kind]int{}, mailer: map[string]bool{}}
 	var plan []Step
@@ -222,7 +220,7 @@ func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 	}
 }
 
-// step chooses one; false says that it cannot be now.
+// step returns a random step, and false if it is not possible now.
 func (g *generator) step(length time.Duration) (Step, bool) {
 	kinds, total := g.shape.weights(), 0
 	for _, w := range kinds {
@@ -253,7 +251,7 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// aim chooses whom the step is about. It returns the name of what must not be under way at the same time.
+// aim chooses the target of a step. It returns the name of the object that no other step may change at the same time.
 func (g *generator) aim(s *Step) (about string, can bool) {
 	ways := g.shape.ways()
 	switch s.Kind {
@@ -301,7 +299,7 @@ func (g *generator) anyRuntime() string {
 	return all[g.random.IntN(len(all))]
 }
 
-// remember notes what later steps depend on, and names what the step makes.
+// remember records the state that later steps depend on, and names the objects that the step creates.
 func (g *generator) remember(s *Step) {
 	switch s.Kind {
 	case AddModule, RemoveModule:
@@ -318,13 +316,13 @@ func (g *generator) remember(s *Step) {
 	}
 }
 
-// FirstVersion is what every runtime has in the beginning.
+// FirstVersion is the initial version of every runtime.
 const FirstVersion = "1.0.0"
 
-// VersionOf names the versions that are promoted, of which the first is 1. Later ones are newer.
+// VersionOf returns the name of the nth promoted version. Later versions are newer.
 func VersionOf(n int) string { return fmt.Sprintf("1.%d.0", n) }
 
-// Counts returns how often a plan has each kind, one a line.
+// Counts returns the number of steps of each kind, one per line.
 func Counts(plan []Step) string {
 	counts := map[Kind]int{}
 	for _, s := range plan {

@@ -30,8 +30,7 @@ func TestAnHourHasEveryKind(t *testing.T) {
 	}
 }
 
-// TestAPlanCanBeCarriedOut: whatever the seed, nothing is removed that is not there, and no two troubles of one thing
-// overlap.
+// For all seeds: nothing is removed that does not exist, and no two disturbances of one object overlap.
 func TestAPlanCanBeCarriedOut(t *testing.T) {
 	for seed := range uint64(50) {
 		length := 10 * time.Minute

@@ -59,7 +59,7 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// push commits objects by the names of their files, of which nil ones are removed.
+// push commits objects by file name. Nil removes a file.
 func (r *repository) push(ctx context.Context, subject string, objects map[string]any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,35 +24,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Options say what is run.
+// Options describe a run.
 type Options struct {
 	Seed   uint64
 	Length time.Duration
 	Shape  Shape
-	// Soak has people do what they do and breaks nothing, samples what the programs hold, and judges whether it grows.
+	// Soak executes only users' actions, samples the resources of the programs, and judges whether they grow.
 	Soak bool
 	// Dir keeps logs and the story.
 	Dir string
-	// Live gets every line of the story at once, Progress what takes long.
+	// Live receives each line of the story at once, Progress the long operations.
 	Live, Progress io.Writer
 }
 
-// Outcome is what came of a run.
+// Outcome is the result of a run.
 type Outcome struct {
 	Violations []Violation
-	// Checks counts how often each invariant was checked, Injected what was done by kind.
+	// Checks counts the checks of each invariant, Injected the executed steps of each kind.
 	Checks   map[Invariant]int
 	Injected map[Kind]int
 	Story    *Story
-	// Trends are those of a soak, sorted by name.
+	// Trends are the results of a soak, sorted by name.
 	Trends []Trend
 }
 
-// troubledSpace is filled by a fault, and has room for what an hour leaves and a copy of it. calmSpace has room for
-// what a registry that loses nothing takes in hours: 200,000 files of a page in each.
+// troubledSpace is the size of a disk that a fault fills. It holds the data of an hour and a copy of it. calmSpace
+// holds the data of hours in a registry that loses nothing: 200,000 files with a page each.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
-// Run carries the plan of a seed out. An error says that the run did not take place.
+// Run executes the plan of a seed. An error means that the run did not take place.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
 	plan, space := Generate(options.Seed, options.Shape, options.Length), int64(troubledSpace)
@@ -115,7 +115,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	return ctx.Err()
 }
 
-// carryOut begins each step at its time, and returns once all have ended.
+// carryOut starts each step at its time, and returns when all have ended.
 func (s *stage) carryOut(ctx context.Context) {
 	began := time.Now()
 	var steps sync.WaitGroup
@@ -135,15 +135,15 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// turns let one step at a time be about the same. The plan has no two of them at once, but on a busy machine one may
-// take longer than it says: an API server that is started twice is stopped once, and a registry that serves what is
-// half copied loses data that no plan takes.
+// turns serialize the steps about one object. The plan has no overlaps, but a step can take longer on a busy machine:
+// an API server that is started twice is stopped once, and a registry that serves half a copy loses data that no plan
+// removes.
 type turns struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]chan struct{}
 }
 
-// take waits for the turn, and returns how it ends.
+// take waits for the object and returns the function that releases it.
 func (t *turns) take(about string) (end func()) {
 	t.mu.Lock()
 	if t.taken == nil {
@@ -159,7 +159,7 @@ func (t *turns) take(about string) (end func()) {
 	return func() { <-turn }
 }
 
-// take carries one step out, after those before it that are about the same.
+// take executes one step, after earlier steps about the same object.
 func (s *stage) take(ctx context.Context, step Step) {
 	defer s.turns.take(step.About)()
 	s.story.Tell("%s", step)
@@ -193,7 +193,7 @@ func (s *stage) wait(ctx context.Context, step Step) {
 	s.story.Tell("end: %s", step)
 }
 
-// converge waits until all runtimes have what they want, and returns what is in the way when they do not.
+// converge waits until all runtimes have their requested modules, and returns the problems otherwise.
 func (s *stage) converge(ctx context.Context, version string) []string {
 	var problems []string
 	_ = fleet.Until(ctx, settle, "everything converges", func() (bool, string) { // the problems say it
@@ -242,7 +242,7 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	return ends
 }
 
-// end adds what the control plane and the registry say.
+// end adds the state in the control plane and the registry.
 func (s *stage) end(ctx context.Context, e End, version string) End {
 	e.Wanted = map[string]string{}
 	for module := range s.checker.Wanted(e.Runtime) {
@@ -275,7 +275,7 @@ func (s *stage) end(ctx context.Context, e End, version string) End {
 	return e
 }
 
-// explain tells what the fleet says of itself.
+// explain adds the fleet's own diagnostics to the story.
 func (s *stage) explain(ctx context.Context) {
 	output, _ := s.fleet.Ask(ctx, "status")
 	s.story.Tell("kcp-publisher status:\n%s", output)
@@ -292,7 +292,7 @@ func (s *stage) explain(ctx context.Context) {
 	}
 }
 
-// readLogs looks for what no program may say.
+// readLogs checks the logs for text that no program may print.
 func (s *stage) readLogs() {
 	logs, _ := filepath.Glob(filepath.Join(s.dir, "*.log"))
 	for _, path := range logs {

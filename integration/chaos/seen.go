@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Pushed judges a bundle that the registry took.
+// Pushed judges a bundle that the registry accepted.
 func (c *Checker) Pushed(at time.Duration, p Push) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -19,9 +19,9 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	before, late := s.pushed, false
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch && p.Sequence > before.Sequence
-		// Such a sequence counts from when the status names it: a publisher that ends before goes on from the one before, by
-		// one where the time is behind that. It believes nothing else once the key was rotated, until a report says what the
-		// runtime follows.
+		// Such a sequence counts after the status names it. A publisher that ends before continues from the previous
+		// sequence, and adds one if its time is behind that. After a key rotation it believes only a report about the bundle
+		// in force.
 		unnoted := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unnoted || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime, before.Sequence, before.Epoch)
@@ -55,14 +55,14 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	s.pushed = &p
 }
 
-// remove notes that a bundle removes a module.
+// remove records that a bundle removes a module.
 func (s *seen) remove(module string, p Push) {
 	if noted, removed := s.removed[module]; !removed || noted.before(p.Epoch, p.Sequence) {
 		s.removed[module] = p
 	}
 }
 
-// spend judges what a bundle takes of a rollout's budget.
+// spend judges the share of a rollout's budget that a bundle uses.
 func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""
@@ -89,7 +89,7 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 		len(unanswered), c.staged, next, c.concurrent, unanswered)
 }
 
-// Reported judges a report that the registry took.
+// Reported judges a report that the registry accepted.
 func (c *Checker) Reported(at time.Duration, r Said) {
 	if r.Ahead {
 		return
@@ -111,7 +111,7 @@ func (c *Checker) Reported(at time.Duration, r Said) {
 	}
 }
 
-// Recorded judges what the control plane says of a runtime.
+// Recorded judges the control plane's status of a runtime.
 func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,13 +126,13 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// after are the states in which a rollout may be after one in which it has ended. People may take back what has ended.
+// after lists the states that may follow the final states of a rollout. Users may take back a finished rollout.
 var after = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// Stands judges the state of a rollout. It reports whether it is another one than before.
+// Stands judges the state of a rollout and reports whether it has changed.
 func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +145,7 @@ func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool)
 	return before != state
 }
 
-// Present judges which modules a runtime has, all of them.
+// Present judges all modules of a runtime.
 func (c *Checker) Present(at time.Duration, runtime string, modules map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,8 +162,8 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	s.present = modules
 }
 
-// Objects judges which objects of a module a runtime has, all of them, by their names with their UIDs. Those that users
-// delete come back. One with another UID was deleted and created again, however short it was away.
+// Objects judges all objects of a module in a runtime by name and UID. Objects that users delete come back. A changed
+// UID means that an object was deleted and created again.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 	c.objectsSeen[runtime][module] = objects
 }
 
-// Listed judges which Kymas the control plane has, all of them.
+// Listed judges all Kymas of the control plane.
 func (c *Checker) Listed(at time.Duration, kymas []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,32 +18,31 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// faults are the kinds that break something, in contrast to what people do.
+// faults are the kinds that break something, unlike users' actions.
 var faults = []Kind{
 	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, FillCache, LoseBundles,
 	RestoreRegistry, CutRuntime, TakeLease, DeleteLease, HangWay, ResetWay, SlowWay, ForgetWay,
 }
 
-// Calm returns what of a plan people do: a program that is killed forgets what it held, and would hide that it holds
-// more and more.
+// Calm returns the users' actions of a plan. A killed program would lose its memory and hide a leak.
 func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
 
-// mostSamples bounds how often a soak is sampled, and shortestSampling is how often at most.
+// mostSamples limits the number of samples of a soak, and shortestSampling the time between two.
 const (
 	mostSamples      = 360
 	shortestSampling = 2 * time.Second
 )
 
-// What says nothing when it is added in an hour.
+// Growth within an hour that is not significant.
 const (
 	leastBytes      = 8 << 20
 	leastGoroutines = 20
 	leastFiles      = 20
 )
 
-// soak samples what is held.
+// soak collects samples of resource usage.
 type soak struct {
 	control *http.Client // nil until it is known
 	metrics string       // of the control plane's API server
@@ -61,7 +60,7 @@ func (s *soak) add(of Series, value float64) {
 	s.series[of.Name].Values = append(s.series[of.Name].Values, value)
 }
 
-// trends judges all that was sampled, sorted by name.
+// trends judges all samples, sorted by name.
 func (s *soak) trends() (all []Trend, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +74,7 @@ func (s *soak) trends() (all []Trend, err error) {
 	return all, err
 }
 
-// soak carries the plan out while what is held is sampled, and judges it.
+// soak executes the plan while it samples resource usage, and judges the samples.
 func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
 	held := &soak{series: map[string]*Series{}}
 	sampling, stop := context.WithCancel(ctx)
@@ -115,8 +114,8 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// held are the figures of a program that are judged: what the Go runtime and the kernel say of it. The goal of the
-// collector of garbage is twice what was held after the last collection.
+// held are the judged figures of a program from the Go runtime and the kernel. The garbage collector's goal is twice
+// the live heap after the last collection.
 var held = []struct {
 	metric string
 	scale  float64
@@ -156,7 +155,7 @@ func (s *stage) sampleOnce(ctx context.Context, soak *soak) (problems error) {
 	return errors.Join(problems, s.sampleControl(ctx, soak))
 }
 
-// sampleControl samples what the control plane's API server says of its etcd.
+// sampleControl samples the etcd metrics of the control plane's API server.
 func (s *stage) sampleControl(ctx context.Context, soak *soak) error {
 	if soak.control == nil {
 		config, err := clientcmd.BuildConfigFromFlags("", s.fleet.ControlKubeconfig())
@@ -229,7 +228,7 @@ func cutLast(line string) (before, after string, found bool) {
 	return line[:at], line[at+1:], true
 }
 
-// sizeOf returns what a folder has that others write to meanwhile.
+// sizeOf returns the size of a folder to which others write.
 func sizeOf(dir string) (bytes, files int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -23,27 +23,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Modules of the fleet: all runtimes have scaler, whose promotions are staged, and admins add and remove mailer.
+// Modules of the fleet: all runtimes have scaler, whose promotions use waves, and admins add and remove mailer.
 const (
 	scaler, mailer = "scaler", "mailer"
 	mailerVersion  = "1.0.0"
 	channel        = "regular"
 	lease          = "kcp-publisher.kyma-pull.dev"
-	// concurrentOthers is how many runtimes but canaries a rollout gives a version at once.
+	// concurrentOthers is the number of runtimes, except canaries, that get a version at the same time.
 	concurrentOthers = 3
 )
 
-// program is one that is started again when it ends, as Kubernetes does.
+// program is a program that is started again when it ends, as Kubernetes does.
 type program struct {
 	name, role, metrics string
 	start               func() (fleet.Program, error)
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	runs fleet.Program
 	down bool // it was killed and has to stay away for a while
 }
 
-// stage is a fleet that a plan is carried out on.
+// stage is the fleet of a running plan.
 type stage struct {
 	plan    []Step
 	shape   Shape
@@ -69,7 +69,7 @@ type stage struct {
 	began time.Time
 	once  sync.Mutex // steps that change the fleet's own books or its keys come one after the other
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	sims     map[string]*fleet.Simulated
 	gone     map[string]bool // runtimes whose Kymas were deleted
 	channel  string          // the version that the channel has now
@@ -80,7 +80,7 @@ type stage struct {
 
 func (s *stage) since() time.Duration { return time.Since(s.began) }
 
-// start brings the fleet up and waits for nothing.
+// start starts the fleet and waits for nothing.
 func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	var err error
 	if err := s.addRegistry(ctx); err != nil {
@@ -151,7 +151,7 @@ func (s *stage) addRegistry(ctx context.Context) error {
 	return nil
 }
 
-// offer pushes all versions that the plan promotes, and commits the catalog and the policy.
+// offer pushes all versions of the plan, and commits the catalog and the policy.
 func (s *stage) offer(ctx context.Context) error {
 	files := map[string]any{"policy": policy(), "releases/" + mailer: sample.Release(mailer, sample.Mailer("").Component(), sample.Channel(channel, mailerVersion))}
 	versions := []sample.Version{sample.Scaler(FirstVersion), sample.Mailer(mailerVersion), sample.Scaler(lastVersion)}
@@ -185,14 +185,15 @@ func release(version string) *v1beta2.ModuleReleaseMeta {
 	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
 }
 
-// policy stages scaler: canaries, none of which may fail, and then all others, of which nobody may be left out.
+// policy rolls out scaler in waves: canaries, none of which may fail, and then all others, none of which may be left
+// out.
 func policy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// Whoever is silent for less holds its place in the budget, so that the budget can be counted from outside. No clock
-			// is set ahead by more.
+			// A silent runtime keeps its place in the budget, so that the budget can be checked from outside. No clock is
+			// shifted by more.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}, MaxFailures: new(intstr.FromInt32(0)), MaxDeferred: new(intstr.FromInt32(0))},
@@ -245,7 +246,7 @@ func newKyma(id string) *v1beta2.Kyma {
 	return kyma
 }
 
-// simulate adds a simulated runtime. Whatever is broken when it is called, it may be called again.
+// simulate adds a simulated runtime. It can be repeated if a fault makes it fail.
 func (s *stage) simulate(ctx context.Context, id string) error {
 	s.once.Lock()
 	defer s.once.Unlock()

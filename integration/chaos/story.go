@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Story is what happened, in its order, for people.
+// Story is a readable log of a run.
 type Story struct {
 	began time.Time
 	live  io.Writer // gets every line at once; nil for nobody
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	lines []line
 }
 
@@ -22,7 +22,7 @@ type line struct {
 	text string
 }
 
-// NewStory begins one.
+// NewStory starts a story.
 func NewStory(began time.Time, live io.Writer) *Story { return &Story{began: began, live: live} }
 
 // Tell adds a line.

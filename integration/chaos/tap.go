@@ -20,9 +20,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// troubles are what the registry suffers from now.
+// troubles are the current faults of the registry.
 type troubles struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	slow    bool
 	failing bool
 	silent  bool // some answers are lost
@@ -40,7 +40,7 @@ func (t *troubles) now() (slow, failing, silent bool) {
 	return t.slow, t.failing, t.silent
 }
 
-// answer notes what is pushed, and stands in the registry's way.
+// answer records pushed data, and injects the registry's faults.
 func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	s.tap.note(request)
 	slow, failing, _ := s.troubles.now()
@@ -57,7 +57,8 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// answered judges what was pushed, and loses some answers: the registry did what it was asked for, and nobody knows.
+// answered judges the pushed data, and drops some responses: the registry executed the request, and the client does not
+// know it.
 func (s *stage) answered(request *http.Request, status int) {
 	s.tap.observe(request, status)
 	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
@@ -65,28 +66,28 @@ func (s *stage) answered(request *http.Request, status int) {
 	}
 }
 
-// tap tells the checker of every bundle and report that the registry takes. It reads them as they pass, so that no
-// fault is in its way.
+// tap passes every bundle and report that the registry accepts to the checker. It reads them on the way, so that no
+// fault affects it.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
 	keys    string // the folder with the root of trust
 
-	mu     sync.Mutex // guards what follows; bundles are judged in the order in which the registry answered
+	mu     sync.Mutex // guards the fields below; bundles are judged in the order in which the registry answered
 	bodies map[*http.Request][]byte
 	blobs  map[digest.Digest][]byte
 	roots  []trust.Root // all that were ever in force, the newest last
-	// arrived is when the registry first took each version of the root.
+	// arrived is the time when the registry first accepted each version of the root.
 	arrived map[int64]time.Duration
 }
 
-// rootSpreads is how long a push may be on its way that was signed before the registry took the newest root of trust.
+// rootSpreads is the maximum age of a push that was signed before the registry accepted the newest root of trust.
 const rootSpreads = 5 * time.Second
 
-// mostBytes is more than a document has.
+// mostBytes is larger than any document.
 const mostBytes = 4 << 20
 
-// note keeps what a request pushes. The request has it all the same.
+// note copies the body of a request, which remains readable.
 func (t *tap) note(request *http.Request) {
 	manifest := strings.Contains(request.URL.Path, "/manifests/")
 	if request.Method != http.MethodPut || !manifest && !strings.Contains(request.URL.Path, "/blobs/uploads/") {
@@ -111,7 +112,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// failed ends where reading ended before.
+// failed returns the error of an earlier read.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) {
@@ -121,7 +122,7 @@ func (f failed) Read([]byte) (int, error) {
 	return 0, f.err
 }
 
-// observe judges what the registry took.
+// observe judges the data that the registry accepted.
 func (t *tap) observe(request *http.Request, status int) {
 	if request.Method != http.MethodPut {
 		return
@@ -146,7 +147,7 @@ func (t *tap) observe(request *http.Request, status int) {
 	}
 }
 
-// arrive notes that agents find a root of trust from now on.
+// arrive records that agents can find a root of trust from now on.
 func (t *tap) arrive(tag string) {
 	_ = t.learnLocked() // a root is in the key folder before a publisher has it; without it, the push is judged by fewer roots
 	for _, root := range t.roots {
@@ -160,7 +161,7 @@ func fetched(body []byte) bundle.Fetched {
 	return bundle.Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(body), Size: int64(len(body))}, Bytes: body}
 }
 
-// read verifies a bundle by all roots of trust there ever were.
+// read verifies a bundle with all roots of trust so far.
 func (t *tap) read(runtime string, body []byte) Push {
 	p := Push{Runtime: runtime, Digest: digest.FromBytes(body).String(), Versions: map[string]string{}}
 	verified, err := t.verify(runtime, body)
@@ -207,8 +208,9 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settled is the place of the root of trust that every push goes by. A newer one may revoke a key and be in the key
-// folder alone, while the registry takes nothing: no agent can know it, and what the key signs is followed.
+// settled returns the index of the root of trust that applies to every push. While the registry accepts nothing, a
+// newer one that revokes a key may exist only in the key folder. No agent can know it, and bundles of that key are
+// followed.
 func (t *tap) settled() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
@@ -218,9 +220,8 @@ func (t *tap) settled() int {
 	return 0
 }
 
-// learn notes the root of trust that is in force now. Whoever changes it calls this before it is changed again: a
-// publisher that cannot reach the registry signs by the root before the newest for a while, as nobody can know the
-// newest yet.
+// learn records the current root of trust. It must be called before each change: a publisher that cannot reach the
+// registry signs with an earlier root for a while, because it cannot know the newest.
 func (t *tap) learn() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -242,7 +243,7 @@ func (t *tap) learnLocked() error {
 	return nil
 }
 
-// ahead reports whether a sequence is one that nobody with a right clock gives.
+// ahead reports whether no publisher with a correct clock would issue a sequence.
 func ahead(sequence int64) bool {
 	return sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
 }

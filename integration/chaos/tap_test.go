@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// pushes are bundles on their way to a registry, which the tap reads.
+// pushes are pushed bundles that the tap reads.
 type pushes struct {
 	*testing.T
 	tap       *tap
@@ -38,7 +38,7 @@ func newPushes(t *testing.T, publisher trust.Signer) *pushes {
 	}}
 }
 
-// push pushes a bundle for the runtime that it is for to the repository of another, or the same.
+// push pushes a bundle for a runtime to the repository of the same or another runtime.
 func (p *pushes) push(repository string, signer trust.Signer, status int) {
 	p.Helper()
 	manifest, err := bundle.Compose(p.documents, bundle.Predicate{
@@ -83,8 +83,8 @@ func TestTheTapNamesABundleOfAnotherKey(t *testing.T) {
 	p.wantBroken("nobody may follow")
 }
 
-// rotate puts roots of trust into force of which each lists one key, the first one included. Where keys are to be
-// revoked, each revokes the one before.
+// rotate applies roots of trust that list one key each, including the first. With revoke, each revokes the key of the
+// one before.
 func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	p.Helper()
 	maker := trusttest.NewMaker(p)
@@ -105,8 +105,8 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	}
 }
 
-// TestTheTapTakesABundleOfAKeyBetweenTwoRotations: a publisher signs by the root before until the registry takes the
-// newest, and may not have signed anything before that one was made.
+// A publisher signs with the earlier root until the registry accepts the newest, and may not have signed anything
+// before that one existed.
 func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
@@ -117,8 +117,7 @@ func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
 	}
 }
 
-// TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown: while the registry takes no root, agents follow the one
-// before.
+// While the registry accepts no root, agents follow the earlier one.
 func TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {

@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// Series is one figure over time, at equal intervals.
+// Series is one figure over time, in equal intervals.
 type Series struct {
 	Name string
-	// Unit is how a value is printed: bytes, or a plain number.
+	// Unit is the unit of the printed value: bytes, or a plain number.
 	Unit   Unit
 	Values []float64
-	// Least is a growth that says nothing, whatever the level.
+	// Least is a growth that is never significant.
 	Least float64
-	// Grows says that the figure may grow, with what is published or recorded; it is printed and not judged.
+	// Grows is true if the figure may grow with the published or recorded data. It is printed and not judged.
 	Grows bool
 }
 
-// Unit is what a series counts.
+// Unit is the unit of a series.
 type Unit string
 
 // Units.
@@ -28,26 +28,26 @@ const (
 	MiB   Unit = "MiB"
 )
 
-// Trend is how a series developed after its first third, in which programs fill their caches.
+// Trend is the development of a series after its first third, in which programs fill their caches.
 type Trend struct {
 	Series
-	// First and Last are the medians of the first and of the last third.
+	// First and Last are the medians of the first and the last third.
 	First, Last float64
-	// Growth is what the slope adds up to after the first third, and Allowed the most that still counts as flat.
+	// Growth is the growth by the slope after the first third, and Allowed the maximum that counts as flat.
 	Growth, Allowed float64
 }
 
 const (
-	// fewestValues are needed for a trend: with less, each third has too few for a median.
+	// fewestValues is the minimum for a trend: with less, each third has too few values for a median.
 	fewestValues = 9
-	// allowedShare is how much of the first third's level may be added.
+	// allowedShare is the allowed growth as a share of the first third's level.
 	allowedShare = 0.25
-	// noises is how many times the usual distance from the slope counts as noise.
+	// noises is the multiple of the usual distance from the slope that counts as noise.
 	noises = 3
 )
 
-// Judge fits a slope to what follows the first third. The median of the slopes of all pairs is used, which outliers
-// such as a collection of garbage or a busy minute do not move.
+// Judge fits a slope to the values after the first third. It uses the median of the slopes of all pairs, which outliers
+// such as a garbage collection or a busy minute do not change.
 func (s Series) Judge() (Trend, error) {
 	n := len(s.Values)
 	if n < fewestValues {
@@ -66,7 +66,7 @@ func (s Series) Judge() (Trend, error) {
 	return t, nil
 }
 
-// Flat reports whether the series may be taken for bounded.
+// Flat reports whether the series counts as bounded.
 func (t Trend) Flat() bool { return t.Grows || t.Growth <= t.Allowed }
 
 func slopeOf(values []float64) float64 {
@@ -112,7 +112,7 @@ func (t Trend) String() string {
 	return fmt.Sprintf("%s grows by %s, from %s, and %s are allowed", t.Name, t.text(t.Growth), t.text(t.First), t.text(t.Allowed))
 }
 
-// WriteTrends writes a table for people.
+// WriteTrends writes a table of the trends.
 func WriteTrends(to io.Writer, trends []Trend) error {
 	if _, err := fmt.Fprintln(to, "| what | values | first third | last third | growth by slope | allowed | verdict |\n|---|---:|---:|---:|---:|---:|---|"); err != nil {
 		return err

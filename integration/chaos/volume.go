@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// volume is a small file system of its own, which can be filled. Nothing is left of it once this process is gone,
-// however it went: it is mounted nowhere any more, and reached by a descriptor.
+// volume is a small separate file system that can be filled. It is not mounted in any folder and reached by a
+// descriptor, so it vanishes with this process.
 type volume struct {
 	folder *os.File
 	dir    string
@@ -17,7 +17,7 @@ type volume struct {
 
 var errNoVolume = errors.New("file systems can be mounted by root on Linux only")
 
-// newVolume mounts one of so many bytes. Without the rights to do so it is errNoVolume.
+// newVolume mounts a volume of a size in bytes. The error is errNoVolume without the required rights.
 func newVolume(at string, bytes int64) (*volume, error) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func newVolume(at string, bytes int64) (*volume, error) {
 
 func (v *volume) filler() string { return filepath.Join(v.dir, "filler") }
 
-// fill takes all space that is left.
+// fill uses all free space.
 func (v *volume) fill() error {
 	file, err := os.Create(v.filler())
 	if err != nil {
@@ -54,7 +54,7 @@ func (v *volume) fill() error {
 	return file.Close()
 }
 
-// drain gives it back.
+// drain frees the space.
 func (v *volume) drain() error { return os.Remove(v.filler()) }
 
 func (v *volume) close() error { return v.folder.Close() }

@@ -21,10 +21,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// looking is how often everything is looked at that does not pass the registry.
+// looking is the interval of the checks that do not depend on the registry.
 const looking = 500 * time.Millisecond
 
-// watch looks at everything until ctx ends, and starts programs again that ended.
+// watch checks the fleet until ctx ends, and restarts programs that ended.
 func (s *stage) watch(ctx context.Context) {
 	tick := time.NewTicker(looking)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (s *stage) simulated() map[string]*fleet.Simulated {
 	return maps.Clone(s.sims)
 }
 
-// patience is how long a look may take, so that an API server that is away does not blind the checker.
+// patience limits one check, so that an unreachable API server does not stop the checker.
 const patience = 5 * time.Second
 
 func (s *stage) lookAtControlPlane(ctx context.Context) {
@@ -122,7 +122,7 @@ func installed(ctx context.Context, r *fleet.Runtime) (map[string]string, error)
 	return modules, nil
 }
 
-// objectsOf are the objects of the two modules, whatever their version.
+// objectsOf lists the objects of the two modules in all versions.
 var objectsOf = map[string][]client.Object{
 	scaler: {
 		&corev1.ServiceAccount{ObjectMeta: inKymaSystem("scaler-manager")}, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "scaler-manager"}},
@@ -140,8 +140,8 @@ func nameOf(o client.Object) string {
 	return fmt.Sprintf("%s %s", strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1."), o.GetName())
 }
 
-// objectsIn returns a module's objects that the runtime has, their UIDs by their names. An error says nothing about
-// them.
+// objectsIn returns the UIDs of a module's objects in the runtime by their names. After an error, nothing is known
+// about them.
 func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, o := range objectsOf[module] {
@@ -157,7 +157,7 @@ func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string
 	return found, nil
 }
 
-// revive starts a program again that ended by itself, as one does that loses its lease.
+// revive restarts a program that ended by itself, for example because it lost its Lease.
 func (s *stage) revive(p *program) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func (s *stage) revive(p *program) {
 	p.runs = again
 }
 
-// sample is what each program uses now, as far as it says so.
+// sample returns the current usage of each program that reports it.
 func (s *stage) sample(ctx context.Context) []Sample {
 	var samples []Sample
 	for _, p := range s.programs {

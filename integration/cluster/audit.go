@@ -40,6 +40,20 @@ func audit(api *envtest.APIServer, dir string, users []string) error {
 
 // Requests returns the distinct requests of the users in Options.Audit since the loan of the cluster began.
 func (c *Cluster) Requests() ([]Request, error) {
+	all, err := c.AllRequests()
+	seen := map[Request]bool{}
+	distinct := all[:0]
+	for _, r := range all {
+		if !seen[r] {
+			distinct, seen[r] = append(distinct, r), true
+		}
+	}
+	return distinct, err
+}
+
+// AllRequests returns every request of the users in Options.Audit since the loan of the cluster began. A watch is in the
+// result twice: the audit log has a line for its start and one for its end.
+func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // there were no requests
@@ -48,7 +62,6 @@ func (c *Cluster) Requests() ([]Request, error) {
 		return nil, err
 	}
 	var found []Request
-	seen := map[Request]bool{}
 	for line := range bytes.Lines(data[c.place.Audited:]) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // it is being written
@@ -71,8 +84,8 @@ func (c *Cluster) Requests() ([]Request, error) {
 		if on.Subresource != "" {
 			r.Resource += "/" + on.Subresource
 		}
-		if on.Resource != "" && !seen[r] {
-			found, seen[r] = append(found, r), true
+		if on.Resource != "" {
+			found = append(found, r)
 		}
 	}
 	return found, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestTheDemoEndsWithCommandsThatThereAre: with --help a command line is parsed, and nothing is done.
+// With --help, a command line is parsed and has no effect.
 func TestTheDemoEndsWithCommandsThatThereAre(t *testing.T) {
 	binaries, err := fleet.Build()
 	if err != nil {

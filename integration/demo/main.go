@@ -1,5 +1,5 @@
-// Command demo shows kyma-pull at work: one control plane and two runtimes, all real API servers, a registry, the
-// publisher and two agents. It tells what happens step by step, and leaves everything running to be looked at.
+// Command demo shows kyma-pull with real programs: one control plane and two runtimes with API servers, a registry, the
+// publisher and two agents. It prints each step and leaves everything running for inspection.
 package main
 
 import (
@@ -57,7 +57,7 @@ func run(ctx context.Context, absolute string, exit bool) (err error) {
 	return nil
 }
 
-// closing says what there is to look at, and with which commands.
+// closing returns the text at the end: what to inspect, and the commands for it.
 func closing(publisher, page string) string {
 	return fmt.Sprintf(`
 It all keeps running. Look around:

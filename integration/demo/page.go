@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// servePage runs `kcp-publisher ui` until ctx ends, and returns the line that says where the page is.
+// servePage runs `kcp-publisher ui` until ctx ends, and returns the output line with the URL.
 func (s *story) servePage(ctx context.Context) (string, error) {
 	log, err := os.Create(filepath.Join(s.dir, "ui.log"))
 	if err != nil {

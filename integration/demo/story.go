@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// story is what is shown: module "scaler" goes from version 1.7.0 to 1.8.0 in runtimes berlin and tokyo.
+// story is the demo's course: module "scaler" goes from version 1.7.0 to 1.8.0 in runtimes berlin and tokyo.
 type story struct {
 	dir           string
 	fleet         *fleet.Fleet
@@ -55,7 +55,7 @@ func (s *story) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// 1.9.0 is left for docs/tutorials/first-rollout.md.
+	// docs/tutorials/first-rollout.md uses 1.9.0.
 	if err := s.fleet.Offer(ctx, sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Scaler("1.9.0"), sample.Mailer("1.0.0")); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (s *story) adminAdds(ctx context.Context) error {
 	return s.tokyo.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady)
 }
 
-// table draws both runtimes as the control plane sees them.
+// table prints both runtimes from the control plane's status.
 func (s *story) table(ctx context.Context, out io.Writer) error {
 	t := table.NewWriter()
 	t.SetOutputMirror(out)

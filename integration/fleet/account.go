@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// Account makes the kubeconfig that a program, kcp-publisher or skr-agent, works with in a cluster; admin is the
-// cluster's.
+// Account returns the kubeconfig of a program, kcp-publisher or skr-agent, in a cluster. admin has all rights in that
+// cluster.
 type Account func(ctx context.Context, program string, admin *rest.Config) (kubeconfig []byte, err error)
 
-// employ writes a program's kubeconfig, as the fleet's options have it. Where programs are pods, charts give them
-// their accounts.
+// employ writes the kubeconfig of a program with the rights from the fleet's options. Where programs run as pods, their
+// charts create the accounts.
 func (f *Fleet) employ(ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string) error {
 	c, here := where.(*cluster.Cluster)
 	if !here {

@@ -12,9 +12,36 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-var errNoBackup = errors.New("only the control plane of this machine can be backed up")
+var errNoBackup = errors.New("only clusters on this machine can be backed up")
 
-// BackUpControlPlane copies all that the control plane has to a new folder.
+// Backup copies the data of the runtime's API server to a new folder.
+func (r *Runtime) Backup(dir string) error {
+	c, ok := r.cluster.(*cluster.Cluster)
+	if !ok {
+		return errNoBackup
+	}
+	return c.Backup(dir)
+}
+
+// Restore returns the runtime's API server to a backup.
+func (r *Runtime) Restore(dir string) error {
+	c, ok := r.cluster.(*cluster.Cluster)
+	if !ok {
+		return errNoBackup
+	}
+	return c.Restore(dir)
+}
+
+// Requests returns every request that the agent sent to its API server. The agent must have the chart's rights.
+func (r *Runtime) Requests() ([]cluster.Request, error) {
+	c, ok := r.cluster.(*cluster.Cluster)
+	if !ok {
+		return nil, errors.New("only clusters on this machine record requests")
+	}
+	return c.AllRequests()
+}
+
+// BackUpControlPlane copies the control plane's data to a new folder.
 func (f *Fleet) BackUpControlPlane(dir string) error {
 	c, here := f.kcp.(*cluster.Cluster)
 	if !here {
@@ -23,7 +50,7 @@ func (f *Fleet) BackUpControlPlane(dir string) error {
 	return c.Backup(dir)
 }
 
-// RestoreControlPlane makes the control plane what it was at a backup.
+// RestoreControlPlane restores the control plane from a backup.
 func (f *Fleet) RestoreControlPlane(dir string) error {
 	c, here := f.kcp.(*cluster.Cluster)
 	if !here {
@@ -32,8 +59,8 @@ func (f *Fleet) RestoreControlPlane(dir string) error {
 	return c.Restore(dir)
 }
 
-// ReplaceControlPlane gives the fleet an empty control plane in the place of one that is lost with all it had. The
-// publisher has to be stopped, and started again afterwards.
+// ReplaceControlPlane replaces a lost control plane with an empty one. Callers stop the publisher before and start it
+// afterwards.
 func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 	lost := f.kcp
 	f.kcp = nil
@@ -43,7 +70,8 @@ func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 	return f.addControlPlane(ctx)
 }
 
-// addControlPlane brings the control plane's cluster up, with what the publisher's chart brings before the publisher.
+// addControlPlane starts the control plane's cluster and applies the objects that the publisher's chart contains
+// besides the publisher.
 func (f *Fleet) addControlPlane(ctx context.Context) error {
 	var err error
 	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
@@ -61,8 +89,7 @@ func (f *Fleet) addControlPlane(ctx context.Context) error {
 	return f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
 }
 
-// Recreate puts an empty cluster in the place of the runtime's, whose agent is gone with it: nothing is enrolled
-// there yet.
+// Recreate replaces the runtime's cluster with an empty one. The agent is gone, and nothing is enrolled.
 func (r *Runtime) Recreate(ctx context.Context) error {
 	lost := r.cluster
 	r.cluster = nil
@@ -79,7 +106,7 @@ func (r *Runtime) Recreate(ctx context.Context) error {
 	return r.fleet.employ(ctx, r.cluster, r.API, r.AgentKubeconfig(), agentAccount, r.fleet.options.AgentRights)
 }
 
-// connect makes the client and the kubeconfig of the runtime's admin.
+// connect creates the client and the kubeconfig of the runtime's admin.
 func (r *Runtime) connect(own Cluster) error {
 	var err error
 	if r.API, err = Connect(own.Kubeconfig(), ""); err != nil {

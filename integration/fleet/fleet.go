@@ -1,5 +1,5 @@
-// Package fleet is what scenarios are written in: a control plane, runtimes, a registry and the project's two
-// programs, all real, with words for what happens to them.
+// Package fleet is the test harness of the scenarios: a control plane, runtimes, a registry and the two programs, all
+// real, with methods that start, stop and change them.
 package fleet
 
 import (
@@ -34,69 +34,67 @@ import (
 type Options struct {
 	// Dir keeps keys, logs and kubeconfigs; empty makes a folder that Close removes.
 	Dir string
-	// Progress gets a line for what takes long.
+	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Validity is the life of a bundle, 0 for the publisher's default.
+	// Validity is the validity of bundles, 0 for the publisher's default.
 	Validity time.Duration
-	// Silence is how long a runtime may be silent, 0 for the publisher's default.
+	// Silence is the allowed silence of runtimes, 0 for the publisher's default.
 	Silence time.Duration
-	// Durable makes the control plane's etcd sync its writes. Those of runtimes never do.
+	// Durable makes the control plane's etcd sync its writes. The etcd of a runtime never syncs.
 	Durable bool
-	// Measured lets the two programs, and those of every cluster, run as Go does by default, where they are
-	// processes, and no cluster notes requests. Else they collect garbage less often, and those of a cluster use one
-	// processor each.
+	// Measured runs the programs and clusters with Go's defaults if they are processes, and no cluster records requests.
+	// Otherwise they collect garbage less often, and each process of a cluster uses one processor.
 	Measured bool
-	// Secured makes the registry speak TLS and ask for passwords; each program has one of its own.
+	// Secured makes the registry use TLS and passwords. Each program has its own password.
 	Secured bool
-	// Tokens makes the registry speak TLS and ask for tokens of `kcp-publisher token-service`: each program reaches
-	// what is its own.
+	// Tokens makes the registry use TLS and tokens of `kcp-publisher token-service`. Each program can access only its own
+	// repositories.
 	Tokens bool
-	// LeaderElect lets both programs work under their lease, as they do unless told otherwise. A program that is
-	// killed leaves its lease to run out, which most scenarios need not wait for.
+	// LeaderElect enables leader election, the default of both programs. A killed program keeps its Lease until it
+	// expires, and most scenarios do not wait for that.
 	LeaderElect bool
-	// SingleCluster lets workloads get ready in the control plane's own cluster, for AddSingle.
+	// SingleCluster makes workloads ready in the control plane's own cluster, for AddSingle.
 	SingleCluster bool
-	// Patience is how long a module may take to reach a state, 0 for Generous.
+	// Patience limits the time for a module to reach a state, 0 for Generous.
 	Patience time.Duration
-	// Links leads each runtime's agent to the registry by a link of its own (Runtime.Link), where the ground does not
-	// do so anyway. On this machine it cannot be had with Secured or Tokens, whose passwords are for the registry's
-	// own address.
+	// Links gives each runtime's agent its own link to the registry (Runtime.Link), unless the ground always does. On this
+	// machine it cannot be combined with Secured or Tokens, whose passwords apply to the registry's own address.
 	Links bool
-	// Ground is what the fleet stands on, nil for this machine.
+	// Ground is the infrastructure of the fleet, nil for processes on this machine.
 	Ground Ground
-	// Notifications has the registry notify the publisher, and the publisher its agents; nil for polls alone.
+	// Notifications makes the registry notify the publisher, and the publisher its agents. Nil uses polling only.
 	Notifications *Notifications
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
-	// AgentFlags are those of every runtime.
+	// AgentFlags are added to the command line of every agent.
 	AgentFlags []string
-	// PublisherRights are files of charts/kcp-publisher/rbac: the publisher works as its ServiceAccount with what
-	// they give and no other rights. None means all rights.
+	// PublisherRights are files of charts/kcp-publisher/rbac. The publisher runs as its ServiceAccount with these rights
+	// only. None means all rights.
 	PublisherRights []string
-	// AgentRights are the same of charts/skr-agent/rbac, for the agents.
+	// AgentRights are files of charts/skr-agent/rbac, for the agents.
 	AgentRights []string
-	// RegistryHost is that of a registry without TLS and passwords that runs already, empty to start one.
+	// RegistryHost is the host of a running registry without TLS and passwords, empty to start one.
 	RegistryHost string
-	// RegistryBeside is another way to it, past what stands before RegistryHost, for everybody but the publisher;
-	// empty for the same way.
+	// RegistryBeside is a second host of the same registry that bypasses proxies in front of RegistryHost. All programs
+	// except the publisher use it. Empty uses RegistryHost.
 	RegistryBeside string
-	// BlobHosts are where that registry redirects to; the programs are told by their flags.
+	// BlobHosts are the hosts to which that registry redirects. Flags pass them to the programs.
 	BlobHosts []string
-	// Clusters lends the API servers of this machine, nil to start new ones.
+	// Clusters lends API servers of this machine, nil to start new ones.
 	Clusters *cluster.Pool
-	// Account makes the programs' accounts, instead of files of rights; nil for none.
+	// Account creates the programs' accounts instead of the files of rights, nil for none.
 	Account Account
 }
 
-// Fleet is one control plane with its registry and runtimes.
+// Fleet is a control plane with its registry and runtimes.
 type Fleet struct {
-	// Registry is the registry of this process; nil on another ground.
+	// Registry is the registry of this process, nil on another ground.
 	Registry *registry.Registry
-	// Control is the control plane's API, as an admin.
+	// Control is a client of the control plane with all rights.
 	Control client.Client
-	// Place is where bundles are, with the rights of whoever owns the registry.
+	// Place is the store of the bundles, with the rights of the registry's owner.
 	Place store.Store
-	// Modules is where components are.
+	// Modules is the store of the components.
 	Modules    store.Store
 	Registries *store.Registries
 	Dir        string
@@ -114,7 +112,7 @@ type Fleet struct {
 	simulated []*Simulated
 }
 
-// Intervals are short, so that a scenario does not wait for what a real fleet does every minute.
+// The intervals are short, so that scenarios do not wait for the defaults of a minute.
 const (
 	agentPoll   = "300ms"
 	agentReport = "2s"
@@ -130,7 +128,7 @@ const (
 	modulesPath = "modules"
 )
 
-// Start is a fleet that is up. One that does not come up is closed.
+// Start returns a running fleet. A fleet that fails to start is closed.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
 	f := New(options)
 	if err := f.Up(ctx); err != nil {
@@ -139,7 +137,7 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 	return f, nil
 }
 
-// New is a fleet that is not up yet. Whatever comes of Up, it has to be closed: until then one can look at what failed.
+// New returns a fleet that is not started. Callers close it even if Up fails; until then they can inspect the failure.
 func New(options Options) *Fleet {
 	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
 	if f.options.Patience == 0 {
@@ -151,7 +149,7 @@ func New(options Options) *Fleet {
 	return f
 }
 
-// Up brings up control plane and registry, makes keys, and starts the publisher.
+// Up starts the control plane and the registry, creates keys, and starts the publisher.
 func (f *Fleet) Up(ctx context.Context) error {
 	var err error
 	if f.Dir == "" {
@@ -182,7 +180,7 @@ func (f *Fleet) Up(ctx context.Context) error {
 	return f.StartPublisher()
 }
 
-// run runs the publisher's command line until it ends.
+// run runs a command of the publisher until it ends.
 func (f *Fleet) run(ctx context.Context, args ...string) error {
 	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, output)
@@ -190,9 +188,9 @@ func (f *Fleet) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// configOf is what a kubeconfig gives, without a second queue before the API server. No request outlives what the API
-// server itself gives one by default, so that one that hangs ends and can be asked again. Nobody watches with it,
-// which this would end too.
+// configOf returns the client configuration of a kubeconfig without client-side throttling. Each request has the API
+// server's default timeout, so a request that hangs ends and can be repeated. The timeout would also end watches, so no
+// caller watches with it.
 func configOf(kubeconfig string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -213,13 +211,13 @@ func connect(config *rest.Config) (client.Client, error) {
 // Location is the registry prefix of the fleet.
 func (f *Fleet) Location() string { return f.endpoint.Host + "/" + fleetPath }
 
-// Components is the registry path of components, as the programs know it.
+// Components is the registry path of components for the programs.
 func (f *Fleet) Components() string { return f.endpoint.Host + "/" + modulesPath }
 
-// Keys is the folder with root of trust and keys.
+// Keys is the folder with the root of trust and the keys.
 func (f *Fleet) Keys() string { return filepath.Join(f.Dir, "keys") }
 
-// ControlKubeconfig is the path of the admins' kubeconfig of the control plane.
+// ControlKubeconfig is the path of the control plane's admin kubeconfig.
 func (f *Fleet) ControlKubeconfig() string { return filepath.Join(f.Dir, ControlPlane+".kubeconfig") }
 
 // PublisherKubeconfig is the path of a kubeconfig with the publisher's rights in the control plane.
@@ -232,7 +230,7 @@ func (f *Fleet) StartPublisher() error {
 	return err
 }
 
-// StartReplica runs one more publisher, with flags of its own. Whoever starts it stops it before Close.
+// StartReplica starts another publisher with additional flags. Callers stop it before Close.
 func (f *Fleet) StartReplica(more ...string) (Program, error) {
 	flags := []string{"--report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll, "--agent-report-interval=" + agentReport}
 	if f.options.Validity != 0 {
@@ -256,10 +254,10 @@ func (f *Fleet) Publisher() Program { return f.publisher }
 
 // Control plane outages.
 
-// PauseControlPlane takes the control plane's API away.
+// PauseControlPlane stops the control plane's API server.
 func (f *Fleet) PauseControlPlane() error { return f.kcp.Pause() }
 
-// ResumeControlPlane gives it back.
+// ResumeControlPlane starts the control plane's API server again.
 func (f *Fleet) ResumeControlPlane() error { return f.kcp.Resume() }
 
 // Offer pushes versions of modules and their ModuleTemplates.
@@ -275,7 +273,7 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 	return nil
 }
 
-// Release says which version of a module each channel has; saying it again is a promotion.
+// Release sets the version of a module in each channel. A second call is a promotion.
 func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
 	want := sample.Release(module, component, channels...)
 	want.Spec.KymaSelector = f.audience()
@@ -298,14 +296,14 @@ func (f *Fleet) Why(ctx context.Context, args ...string) (string, error) {
 	return f.Ask(ctx, append([]string{"why"}, args...)...)
 }
 
-// Ask runs a command of the publisher that talks to the control plane.
+// Ask runs a command of kcp-publisher with the control plane's kubeconfig.
 func (f *Fleet) Ask(ctx context.Context, args ...string) (string, error) {
 	args = append(args, "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 	output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput()
 	return string(output), err
 }
 
-// Run runs the publisher's or the agent's command line and gives output and exit code.
+// Run runs kcp-publisher or skr-agent and returns the output and the exit code.
 func Run(ctx context.Context, binary string, args ...string) (string, int) {
 	cmd := exec.CommandContext(ctx, binary, args...)
 	output, err := cmd.CombinedOutput()
@@ -319,7 +317,7 @@ func Run(ctx context.Context, binary string, args ...string) (string, int) {
 	return string(output), 0
 }
 
-// Binaries are the programs that the fleet runs.
+// Binaries returns the paths of the two programs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
 // Close stops all programs and clusters and removes their files. Close of a share ends the share only.
@@ -352,12 +350,12 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// Generous is a limit for what takes seconds: where others have the processors, it takes many times as long. A limit
-// costs nothing where what is awaited comes.
+// Generous is the time limit for operations that take seconds on an idle machine. On a busy machine they take many
+// times as long, and a long limit costs nothing if the condition becomes true.
 const Generous = 3 * time.Minute
 
-// Until waits for something to become true. The error says what was awaited and what was seen last. It waits for
-// seen, which has to end by itself, as requests of the fleet's clients do.
+// Until waits until a condition is true. The error contains the description of the condition and the last observed
+// state. It waits for seen, which must return by itself, as requests of the fleet's clients do.
 func Until(ctx context.Context, limit time.Duration, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -374,14 +372,14 @@ func Until(ctx context.Context, limit time.Duration, what string, seen func() (b
 	}
 }
 
-// How long Until waits between two looks: the longer it has waited, the longer it may wait. Looks are requests, and
-// those of many scenarios take the processors from what is awaited.
+// Until waits longer between two checks the longer it has waited, because the checks of many scenarios use the
+// processors that the condition needs.
 const (
 	shortestPause = 50 * time.Millisecond
 	longestPause  = 300 * time.Millisecond
 )
 
-// describe returns an object's status for people.
+// describe returns an object's status as text.
 func describe(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

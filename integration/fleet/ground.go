@@ -7,34 +7,34 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Ground is what a fleet stands on: processes beside API servers of this machine (the default), or pods in kind
-// clusters. It is the one thing that differs between the two; scenarios say the same on both.
+// Ground is the infrastructure of a fleet: processes with API servers on this machine (the default), or pods in kind
+// clusters. Scenarios are the same on both.
 type Ground interface {
-	// Registry brings the registry up. The fleet has its keys already and nothing else.
+	// Registry starts the registry. The fleet already has its keys.
 	Registry(ctx context.Context, f *Fleet) (Endpoint, error)
-	// Cluster brings a cluster up, the control plane's or a runtime's.
+	// Cluster starts a cluster, the control plane's or a runtime's.
 	Cluster(ctx context.Context, f *Fleet, name string, control bool) (Cluster, error)
-	// Publisher runs `kcp-publisher run` with flags that say how, not where.
+	// Publisher runs `kcp-publisher run`. The flags do not contain addresses, which the ground adds.
 	Publisher(f *Fleet, flags []string) (Program, error)
-	// Agent runs `skr-agent run` in a runtime that was enrolled, in the same way.
+	// Agent runs `skr-agent run` in an enrolled runtime, in the same way.
 	Agent(r *Runtime, flags []string) (Program, error)
-	// CutRegistry takes the registry off the network for everybody; HealRegistry brings it back with its data.
+	// CutRegistry disconnects the registry from the network. HealRegistry connects it again with its data.
 	CutRegistry() error
 	HealRegistry() error
-	// Close removes what the ground made beside clusters and programs.
+	// Close removes everything that the ground created besides clusters and programs.
 	Close() error
 }
 
-// Endpoint is a registry that is up.
+// Endpoint describes a running registry.
 type Endpoint struct {
-	// Host is the registry's name and port as the fleet's programs know it.
+	// Host is the name and port of the registry for the fleet's programs.
 	Host string
-	// OwnerHost is a way for this process to the same repositories, with the rights of Owner.
+	// OwnerHost is a host of the same repositories for this process, with the rights of Owner.
 	OwnerHost string
 	Owner     *store.Registries
-	// Modules is the same with the rights of who releases modules.
+	// Modules is the store of components, with the rights of a module team.
 	Modules *store.Registries
-	// Enroll are the flags of `kcp-publisher enroll` that bring an agent's access along.
+	// Enroll are the flags of `kcp-publisher enroll` for the agent's registry access.
 	Enroll []string
 }
 
@@ -45,39 +45,40 @@ type Cluster interface {
 	// Pause stops the cluster and Resume starts it again, with its data and at the same address.
 	Pause() error
 	Resume() error
-	// Started is when the cluster was started last, as is known of what it runs on.
+	// Started returns the time of the cluster's last start.
 	Started(ctx context.Context) (time.Time, error)
 	// Stop ends the cluster and removes its data.
 	Stop() error
 }
 
-// Program is one of the project's two programs, as its users run it.
+// Program is a running kcp-publisher or skr-agent.
 type Program interface {
-	// Stop asks the program to end and waits for it; Kill ends it as a power cut would.
+	// Stop asks the program to end and waits for it. Kill ends it without warning, as a power failure does.
 	Stop() error
 	Kill() error
-	// Log returns what the program printed so far.
+	// Log returns the program's output so far.
 	Log() string
 }
 
-// Link is a runtime's way to the registry and to nothing else, where a ground has one for each runtime.
+// Link is a runtime's own connection to the registry, on a ground that has one for each runtime.
 type Link interface {
-	// Cut drops everything from now on. Nothing is refused: to the agent the registry is silent.
+	// Cut drops all traffic from now on. It refuses no connection, so the registry is silent for the agent.
 	Cut(ctx context.Context) error
-	// Impair loses some of what passes and delays or slows the rest, and says how it does that.
+	// Impair drops a part of the traffic and delays or slows the rest. It returns a description.
 	Impair(ctx context.Context) (string, error)
-	// Heal ends both.
+	// Heal ends Cut and Impair.
 	Heal(ctx context.Context) error
-	// Dropped counts what the link has swallowed since it was last cut or impaired: packets, or pieces and connections.
+	// Dropped returns the number of packets, or of data pieces and connections, that the link has dropped since the last
+	// Cut or Impair.
 	Dropped(ctx context.Context) (int, error)
 }
 
-// Linked is a ground whose runtimes have links of their own.
+// Linked is a ground whose runtimes have their own links.
 type Linked interface {
 	Link(runtime string) Link
 }
 
-// Link is the runtime's way to the registry, nil where the ground has none for each runtime.
+// Link returns the runtime's link to the registry, nil on a ground without links.
 func (r *Runtime) Link() Link {
 	if ground, linked := r.fleet.ground.(Linked); linked {
 		return ground.Link(r.ID)
@@ -85,8 +86,8 @@ func (r *Runtime) Link() Link {
 	return nil
 }
 
-// CutRegistry takes the registry off the network for everybody.
+// CutRegistry disconnects the registry from the network.
 func (f *Fleet) CutRegistry() error { return f.ground.CutRegistry() }
 
-// HealRegistry brings it back.
+// HealRegistry connects the registry again.
 func (f *Fleet) HealRegistry() error { return f.ground.HealRegistry() }

@@ -12,11 +12,11 @@ import (
 	"sync"
 )
 
-// ErrNoHistory says that the checkout cannot have a commit: it is shallow, or no repository. The error that wraps it
-// says how to get it.
+// ErrNoHistory means that the checkout does not contain a commit, because it is shallow or not a repository. The error
+// that wraps it explains how to get the commit.
 var ErrNoHistory = errors.New("the commit is not in this checkout's history")
 
-// inHistory returns an error unless HEAD descends from the commit, so that every whole clone has it.
+// inHistory returns an error unless HEAD descends from the commit, so that every full clone has it.
 func inHistory(ctx context.Context, root, commit string) error {
 	shallow, err := git(ctx, root, "rev-parse", "--is-shallow-repository").Output()
 	if err != nil {
@@ -32,11 +32,11 @@ func inHistory(ctx context.Context, root, commit string) error {
 	return fmt.Errorf("commit %s is no ancestor of HEAD, so that other clones lack it: pin one that is: %s", commit, output)
 }
 
-// building has what several tests want built once.
+// building serializes builds that several tests need.
 var building sync.Mutex
 
-// BuildAt builds the two programs of an earlier commit. They are kept in the user's cache folder by the commit, which
-// is a whole hash.
+// BuildAt builds the two programs of an earlier commit, a full hash. It caches them in the user's cache folder by
+// commit.
 func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	root, err := checkout()
 	if err != nil {
@@ -67,7 +67,7 @@ func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	if err := buildAt(ctx, root, commit, made); err != nil {
 		return Binaries{}, fmt.Errorf("build the programs of commit %s: %w", commit, err)
 	}
-	// Another process may have been faster; both built the same.
+	// Another process may have built the same programs first.
 	if err := os.Rename(filepath.Join(made, "bin"), dir); err != nil && !errors.Is(err, os.ErrExist) {
 		return Binaries{}, err
 	}
@@ -78,7 +78,7 @@ func git(ctx context.Context, root string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...)
 }
 
-// buildAt leaves the programs in the folder bin of dir.
+// buildAt builds the programs into the folder bin of dir.
 func buildAt(ctx context.Context, root, commit, dir string) error {
 	source := filepath.Join(dir, "source")
 	if err := unpack(ctx, root, commit, source, "go.mod", "go.sum", "apis", "bundle", "charts", "internal", "kcp-publisher", "skr-agent"); err != nil {
@@ -89,7 +89,7 @@ func buildAt(ctx context.Context, root, commit, dir string) error {
 	return run(build)
 }
 
-// ChartsAt writes the charts of an earlier commit to a folder that is not there yet.
+// ChartsAt writes the charts of an earlier commit to a new folder.
 func ChartsAt(ctx context.Context, commit, dir string) error {
 	root, err := checkout()
 	if err != nil {
@@ -129,7 +129,7 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Use lets programs that start from now on be others; an empty name leaves one as it is.
+// Use replaces the binaries of programs that start from now on. An empty name keeps a binary.
 func (f *Fleet) Use(programs Binaries) {
 	f.binaries = Binaries{Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent)}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// local is the ground of this machine: API servers with kwok, a registry in this process, and the programs as
-// processes.
+// local is the ground of this machine: API servers with kwok, a registry in this process, and programs as processes.
 type local struct {
 	registry *registry.Registry
 	links    map[string]*Proxy // by runtime
@@ -63,7 +62,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enroll: f.RegistryFlags("agent")}, err
 }
 
-// RegistryFlags are what a user of a secured registry adds to a command line.
+// RegistryFlags returns the flags that a user of a secured registry needs.
 func (f *Fleet) RegistryFlags(user string) []string {
 	if !f.options.Secured && !f.options.Tokens {
 		return nil
@@ -83,7 +82,7 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 	return c, nil
 }
 
-// clusterOptions are those of the control plane or of a runtime.
+// clusterOptions returns the options of the control plane's or a runtime's cluster.
 func (f *Fleet) clusterOptions(control bool) cluster.Options {
 	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
 	if !f.options.Measured { // an audit log is work that the programs do not cause
@@ -94,8 +93,8 @@ func (f *Fleet) clusterOptions(control bool) cluster.Options {
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	case f.options.Clusters != nil:
-		// What the agent's chart would bring. An API server lets whoever creates the first object of a definition
-		// that is new wait for two seconds, which each scenario would.
+		// The agent's chart contains these. After the first object of a new definition is created, an API server makes its
+		// creator wait for two seconds, which would slow down each scenario.
 		options.CRDs = []fs.FS{charts.AgentCRDs}
 	}
 	return options
@@ -122,14 +121,13 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	return r.fleet.start(Command{Binary: r.fleet.binaries.Agent, Args: append(args, flags...), Log: filepath.Join(r.fleet.Dir, r.ID+".log")})
 }
 
-// start starts one of the two programs. One that works under a lease ends when it loses the lease and is then started
-// again.
+// start starts a program. A program with a Lease that loses it ends and is started again.
 func (f *Fleet) start(c Command) (*Process, error) {
 	c.Env, c.Restart = f.environment(), f.options.LeaderElect
 	return c.Start()
 }
 
-// environment is what programs find in theirs beside that of this process.
+// environment returns the variables that programs get in addition to those of this process.
 func (f *Fleet) environment() []string {
 	if f.options.Measured {
 		return nil
@@ -137,7 +135,7 @@ func (f *Fleet) environment() []string {
 	return cluster.CollectSeldom()
 }
 
-// through are the flags that lead an agent to bundles and content by its link alone; it was enrolled with the
+// through returns the flags that make an agent read bundles and content only through its link. It is enrolled with the
 // registry's own address.
 func (l *local) through(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host

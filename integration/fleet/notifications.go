@@ -14,11 +14,11 @@ import (
 type Notifications struct {
 	// Receiver and Agents are HOST:PORT.
 	Receiver, Agents string
-	// Token is what the registry sends.
+	// Token authenticates the registry.
 	Token string
 }
 
-// NewNotifications takes addresses that are free now.
+// NewNotifications reserves free addresses.
 func NewNotifications() (*Notifications, error) {
 	n := &Notifications{Token: rand.Text()}
 	for _, address := range []*string{&n.Receiver, &n.Agents} {
@@ -34,13 +34,13 @@ func NewNotifications() (*Notifications, error) {
 	return n, nil
 }
 
-// ReceiverURL is where the publisher takes the registry's.
+// ReceiverURL returns the URL of the publisher for the registry's notifications.
 func (n *Notifications) ReceiverURL() string { return "http://" + n.Receiver + "/hook" }
 
-// AgentsURL is where it sends those for agents.
+// AgentsURL returns the URL of the publisher for agents.
 func (n *Notifications) AgentsURL() string { return "http://" + n.Agents + "/notifications" }
 
-// registryOptions are those of a registry that sends them, nothing without.
+// registryOptions returns the options of a registry that sends notifications, or the zero value for nil.
 func (n *Notifications) registryOptions() registry.Options {
 	if n == nil {
 		return registry.Options{}
@@ -48,14 +48,14 @@ func (n *Notifications) registryOptions() registry.Options {
 	return registry.Options{NotifyURL: n.ReceiverURL(), NotifyToken: n.Token}
 }
 
-// PublisherFlags are those of a publisher that takes and sends them; dir is where their token is kept.
+// PublisherFlags returns the flags of a publisher with notifications. dir receives the token file.
 func (n *Notifications) PublisherFlags(dir string) ([]string, error) {
 	path := filepath.Join(dir, "receiver-token")
 	err := os.WriteFile(path, []byte(n.Token+"\n"), 0o600)
 	return []string{"--receiver-bind-address=" + n.Receiver, "--receiver-token=" + path, "--notifications-bind-address=" + n.Agents}, err
 }
 
-// RestartPublisher kills the publisher and starts it with other flags than those of the fleet's options.
+// RestartPublisher kills the publisher and starts it with other flags.
 func (f *Fleet) RestartPublisher(flags ...string) error {
 	err := f.publisher.Kill()
 	f.options.PublisherFlags, f.options.Notifications = flags, nil

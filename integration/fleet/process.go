@@ -25,7 +25,7 @@ type Command struct {
 	Restart bool
 }
 
-// restartPause is how long a Process waits before it starts a program again.
+// restartPause is the time before a Process starts a program again.
 const restartPause = time.Second
 
 // Process is a program of the project that runs as its users run it.
@@ -106,7 +106,7 @@ func (p *Process) Signal(signal os.Signal) error {
 // Exited is closed when the program has ended and is not started again.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Stop asks the program to end and waits for it.
+// Stop asks the program to end and waits for it. Kill ends it without warning, as a power failure does.
 func (p *Process) Stop() error {
 	if err := p.end(syscall.SIGTERM); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Kill ends the program as a power cut would.
+// Kill ends the program without warning, as a power failure does.
 func (p *Process) Kill() error {
 	if err := p.end(os.Kill); err != nil {
 		return err
@@ -158,14 +158,14 @@ func (p *Process) Log() string {
 	return string(data)
 }
 
-// MemoryBytes is the program's resident memory now.
+// MemoryBytes returns the program's resident memory.
 func (p *Process) MemoryBytes() (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return memory(p.process.Pid, "VmRSS")
 }
 
-// memory reads a figure of the kernel's about a process.
+// memory reads a value from the kernel's status of a process.
 func memory(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -179,8 +179,8 @@ func memory(pid int, name string) (int64, error) {
 	return kib << 10, nil
 }
 
-// PeakMemory runs a program to its end and gives the most resident memory it ever had. What rusage says of a child
-// would include its parent's.
+// PeakMemory runs a program to its end and returns its maximum resident memory. The rusage of a child is not usable,
+// because it includes the parent's memory.
 func PeakMemory(ctx context.Context, binary string, args ...string) (int64, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, args...)
@@ -208,20 +208,19 @@ func PeakMemory(ctx context.Context, binary string, args ...string) (int64, erro
 	}
 }
 
-// Binaries are the project's two programs, built from this checkout.
+// Binaries are the paths of the two programs, built from this checkout.
 type Binaries struct{ Publisher, Agent string }
 
-// EnvPrograms names the environment variable of a folder with the two programs, for a run of many tests to build them
+// EnvPrograms is the environment variable with a folder of the two programs, so that a run of many tests builds them
 // once.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
-// Build builds the two programs once per process, unless the environment says where they are.
+// Build builds the two programs once per process, or returns those of the folder in the environment.
 var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 		for _, program := range []string{built.Publisher, built.Agent} {
-			// This also makes the file an input of the test, so that `go test` does not repeat what it said of
-			// another program.
+			// This makes the file an input of the test, so that `go test` does not use a cached result of another program.
 			if _, err := os.Stat(program); err != nil {
 				return Binaries{}, fmt.Errorf("$%s: %w", EnvPrograms, err)
 			}
@@ -242,7 +241,7 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 	return Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}, nil
 })
 
-// checkout is the folder with the project's go.mod.
+// checkout returns the folder with the project's go.mod.
 func checkout() (string, error) {
 	output, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// What an impaired link does: less would hardly be felt, and more would leave a pull of some ten requests little
-// chance to end.
+// The effect of an impaired link. Less would have little effect, and more would make a pull of about ten requests
+// almost impossible.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -22,25 +22,25 @@ const (
 	bytesASecond = 1_000_000 / 8
 )
 
-// Proxy is a link on this machine: what an agent takes for the registry, or a program for its API server. It passes
-// on what it reads, piece by piece.
+// Proxy is a link on this machine. It stands in for the registry of an agent, or for the API server of a program, and
+// forwards data piece by piece.
 //
-// A piece that meets a cut is held until the link is healed. This is what TCP makes of lost packets, which it sends
-// again: to the agent its registry falls silent and nothing fails before the agent's own patience ends.
+// A cut holds a piece until the link is healed. TCP behaves like that when it sends lost packets again: the registry is
+// silent for the agent, and no request fails before the agent's own timeout.
 type Proxy struct {
 	listener net.Listener
 	to       string
 
-	mu        sync.Mutex    // guards what follows
+	mu        sync.Mutex    // guards the fields below
 	cut       chan struct{} // closed when the link is healed; nil when it is not cut
 	impaired  bool
 	slow      bool
 	resetting bool
-	open      map[net.Conn]bool // true for those that are silent for good
+	open      map[net.Conn]bool // true for connections that stay silent
 	dropped   int
 }
 
-// StartProxy starts one to an address, on a port of its own.
+// StartProxy starts a Proxy to an address, on a free port.
 func StartProxy(to string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,13 +58,13 @@ func (p *Proxy) serve() {
 	for {
 		agent, err := p.listener.Accept()
 		if err != nil {
-			return // it was closed
+			return // the listener was closed
 		}
 		go p.join(agent)
 	}
 }
 
-// join connects who calls with whom the link leads to. Where nobody listens the connection ends.
+// join connects a caller to the target. The connection ends if the target does not listen.
 func (p *Proxy) join(caller net.Conn) {
 	defer caller.Close()
 	if !p.enter(caller) {
@@ -88,7 +88,7 @@ func (p *Proxy) join(caller net.Conn) {
 	p.carry(caller, called)
 }
 
-// enter notes a connection that is open; false says that it was reset.
+// enter records an open connection. It returns false if the connection was reset.
 func (p *Proxy) enter(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,8 +107,7 @@ func (p *Proxy) leave(c net.Conn) {
 	delete(p.open, c)
 }
 
-// reset ends connections as a peer does that knows nothing of them. Whichever ends first, its other end has to end in
-// the same way.
+// reset ends connections as a peer without knowledge of them does. Both ends of a connection must end in the same way.
 func reset(connections ...net.Conn) {
 	for _, c := range connections {
 		if tcp, ok := c.(*net.TCPConn); ok {
@@ -120,7 +119,7 @@ func reset(connections ...net.Conn) {
 	}
 }
 
-// carry passes on what comes from one side until either ends, and ends both.
+// carry copies data from one side to the other until either side ends, and then ends both.
 func (p *Proxy) carry(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
@@ -139,7 +138,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 	}
 }
 
-// silent reports whether what comes from a connection goes nowhere.
+// silent reports whether data from a connection is dropped.
 func (p *Proxy) silent(from net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,8 +148,8 @@ func (p *Proxy) silent(from net.Conn) bool {
 	return p.open[from]
 }
 
-// pass waits until so many bytes may go on, 0 for those that open a connection; false says that they are lost, and
-// with them their connection.
+// pass waits until a number of bytes may continue, 0 for a new connection. It returns false if they are lost, together
+// with their connection.
 func (p *Proxy) pass(size int) bool {
 	impaired, slow := p.bad()
 	if slow {
@@ -181,7 +180,7 @@ func (p *Proxy) drop() {
 	p.dropped++
 }
 
-// stopped counts what meets a cut, and says what to wait for; nil says that there is none.
+// stopped counts data that meets a cut and returns the channel to wait for, nil without a cut.
 func (p *Proxy) stopped() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +190,7 @@ func (p *Proxy) stopped() <-chan struct{} {
 	return p.cut
 }
 
-// Cut lets nothing through from now on.
+// Cut holds all traffic from now on.
 func (p *Proxy) Cut(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,7 +201,7 @@ func (p *Proxy) Cut(context.Context) error {
 	return nil
 }
 
-// Impair delays every piece, and loses some together with their connections.
+// Impair delays every piece of data, and drops some together with their connections.
 func (p *Proxy) Impair(ctx context.Context) (string, error) {
 	if err := p.Heal(ctx); err != nil {
 		return "", err
@@ -213,14 +212,14 @@ func (p *Proxy) Impair(ctx context.Context) (string, error) {
 	return fmt.Sprintf("each connection has %d kbit/s and %s of delay a piece, and ends at one piece in %d", bytesASecond*8/1000, chunkDelay, lossOneIn), nil
 }
 
-// Slow delays every piece, and loses nothing.
+// Slow delays every piece of data and drops nothing.
 func (p *Proxy) Slow() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slow = true
 }
 
-// Reset ends every connection at once, and each one that is opened from now on.
+// Reset ends every open connection, and each one that is opened later.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,8 +227,8 @@ func (p *Proxy) Reset() {
 	reset(slices.Collect(maps.Keys(p.open))...)
 }
 
-// Forget lets nothing through any more on the connections that are open now, as a firewall does that forgot them.
-// Those that are opened from now on work, and Heal changes nothing.
+// Forget drops all traffic of the connections that are open now, as a firewall that lost its state does. New
+// connections work, and Heal does not repair the old ones.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,7 +237,7 @@ func (p *Proxy) Forget() {
 	}
 }
 
-// Heal lets through what waits and all that comes.
+// Heal lets the held traffic and all later traffic through.
 func (p *Proxy) Heal(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,14 +248,14 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped counts the pieces, and the connections that were to be opened, that a cut held or that were lost.
+// Dropped returns the number of data pieces and new connections that a cut held or that were lost.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.dropped, nil
 }
 
-// Close ends the link; connections end with the programs at their ends.
+// Close ends the link. Connections end with the programs at their ends.
 func (p *Proxy) Close() error {
 	return errors.Join(p.Heal(context.Background()), p.listener.Close())
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// account is a program's ServiceAccount, and the chart that has its rights.
+// account is the ServiceAccount of a program, with the chart that contains its rights.
 type account struct{ namespace, name, chart string }
 
 var (
@@ -30,8 +30,8 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// confine writes a kubeconfig for a program: as its ServiceAccount with the rights that the files give, or as the
-// admin when there are none.
+// confine writes the kubeconfig of a program: as its ServiceAccount with the rights of the files, or as admin without
+// files.
 func confine(ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string) error {
 	if len(files) == 0 {
 		return c.WriteKubeconfig(kubeconfig)
@@ -79,16 +79,16 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights compares what a chart's files give a program with what it asked for: rights that it lacked, and rights that
-// it has and never used. Both are written as VERB RESOURCE.GROUP NAME, the first with the namespace too.
+// Rights compares the rights in a chart with the requests of a program: rights that it lacked, and rights that it never
+// used. Both are written as VERB RESOURCE.GROUP NAME; lacked rights also have the namespace.
 type Rights struct{ Lacked, Unused []string }
 
-// PublisherRights compares them for the publisher, in the control plane.
+// PublisherRights compares the publisher's rights in the control plane.
 func (f *Fleet) PublisherRights() (Rights, error) {
 	return compare(f.kcp, publisherAccount, f.options.PublisherRights)
 }
 
-// AgentRights compares them for the runtime's agent. What it asked for as somebody else does not count.
+// AgentRights compares the agent's rights in the runtime. Impersonated requests do not count.
 func (r *Runtime) AgentRights() (Rights, error) {
 	return compare(r.cluster, agentAccount, r.fleet.options.AgentRights)
 }
@@ -140,7 +140,7 @@ func right(verb, group, resource, name string) string {
 	return strings.TrimSpace(verb + " " + strings.TrimSuffix(resource+"."+group, ".") + " " + name)
 }
 
-// granted lists what a Role or ClusterRole gives, each verb of each resource for itself.
+// granted lists the rights of a Role or ClusterRole, each verb of each resource separately.
 func granted(object *unstructured.Unstructured) (all []string) {
 	var role rbacv1.ClusterRole // a Role has the same rules
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
@@ -164,7 +164,7 @@ func granted(object *unstructured.Unstructured) (all []string) {
 	return all
 }
 
-// Connect is a client with the rights of a kubeconfig, or of a user whom it may impersonate.
+// Connect returns a client with the rights of a kubeconfig, or of a user that it may impersonate.
 func Connect(kubeconfig, user string) (client.Client, error) {
 	config, err := configOf(kubeconfig)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// PolicyName is the name of the RolloutPolicy that Police makes.
+// PolicyName is the name of the RolloutPolicy that Police creates.
 const PolicyName = "careful"
 
-// Police makes a RolloutPolicy for a module in all channels.
+// Police creates a RolloutPolicy for a module in all channels.
 func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Course) error {
 	return f.Control.Create(ctx, &v1alpha1.RolloutPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own(PolicyName)}, Spec: v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},
@@ -28,7 +28,7 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 	return rollout, err
 }
 
-// UntilRollout waits until a rollout stands as expected.
+// UntilRollout waits until the status of a rollout meets a condition.
 func (f *Fleet) UntilRollout(ctx context.Context, name, what string, stands func(v1alpha1.RolloutStatus) bool) error {
 	return Until(ctx, Generous, fmt.Sprintf("rollout %s: %s", name, what), func() (bool, string) {
 		rollout, err := f.Rollout(ctx, name)

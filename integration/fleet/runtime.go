@@ -22,29 +22,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Runtime is one customer's cluster with its agent.
+// Runtime is a customer's cluster with its agent.
 type Runtime struct {
 	ID string
-	// API is the runtime's, as its admin.
+	// API is a client of the runtime with all rights.
 	API client.Client
 	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
-	// location is where the agent looks, empty for the fleet's own.
+	// location is the registry prefix of the agent, empty for the fleet's own.
 	location string
 	fleet    *Fleet
 	cluster  Cluster // nil when it is the control plane's
 	agent    Program
 }
 
-// AddRuntime starts a cluster, enrolls it, makes its Kyma in the control plane, unless it is there, and starts its
+// AddRuntime starts a cluster, enrolls it, creates its Kyma in the control plane unless the Kyma exists, and starts its
 // agent.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
 
-// AddCarried adds a runtime that knows nothing of the fleet's registry: what comes to its own location, and the way
-// back, is carried.
+// AddCarried adds a runtime that cannot reach the fleet's registry. Tests carry bundles to its own location, and
+// reports back.
 func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, agentFlags []string, modules ...string) (*Runtime, error) {
 	kyma := NewKyma(id, channel, modules...)
 	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}
@@ -83,7 +83,7 @@ func (f *Fleet) addTo(ctx context.Context, own Cluster, r *Runtime, kyma *v1beta
 	return r, r.StartAgent()
 }
 
-// CreateKyma creates the Kyma of a runtime in the control plane, and no runtime.
+// CreateKyma creates the Kyma of a runtime in the control plane without a cluster.
 func (f *Fleet) CreateKyma(ctx context.Context, kyma *v1beta2.Kyma) error {
 	f.label(kyma)
 	return f.Control.Create(ctx, kyma)
@@ -101,7 +101,7 @@ func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 	return kyma
 }
 
-// Cluster is the name of the cluster that the runtime is.
+// Cluster returns the name of the runtime's cluster.
 func (r *Runtime) Cluster() string {
 	if r.cluster == nil {
 		return ControlPlane
@@ -117,7 +117,7 @@ func (r *Runtime) AgentKubeconfig() string {
 	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
 }
 
-// enroll makes the agent's namespace with what `kcp-publisher enroll` prints.
+// enroll creates the agent's namespace and applies the output of `kcp-publisher enroll`.
 func (r *Runtime) enroll(ctx context.Context) error {
 	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r *Runtime) enroll(ctx context.Context) error {
 	return r.Enroll(ctx)
 }
 
-// Enroll applies what `kcp-publisher enroll` prints; again, it lets the agent introduce another key.
+// Enroll applies the output of `kcp-publisher enroll`. A second call allows the agent to introduce another key.
 func (r *Runtime) Enroll(ctx context.Context) error {
 	var problems bytes.Buffer
 	args := []string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
@@ -175,10 +175,10 @@ func (r *Runtime) Pause() error {
 	return r.cluster.Pause()
 }
 
-// Resume starts it again.
+// Resume starts the runtime's cluster again.
 func (r *Runtime) Resume() error { return r.cluster.Resume() }
 
-// Started is when the runtime's cluster was started last.
+// Started returns the time of the cluster's last start.
 func (r *Runtime) Started(ctx context.Context) (time.Time, error) {
 	return cmp.Or(r.cluster, r.fleet.kcp).Started(ctx)
 }
@@ -186,7 +186,7 @@ func (r *Runtime) Started(ctx context.Context) (time.Time, error) {
 // Agent is the running agent.
 func (r *Runtime) Agent() Program { return r.agent }
 
-// CrashAgent ends the agent as a power cut would and lets it come back.
+// CrashAgent kills the agent and starts it again.
 func (r *Runtime) CrashAgent() error {
 	if err := r.agent.Kill(); err != nil {
 		return fmt.Errorf("kill the agent of %s: %w", r.ID, err)
@@ -219,7 +219,7 @@ func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) er
 	return r.API.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// WantAgent has the runtime's bundle name the image of its agent.
+// WantAgent sets the agent image in the runtime's bundle.
 func (r *Runtime) WantAgent(ctx context.Context, image string) error {
 	record, err := r.Record(ctx)
 	if err != nil {
@@ -230,7 +230,7 @@ func (r *Runtime) WantAgent(ctx context.Context, image string) error {
 	return r.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// Desired returns the bundle in the runtime's repository as it lies there.
+// Desired returns the bundle in the runtime's repository.
 func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
 	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
 	return store.Fetch(ctx, repository, bundle.TagDesired)
 }
 
-// Put puts a manifest where the runtime's bundle is, as whoever owns the registry could.
+// Put pushes a manifest to the tag of the runtime's bundle, as the registry's owner could.
 func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
 	if err != nil {
@@ -268,7 +268,7 @@ func (r *Runtime) UntilState(ctx context.Context, module, version string, state 
 	return nil
 }
 
-// UntilGone waits until neither side knows the module any more.
+// UntilGone waits until the module is gone in the runtime and in the control plane.
 func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 	err := Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
 		err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, &v1beta2.Manifest{})
@@ -292,9 +292,9 @@ func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 	return nil
 }
 
-// UntilAccepted waits until the runtime's own Kyma says so of its condition Accepted.
+// UntilAccepted waits until the condition Accepted of the runtime's own Kyma has a status and a reason.
 func (r *Runtime) UntilAccepted(ctx context.Context, status metav1.ConditionStatus, reason string) error {
-	return Until(ctx, Generous, fmt.Sprintf("%s says Accepted=%s because %s", r.ID, status, reason), func() (bool, string) {
+	return Until(ctx, Generous, fmt.Sprintf("%s has Accepted=%s with reason %s", r.ID, status, reason), func() (bool, string) {
 		kyma, err := r.Kyma(ctx)
 		if err != nil {
 			return false, err.Error()

@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Simulated is a runtime without a cluster: it pulls its bundles from the registry, verifies them as an agent does,
-// has what they say at once, and pushes reports that its own key signed. Many of them fit into one scenario.
+// Simulated is a runtime without a cluster. It pulls its bundles from the registry, verifies them as an agent does,
+// installs at once, and pushes reports signed with its own key. One scenario can have many of them.
 type Simulated struct {
 	ID string
 
@@ -35,14 +35,14 @@ type Simulated struct {
 	stop   func()
 	ended  chan struct{}
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	away     bool
 	breaks   map[string]bool
 	current  *bundle.Bundle
 	bundles  int
 	has      map[string]bundle.Manifest
 	waits    map[string]bool
-	own      *v1beta2.KymaSpec // that of the runtime's own Kyma once somebody has edited it
+	own      *v1beta2.KymaSpec // the spec of the runtime's own Kyma after an edit
 	edits    int64
 	history  []string
 	sequence int64
@@ -57,7 +57,7 @@ const (
 	simulatedReport = 2 * time.Second
 )
 
-// Simulate adds a simulated runtime with its Kyma, unless that is there.
+// Simulate adds a simulated runtime, and its Kyma unless the Kyma exists.
 func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, error) {
 	s := &Simulated{
 		ID: kyma.Labels[v1beta2.LabelRuntimeID], fleet: f, ended: make(chan struct{}),
@@ -98,26 +98,26 @@ func (s *Simulated) enroll(ctx context.Context) error {
 	return err
 }
 
-// Enrolled reports whether the runtime has followed a bundle that names its key. Until then only its token proves who
-// it is.
+// Enrolled reports whether the runtime has followed a bundle that names its key. Until then, only its token proves its
+// identity.
 func (s *Simulated) Enrolled() (enrolled bool) {
 	s.set(func() { enrolled = s.current != nil && s.current.Statement.Predicate.Audience.KeyThumbprint != "" })
 	return enrolled
 }
 
-// GoAway cuts the runtime off from everybody.
+// GoAway disconnects the runtime from the network.
 func (s *Simulated) GoAway() { s.set(func() { s.away = true }) }
 
-// ComeBack ends what GoAway began.
+// ComeBack connects the runtime again.
 func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 
-// BreakWith makes every module fail that has this version.
+// BreakWith makes every module with this version fail.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
 // Understand makes the agent report these features.
 func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
 
-// Edit changes the runtime's own Kyma as its admin would. There has to be one: the runtime has followed a bundle.
+// Edit changes the runtime's own Kyma as its admin would. The Kyma exists after the runtime has followed a bundle.
 func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	err := fmt.Errorf("%s has no Kyma yet", s.ID)
 	s.set(func() {
@@ -133,7 +133,7 @@ func (s *Simulated) Edit(edit func(*v1beta2.KymaSpec)) error {
 	return err
 }
 
-// All returns the modules that are there now, with their versions.
+// All returns the installed modules with their versions.
 func (s *Simulated) All() map[string]string {
 	all := map[string]string{}
 	s.set(func() {
@@ -150,21 +150,22 @@ func (s *Simulated) set(change func()) {
 	change()
 }
 
-// Has is the version of a module that is there now.
+// Has returns the installed version of a module.
 func (s *Simulated) Has(module string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.has[module].Version
 }
 
-// History are all modules and versions that the runtime ever had, in their order, such as "scaler 1.7.0".
+// History returns all modules and versions that the runtime ever had, in their order, for example "scaler 1.7.0".
 func (s *Simulated) History() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.history)
 }
 
-// Bundle is the sequence and digest of the bundle in force, and how many the runtime has followed.
+// Bundle returns the sequence and digest of the bundle in force, and the number of bundles that the runtime has
+// followed.
 func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	return s.current.Statement.Predicate.Sequence, s.current.Digest, s.bundles
 }
 
-// Settings are those of the bundle in force.
+// Settings returns the settings of the bundle in force.
 func (s *Simulated) Settings() (settings bundle.Settings) {
 	s.set(func() {
 		if s.current != nil {
@@ -184,7 +185,7 @@ func (s *Simulated) Settings() (settings bundle.Settings) {
 	return settings
 }
 
-// Trouble is why the runtime could not do its work last time, nil when it could.
+// Trouble returns the error of the runtime's last round, nil for none.
 func (s *Simulated) Trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +217,7 @@ func (s *Simulated) live(ctx context.Context) {
 	}
 }
 
-// pull follows the newest bundle if it may be followed.
+// pull follows the newest bundle if it is accepted.
 func (s *Simulated) pull(ctx context.Context) error {
 	repository, err := s.fleet.Place.Reading(ctx, bundle.DesiredRepository(s.ID))
 	if err != nil {
@@ -255,7 +256,7 @@ func (s *Simulated) pull(ctx context.Context) error {
 	return nil
 }
 
-// install has what the bundle says, apart from upgrades that wait for their window.
+// install installs the modules of the bundle, except upgrades that wait for their window.
 func (s *Simulated) install() {
 	state := s.current.State
 	open := true
@@ -284,7 +285,7 @@ func (s *Simulated) install() {
 	}
 }
 
-// report tells the control plane when something changed, and now and then that nothing did.
+// report pushes a report if something changed, and a report without changes at intervals.
 func (s *Simulated) report(ctx context.Context) error {
 	next, err := s.facts()
 	if err != nil {
@@ -328,7 +329,7 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	p := s.current.Statement.Predicate
 	r.Observed = &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: s.current.Digest}
 	if p.Deleting {
-		return r, nil // there is no Kyma any more
+		return r, nil // the Kyma is gone
 	}
 	r.Kyma = &bundle.ReportedKyma{Spec: s.current.State.Kyma.Spec, Generation: 1 + s.edits, State: v1beta2.StateReady}
 	if s.own != nil {

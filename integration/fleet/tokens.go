@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Users of the token service that are no runtimes.
+// Users of the token service that are not runtimes.
 const (
 	userPublisher = "_publisher"
 	userModules   = "_modules"
@@ -28,7 +28,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	if f.Registry, err = registry.Start(ctx, registry.Options{TLS: true, KeySet: filepath.Join(f.Keys(), "registry.jwks.json")}); err != nil {
 		return Endpoint{}, err
 	}
-	f.endpoint.Host = f.Registry.Host() // the location that the token service is told
+	f.endpoint.Host = f.Registry.Host() // the location in the token service's flags
 	if err := os.WriteFile(filepath.Join(f.Dir, "ca.pem"), f.Registry.CA(), 0o600); err != nil {
 		return Endpoint{}, err
 	}
@@ -69,7 +69,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	}, err
 }
 
-// listening finds the address in the token service's first line.
+// listening returns the address in the token service's first line.
 func listening(log string) string {
 	for line := range strings.Lines(log) {
 		var said struct {
@@ -102,7 +102,7 @@ func (f *Fleet) registriesOf(user string) (*store.Registries, error) {
 // Generations is the file with the lowest password generations that the token service accepts.
 func (f *Fleet) Generations() string { return filepath.Join(f.Dir, "generations.yaml") }
 
-// CheckRegistry runs `kcp-publisher registry check` with two runtimes and gives output and exit code.
+// CheckRegistry runs `kcp-publisher registry check` with two runtimes and returns the output and the exit code.
 func (f *Fleet) CheckRegistry(ctx context.Context, own, other string) (string, int) {
 	return Run(ctx, f.binaries.Publisher, "registry", "check", "--to", f.Location(), "--keys", f.Keys(), "--runtime", own, "--runtime", other,
 		"--registry-ca", filepath.Join(f.Dir, "ca.pem"))

@@ -1,9 +1,8 @@
-// Package guides reads the shell blocks of the documentation, so that tests run what operators copy, as it stands
-// there.
+// Package guides reads the shell blocks of the documentation, so that tests run the commands that operators copy.
 //
-// The first line of a block says what a test has to know of it: "```sh test=NAME" names it, "check" says that it
-// fails until what was done before has arrived, and "others" that it is about something else than the fleet of the
-// page's other blocks. It writes nothing.
+// The first line of a block contains instructions for tests: "```sh test=NAME" names it, "check" means that it fails
+// until an earlier command has taken effect, and "others" means that it is about something other than the fleet of the
+// page's other blocks.
 package guides
 
 import (
@@ -15,11 +14,11 @@ import (
 
 // Block is a shell block of a page.
 type Block struct {
-	// Section is the heading of second order above it, empty before the first.
+	// Section is the second-level heading above the block, empty before the first.
 	Section string
-	// Name is what follows "test=", empty without.
+	// Name is the value of "test=", empty without.
 	Name string
-	// Check and Others say that its first line has these words.
+	// Check and Others are true if the first line has these words.
 	Check, Others bool
 	Script        string
 }

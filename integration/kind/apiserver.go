@@ -8,13 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Where kubelet finds the API server, and where it lies while there shall be none.
+// The path of the API server's static Pod manifest, and its path while the API server is stopped.
 const (
 	apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 	apiServerAway     = "/etc/kubernetes/kube-apiserver.yaml"
 )
 
-// StopAPIServer ends the API server of a cluster, while its node and all pods go on, and waits until it is gone.
+// StopAPIServer stops the API server of a cluster and waits until it is gone. The node and all pods keep running.
 func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
 	if _, err := c.inNode(ctx, "mv", apiServerManifest, apiServerAway); err != nil {
@@ -26,7 +26,7 @@ func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
 	})
 }
 
-// StartAPIServer brings it back, if it is away, and waits until it answers.
+// StartAPIServer starts the API server again if it is stopped, and waits until it responds.
 func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
 	if _, err := c.inNode(ctx, "sh", "-c", "test ! -e "+apiServerAway+" || mv "+apiServerAway+" "+apiServerManifest); err != nil {
@@ -40,7 +40,7 @@ func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 	})
 }
 
-// Containers are the ids of a program's running containers, as its node knows them without an API server.
+// Containers returns the ids of a program's running containers from its node, without an API server.
 func (g *Ground) Containers(ctx context.Context, program fleet.Program) ([]string, error) {
 	p, err := inPod(program)
 	if err != nil {

@@ -12,21 +12,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Folders of the node of a runtime that is set apart.
+// Folders on the node of an air-gapped runtime.
 const (
 	nodeCarried = "/var/lib/kyma-pull/carried"
 	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// Folders of its agent's pod: Carried is where files arrive, and Layout where the agent keeps what it imported from
-// them.
+// Folders of its agent's pod: Carried receives files, and Layout is the OCI layout of the imported content.
 const (
 	Carried = "/carried"
 	Layout  = "/layout"
 )
 
-// volumes prepares the node of a runtime without a registry, and gives the chart's values that let its agent see the
-// node's folders.
+// volumes prepares the node of a runtime without a registry, and returns the chart values that mount the node's
+// folders.
 func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	for _, folder := range []string{nodeCarried, nodeLayout} {
 		if _, err := c.inNode(ctx, "install", "-d", "-o", "65532", "-g", "65532", folder); err != nil {
@@ -42,7 +41,7 @@ func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 	}, nil
 }
 
-// Export writes a runtime's bundle into a file, as somebody in the registry's network does, and gives the file's path.
+// Export writes a runtime's bundle into a file, as a user in the registry's network does, and returns the path.
 func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
 	g.exports++
 	name := fmt.Sprintf("%s-%d.tar", runtime, g.exports)
@@ -52,10 +51,10 @@ func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (st
 	return filepath.Join(g.options.Dir, name), err
 }
 
-// Carry brings a file to a runtime that is set apart.
+// Carry copies a file to an air-gapped runtime.
 func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
-	// It gets its name when it is whole, since the agent looks at any time.
+	// The file gets its name when it is complete, because the agent can read it at any time.
 	arriving := filepath.Join(nodeCarried, "arriving")
 	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
 		return err
@@ -83,8 +82,8 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 	return nil
 }
 
-// Reaches reports whether the registry answers a cluster's node, by its address: a network of its own has no names of
-// others. Any other trouble than that no connection comes about is an error.
+// Reaches reports whether a cluster's node can connect to the registry's address. A separate network does not resolve
+// the registry's name. Errors other than a failed connection are returned.
 func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
@@ -98,8 +97,7 @@ func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	return err == nil, err
 }
 
-// unconnected are curl's exit codes for a refused connection and for one that nobody answers, which `docker exec`
-// passes on.
+// unconnected are curl's exit codes for a refused connection and for a timeout, which `docker exec` returns.
 //
 // Source: curl(1), EXIT CODES.
 var unconnected = []int{7, 28}

@@ -29,10 +29,10 @@ func newCluster(name, dir string) *cluster {
 	}
 }
 
-// create brings the cluster up on a network and waits until pods can be started in it. What does not come up stays, to
-// be looked at.
+// create starts the cluster on a network and waits until pods can start. A cluster that fails to start remains for
+// inspection.
 func (c *cluster) create(ctx context.Context, m machine, network string) error {
-	// The only way that kind has to name a network; one that does not exist is made.
+	// kind has no other setting for the network. It creates a missing network.
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
 		return err
 	}
@@ -45,8 +45,7 @@ func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	return c.ready(ctx)
 }
 
-// ready waits for the names' service: to kind a cluster is ready with its node, and the first lookups of pods would
-// fail.
+// ready waits for DNS. kind considers a cluster ready when its node is, and the first lookups of pods would fail.
 func (c *cluster) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
@@ -58,10 +57,10 @@ func (c *cluster) ready(ctx context.Context) error {
 	}
 }
 
-// node is the container of the cluster's only node.
+// node returns the container of the cluster's only node.
 func (c *cluster) node() string { return c.name + "-control-plane" }
 
-// kubectl runs the node's own kubectl as an admin, so that none is needed on this machine.
+// kubectl runs the node's own kubectl as admin, so that this machine needs none.
 func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
 	return c.inNode(ctx, append([]string{"kubectl", "--kubeconfig=/etc/kubernetes/admin.conf"}, args...)...)
 }
@@ -70,7 +69,7 @@ func (c *cluster) inNode(ctx context.Context, args ...string) (string, error) {
 	return docker(ctx, append([]string{"exec", c.node()}, args...)...)
 }
 
-// load puts images of this machine's Docker into the node.
+// load copies images from this machine's Docker into the node.
 func (c *cluster) load(ctx context.Context, images ...string) error {
 	save := exec.CommandContext(ctx, "docker", append([]string{"save"}, images...)...)
 	pipe, err := save.StdoutPipe()
@@ -85,7 +84,7 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 	load := exec.CommandContext(ctx, "docker", "exec", "-i", c.node(), "ctr", "--namespace=k8s.io", "images", "import", "--digests", "--snapshotter=overlayfs", "-")
 	load.Stdin = pipe
 	if _, err = run(ctx, load); err != nil {
-		pipe.Close() // or docker save would wait for somebody to read what it still has
+		pipe.Close() // or docker save would block
 	}
 	if unsaved := save.Wait(); unsaved != nil {
 		err = errors.Join(fmt.Errorf("docker save: %w: %s", unsaved, tail(complaints.String())), err)
@@ -99,7 +98,7 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 // Kubeconfig is the path of a kubeconfig with all rights.
 func (c *cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Pause stops the node as shutting a machine down does.
+// Pause stops the node like a machine that shuts down.
 func (c *cluster) Pause() error {
 	_, err := docker(context.Background(), "stop", "--time=20", c.node())
 	return err
@@ -114,7 +113,7 @@ func (c *cluster) Resume() error {
 	return c.ready(ctx)
 }
 
-// Started is when the node was started last, by its container.
+// Started returns the time of the node's last start, from its container.
 func (c *cluster) Started(ctx context.Context) (time.Time, error) {
 	said, err := docker(ctx, "inspect", "--format", "{{.State.StartedAt}}", c.node())
 	if err != nil {
@@ -128,7 +127,7 @@ func (c *cluster) Stop() error {
 	return c.provider.Delete(c.name, c.kubeconfig)
 }
 
-// address is the node's in its network.
+// address returns the node's address in its network.
 func address(ctx context.Context, container string) (string, error) {
 	found, err := docker(ctx, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", container)
 	if err != nil {

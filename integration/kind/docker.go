@@ -1,8 +1,8 @@
 // Package kind is the ground of fleets whose programs run as pods: kind clusters, a registry container with TLS and
-// credentials for each runtime on the network between them, and the project's own images and charts.
+// credentials for each runtime on a shared network, and the project's own images and charts.
 //
-// Everything it makes carries one name in front and is removed by that, also what a run left that was killed. So there
-// is one run at a time.
+// The names of all created objects have one prefix, which also finds the remains of a killed run. So only one run can
+// exist at a time.
 package kind
 
 import (
@@ -18,12 +18,12 @@ import (
 // prefix starts the names of clusters, containers, volumes and networks.
 const prefix = "kyma-pull-test-"
 
-// docker runs a command of Docker's and gives what it printed.
+// docker runs a Docker command and returns its output.
 func docker(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, exec.CommandContext(ctx, "docker", args...))
 }
 
-// run runs a command and gives what it printed, even if it failed; its complaints become part of the error.
+// run runs a command and returns its output, even if it failed. The error contains its error output.
 func run(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems

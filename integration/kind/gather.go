@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// Gather writes what explains a failure into a folder: for every cluster its objects and what the two programs printed,
-// and in a folder of its own the logs of its node and of all its pods, also of containers that were replaced; and the
-// logs of the registry.
+// Gather writes diagnostics of a failure into a folder: the objects of each cluster, the output of both programs, the
+// logs of each node and all its pods, including replaced containers, and the registry's logs.
 func (g *Ground) Gather(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	var problems []error
 	keep := func(name string, ask func(context.Context) (string, error)) {
-		ctx, cancel := context.WithTimeout(ctx, time.Minute) // a broken cluster may leave questions unanswered
+		ctx, cancel := context.WithTimeout(ctx, time.Minute) // a broken cluster may not respond
 		defer cancel()
 		content, err := ask(ctx)
 		if err != nil {
-			content += "\n" + err.Error() + "\n" // what could not be read is part of the state
+			content += "\n" + err.Error() + "\n" // an unreadable part is part of the state
 		}
 		problems = append(problems, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
@@ -46,8 +45,8 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 	return errors.Join(problems...)
 }
 
-// gathered are files and the arguments of kubectl that fill them. Kinds that not every cluster has are apart, since one
-// that is missing fails the whole command.
+// gathered maps files to the kubectl arguments that fill them. Kinds that some clusters lack have their own file,
+// because one missing kind fails the whole command.
 var gathered = map[string][]string{
 	"pods.txt":             {"get", "pods", "--all-namespaces", "-o", "wide"},
 	"describe.txt":         {"describe", "pods", "--all-namespaces"},

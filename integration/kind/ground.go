@@ -14,25 +14,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// network is the one between all clusters and the registry, unless a runtime is set apart.
+// network connects all clusters and the registry, except air-gapped runtimes.
 const network = prefix + "net"
 
 // Options describe a ground.
 type Options struct {
 	// Checkout is the folder with the project's go.mod.
 	Checkout string
-	// Dir keeps keys, kubeconfigs and the registry's configuration. What a former run left there is removed.
+	// Dir contains keys, kubeconfigs and the registry's configuration. The remains of an earlier run are removed.
 	Dir string
 	// Progress gets a line for what takes long.
 	Progress io.Writer
-	// Apart are the runtimes whose clusters lie on a network of their own, with no way to the registry.
+	// Apart are the air-gapped runtimes, whose clusters have a separate network without a route to the registry.
 	Apart []string
-	// ModuleAccounts are the ServiceAccounts in kyma-system that modules of a runtime are installed as, by runtime; its
-	// agent then has no more rights than those of its own work. Runtimes that are not named have the chart's defaults.
+	// ModuleAccounts are the ServiceAccounts in kyma-system for the modules of each runtime. The agent of such a runtime
+	// has only the rights of its own work. Other runtimes have the chart's defaults.
 	ModuleAccounts map[string]string
 }
 
-// Ground is kind clusters with a registry between them.
+// Ground is a set of kind clusters with a registry.
 type Ground struct {
 	options  Options
 	lock     *flock.Flock // held until the process ends
@@ -43,8 +43,8 @@ type Ground struct {
 	exports  int // files so far
 }
 
-// New claims this machine's Docker for one run, until the process ends. Nothing is made yet, so that on an error there
-// is nothing to remove. The error is ErrNoDocker where there is no Docker.
+// New reserves this machine's Docker for one run, until the process ends. It creates nothing, so after an error there
+// is nothing to remove. The error is ErrNoDocker without Docker.
 func New(ctx context.Context, options Options) (*Ground, error) {
 	g := &Ground{options: options, clusters: map[string]*cluster{}, links: map[string]*link{}}
 	var err error
@@ -57,8 +57,8 @@ func New(ctx context.Context, options Options) (*Ground, error) {
 	return g, nil
 }
 
-// Prepare removes what a former run left, and makes the images and the network. Whatever comes of it, the ground has to
-// be closed.
+// Prepare removes the remains of an earlier run, and creates the images and the network. Callers close the ground even
+// after an error.
 func (g *Ground) Prepare(ctx context.Context) error {
 	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
 		return fmt.Errorf("remove what a former run left: %w", err)
@@ -114,14 +114,14 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 		images = append(images, publisherImage+":"+tag)
 	}
 	c := newCluster(name, g.options.Dir)
-	g.clusters[name] = c // before it is up, so that Gather can tell why it does not come up
+	g.clusters[name] = c // before it runs, so that Gather has its diagnostics
 	if err := c.create(ctx, g.machine, where); err != nil {
 		return nil, err
 	}
 	return c, c.load(ctx, images...)
 }
 
-// Link is a runtime's way to the registry.
+// Link returns a runtime's link to the registry.
 func (g *Ground) Link(runtime string) fleet.Link {
 	if g.links[runtime] == nil {
 		g.links[runtime] = &link{cluster: g.clusters[runtime]}
@@ -129,16 +129,16 @@ func (g *Ground) Link(runtime string) fleet.Link {
 	return g.links[runtime]
 }
 
-// CutRegistry takes the registry off the network.
+// CutRegistry disconnects the registry from the network.
 func (g *Ground) CutRegistry() error { return g.registry.cut(context.Background()) }
 
-// HealRegistry brings it back.
+// HealRegistry connects the registry again.
 func (g *Ground) HealRegistry() error { return g.registry.heal(context.Background()) }
 
-// Close removes all that was made in Docker, clusters too. It may be called while others still use the ground.
+// Close removes everything created in Docker, including clusters. Others may still use the ground.
 func (g *Ground) Close() error { return sweep(context.Background()) }
 
-// Kubeconfigs are the paths of all clusters' kubeconfigs, by cluster.
+// Kubeconfigs returns the kubeconfig of each cluster.
 func (g *Ground) Kubeconfigs() map[string]string {
 	paths := map[string]string{}
 	for name, c := range g.clusters {
@@ -147,7 +147,7 @@ func (g *Ground) Kubeconfigs() map[string]string {
 	return paths
 }
 
-// Kubectl runs kubectl against a cluster as a person with all rights would, and gives what it prints.
+// Kubectl runs kubectl against a cluster with all rights, and returns its output.
 func (g *Ground) Kubectl(ctx context.Context, cluster string, args ...string) (string, error) {
 	c := g.clusters[cluster]
 	if c == nil {

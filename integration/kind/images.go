@@ -12,32 +12,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// Images that are made here. Nothing serves them: they are loaded into the nodes.
+// Images that are built here. No registry serves them: they are loaded into the nodes.
 const (
 	repository     = "kyma-pull.test"
 	tag            = "test"
 	publisherImage = repository + "/kcp-publisher"
 	agentImage     = repository + "/skr-agent"
 	registryImage  = repository + "/registry"
-	// DialerImage has a program for pods that try out NetworkPolicies.
+	// DialerImage contains a program for pods that test NetworkPolicies.
 	DialerImage = repository + "/dialer:" + tag
 )
 
 var moduleVersions = []string{samplemodule.VersionGood, samplemodule.VersionBetter}
 
-// Versions of the agent beside the one that charts install: one that works, and one that gets ready and then ends again
-// and again.
+// Agent versions besides the one in the chart: one that works, and one that becomes ready and then crashes repeatedly.
 const (
 	AgentBetter = "better"
 	AgentBad    = "bad"
 )
 
-// buildImages makes all images of a run as `make images` does, in a folder that it removes again, and gives them to
+// buildImages builds all images of a run as `make images` does, in a folder that it removes, and loads them into
 // Docker.
 func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
-	// Most at once, for most of what they are made of is the same.
+	// Most are compiled together, because they share most packages.
 	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
 		return err
 	}
@@ -47,7 +46,7 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 	if err := p.compile(ctx, AgentBad, "skr-agent", "./integration/kind/badagent"); err != nil {
 		return err
 	}
-	// An image is named like its program.
+	// An image has the name of its program.
 	for from, to := range map[string]string{"serve": "registry", "operator": samplemodule.Operator} {
 		if err := os.Rename(p.program(tag, from), p.program(tag, to)); err != nil {
 			return err
@@ -69,13 +68,12 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 	return nil
 }
 
-// packer makes images of the project's programs.
+// packer builds images of the project's programs.
 type packer struct{ checkout, dir string }
 
 func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
 
-// compile compiles programs that call themselves by a version; name is for a single one that is not named like its
-// folder.
+// compile compiles programs with a version. name names a single program that differs from its folder.
 func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
 	output := p.program(version, name)
 	if name == "" {
@@ -89,7 +87,7 @@ func (p packer) compile(ctx context.Context, version, name string, programs ...s
 	return nil
 }
 
-// pack makes images of programs and gives them to Docker.
+// pack builds images of programs and loads them into Docker.
 func (p packer) pack(ctx context.Context, repository, version string, programs ...string) error {
 	dir, err := os.MkdirTemp(p.dir, "archives-")
 	if err != nil {
@@ -99,7 +97,7 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	if _, err := run(ctx, exec.CommandContext(ctx, p.program(tag, "images"), args...)); err != nil {
 		return fmt.Errorf("make images: %w", err)
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // and not the links to them
+	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // not the links to them
 	if err != nil {
 		return err
 	}
@@ -114,12 +112,12 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	return nil
 }
 
-// madeImages are all that buildImages gives to Docker.
+// madeImages returns all images that buildImages builds.
 func madeImages() []string {
 	return append(runtimeImages(), publisherImage+":"+tag, registryImage+":"+tag, agentImage+":"+AgentBetter, agentImage+":"+AgentBad)
 }
 
-// runtimeImages are what pods of a runtime are started from.
+// runtimeImages returns the images of the pods in a runtime.
 func runtimeImages() []string {
 	images := []string{agentImage + ":" + tag, DialerImage}
 	for _, version := range moduleVersions {
@@ -128,7 +126,7 @@ func runtimeImages() []string {
 	return images
 }
 
-// BringAgent puts a version of the agent into a runtime's node, and names it IMAGE@DIGEST as the node knows it.
+// BringAgent loads an agent version into a runtime's node, and returns IMAGE@DIGEST as the node names it.
 func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
 	c, image := g.clusters[r.Cluster()], agentImage+":"+version
 	if err := c.load(ctx, image); err != nil {

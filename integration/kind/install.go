@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Releases of the two charts.
+// Release names of the two charts.
 const (
 	publisherRelease   = "kcp-publisher"
 	publisherNamespace = sample.Namespace
@@ -29,8 +29,8 @@ const (
 	agentNamespace     = v1beta2.RuntimeNamespace
 )
 
-// Publisher installs the publisher's chart, with the keys and the registry's credentials in Secrets as an operator
-// would bring them.
+// Publisher installs the publisher's chart, with the keys and the registry's credentials in Secrets, as an operator
+// does.
 func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
 	ctx := context.Background()
 	if err := g.bringSecrets(ctx, f); err != nil {
@@ -41,7 +41,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 		"keys":     map[string]any{"secretName": "publisher-keys"},
 		"registry": map[string]any{"configSecretName": "publisher-registry", "caConfigMapName": "registry-ca"},
 		"image":    map[string]any{"repository": publisherImage, "tag": tag},
-		// The token service's port is no part of the location.
+		// The location does not contain the token service's port.
 		"networkPolicy": map[string]any{"egressPorts": ports},
 		"webhook":       map[string]any{"enabled": true},
 		"tokenService":  map[string]any{"enabled": true, "keysSecretName": "registry-keys", "moduleRepositories": []string{moduleRepositories}},
@@ -51,7 +51,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 	return g.install(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace, values)
 }
 
-// Agent installs the agent's chart; Secret skr-agent-bootstrap tells it all else.
+// Agent installs the agent's chart. Secret skr-agent-bootstrap contains everything else.
 func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
 	ctx, c := context.Background(), g.clusters[r.Cluster()]
 	values := map[string]any{}
@@ -70,12 +70,12 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
 	values["metrics"] = map[string]any{"enabled": true}
-	// Short, so that a bad agent is rolled back within a scenario's patience.
+	// Short times, so that a bad agent is rolled back within a scenario's time limit.
 	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }
 
-// ports that the programs may reach: API servers, the registry, its token service.
+// ports are the ports that the programs may connect to: API servers, the registry, its token service.
 var ports = []int{443, 6443, 5000, 5443}
 
 // install installs or upgrades a chart with Helm and waits until its pods are ready.
@@ -124,14 +124,14 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "registry-ca"}, Data: map[string]string{"ca.crt": string(certificate)}}
 	var problems []error
 	for _, object := range []client.Object{publisherKeys, registryKeys, credentials, ca} {
-		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) { // it is, when the publisher is started again
+		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) { // it exists when the publisher is started again
 			problems = append(problems, err)
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// keySecret is a Secret for the publisher's namespace with files of the fleet's key folder.
+// keySecret returns a Secret for the publisher's namespace with files of the fleet's key folder.
 func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: name}, Data: map[string][]byte{}}
 	for _, file := range files {

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// link is the way from a runtime's node and pods to the registry, made narrow with the node's own iptables and tc.
+// link is the connection from a runtime's node and pods to the registry. It is impaired with the node's own iptables
+// and tc.
 type link struct{ cluster *cluster }
 
-// chain holds our rules, apart from those of kube-proxy.
+// chain contains the rules of this package, separate from those of kube-proxy.
 const chain = "KYMA-PULL-LINK"
 
 // Cut drops every packet to the registry.
@@ -18,8 +19,8 @@ func (l *link) Cut(ctx context.Context) error {
 	return l.rule(ctx, "-j", "DROP")
 }
 
-// Impair loses a fifth of the packets to the registry, and slows all that leaves the node. Loss is a rule's, since a
-// queueing discipline would count what others send, such as whoever watches the runtime.
+// Impair drops a fifth of the packets to the registry, and delays all traffic that leaves the node. An iptables rule
+// drops the packets, because a queueing discipline would also count other traffic.
 func (l *link) Impair(ctx context.Context) (string, error) {
 	if err := l.Heal(ctx); err != nil {
 		return "", err
@@ -31,7 +32,7 @@ func (l *link) Impair(ctx context.Context) (string, error) {
 	return "iptables statistic 20%, " + slowed, err
 }
 
-// slow delays packets, or where the kernel has no netem lets no more than a modem's worth through.
+// slow delays packets. If the kernel has no netem, it limits the rate to that of a modem.
 func (l *link) slow(ctx context.Context) (string, error) {
 	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "delay", "100ms", "20ms")
 	if err == nil {
@@ -44,7 +45,7 @@ func (l *link) slow(ctx context.Context) (string, error) {
 	return "tc tbf 1mbit, as this kernel has no netem", err
 }
 
-// rule puts one rule in the way of packets to the registry, in the place of what was there.
+// rule replaces the rule for packets to the registry.
 func (l *link) rule(ctx context.Context, rule ...string) error {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
@@ -64,14 +65,14 @@ func (l *link) rule(ctx context.Context, rule ...string) error {
 	return nil
 }
 
-// Heal takes away what Cut and Impair put in.
+// Heal removes the effects of Cut and Impair.
 func (l *link) Heal(ctx context.Context) error {
 	if err := l.clear(ctx); err != nil {
 		return err
 	}
 	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "del", "dev", "eth0", "root")
 	if err != nil && strings.Contains(err.Error(), "Cannot delete qdisc with handle of zero") {
-		return nil // there is none but the kernel's own
+		return nil // only the kernel's own discipline exists
 	}
 	return err
 }
@@ -102,7 +103,7 @@ func (l *link) iptables(ctx context.Context, args ...string) error {
 	return err
 }
 
-// Dropped counts the packets that were swallowed, by the counters of the kernel.
+// Dropped returns the number of dropped packets from the kernel's counters.
 func (l *link) Dropped(ctx context.Context) (int, error) {
 	shown, err := l.cluster.inNode(ctx, "iptables", "--wait", "-nvxL", chain)
 	if err != nil {

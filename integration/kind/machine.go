@@ -15,28 +15,28 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// EnvNodeImage names the environment variable with a node image to take in the place of kind's own.
+// EnvNodeImage is the environment variable with a node image that replaces kind's own.
 const EnvNodeImage = "KIND_NODE_IMAGE"
 
 // ownNodeImage starts the names of images that hack/offline/kind-node makes.
 const ownNodeImage = "kyma-pull/kind-node:"
 
-// pullTimeout ends the attempt to pull kind's own image, half a gigabyte, over a link that is too slow for it.
+// pullTimeout limits the pull of kind's own image, which has half a gigabyte.
 const pullTimeout = 10 * time.Minute
 
-// ErrNoDocker means that there is no Docker to run clusters in.
+// ErrNoDocker means that this machine has no running Docker.
 var ErrNoDocker = errors.New("Docker does not answer: start it, or on a bare Debian run `hack/offline/kind-node/dockerd start` as root")
 
-// machine is what was found out about the machine that clusters run on.
+// machine describes the machine of the clusters.
 type machine struct {
 	nodeImage string
-	// withholds says that not even a privileged container gets all capabilities.
+	// withholds is true if not even a privileged container gets all capabilities.
 	withholds bool
-	// oldCgroups says that cgroups are of version 1, which kubelet takes only when told so.
+	// oldCgroups is true for cgroups version 1, which kubelet accepts only with a setting.
 	oldCgroups bool
 }
 
-// inspect finds out all but the image, which may have to be made first.
+// inspect returns everything except the image, which may have to be built first.
 func inspect(ctx context.Context) (machine, error) {
 	m := machine{}
 	if _, err := exec.LookPath("docker"); err != nil {
@@ -47,14 +47,14 @@ func inspect(ctx context.Context) (machine, error) {
 		return m, fmt.Errorf("%w (%w)", ErrNoDocker, err)
 	}
 	m.oldCgroups = version == "1"
-	// Docker may run on another machine, and then this file says nothing about it; there nothing is withheld usually.
+	// If Docker runs on another machine, this file does not describe it. Usually that machine withholds nothing.
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
 		m.withholds = withholds(string(status))
 	}
 	return m, nil
 }
 
-// withholds reads whether CAP_SYS_RESOURCE is out of reach, without which nobody may protect a process from the
+// withholds reports whether CAP_SYS_RESOURCE is missing, without which no process can be protected from the
 // out-of-memory killer.
 //
 // Source: proc_pid_status(5), CapBnd; linux/capability.h.
@@ -69,8 +69,8 @@ func withholds(status string) bool {
 	return err == nil && mask&(1<<sysResource) == 0
 }
 
-// NodeImage returns the named image, or else kind's own. Only where that cannot be pulled it is one that
-// hack/offline/kind-node makes.
+// NodeImage returns the image in the environment, or kind's own. If kind's own cannot be pulled, it returns an image
+// that hack/offline/kind-node builds.
 func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string, error) {
 	if name := os.Getenv(EnvNodeImage); name != "" {
 		return name, nil
@@ -95,7 +95,7 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 	return strings.TrimSpace(string(output)), nil
 }
 
-// config is the configuration of a cluster of one node. Ordinary machines and node images get kind's defaults.
+// config returns the configuration of a cluster of one node. Usual machines and node images get kind's defaults.
 func (m machine) config() string {
 	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
 	if strings.HasPrefix(m.nodeImage, ownNodeImage) {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// Whether something can be pulled differs between machines, so a script answers in Docker's place.
+// Machines differ in their network access, so a script replaces Docker.
 func TestKindsOwnNodeImageIsTakenWhereItCanBeHad(t *testing.T) {
 	const built = ownNodeImage + "v1"
 	for _, c := range []struct {

@@ -9,11 +9,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Memory is that of one container, in bytes: what is in use without files that can be dropped, as kubelet counts it,
-// the most that ever was with them, and the limit.
+// Memory is the memory of one container in bytes: the working set as kubelet counts it, without reclaimable files; the
+// maximum including them; and the limit.
 type Memory struct{ WorkingSet, Peak, Limit int64 }
 
-// Memory reads what the kernel says of each running container of a program.
+// Memory reads the kernel's figures of each running container of a program.
 func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, error) {
 	p, err := inPod(program)
 	if err != nil {

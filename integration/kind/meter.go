@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Meter watches how much memory of this machine is in use beyond what was at its start.
+// Meter measures the memory of this machine that is in use in addition to that at its start.
 type Meter struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
@@ -18,7 +18,7 @@ type Meter struct {
 	err  error
 }
 
-// NewMeter starts to watch.
+// NewMeter starts a measurement.
 func NewMeter() *Meter {
 	ctx, stop := context.WithCancel(context.Background())
 	m := &Meter{stop: stop}
@@ -44,7 +44,7 @@ func (m *Meter) sample(ctx context.Context) {
 	}
 }
 
-// Peak ends the watch and gives the most that was in use, in bytes. It counts whatever else ran on the machine.
+// Peak ends the measurement and returns the maximum in bytes. It includes all other programs on the machine.
 func (m *Meter) Peak() (int64, error) {
 	m.stop()
 	m.done.Wait()

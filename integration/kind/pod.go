@@ -11,16 +11,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// pod is a program that a Deployment keeps running.
+// pod is a program that runs as a Deployment.
 type pod struct {
 	cluster               *cluster
 	namespace, deployment string
 }
 
-// limit is how long Kubernetes may take to start or end a pod, also on a slow machine.
+// limit is the time limit for Kubernetes to start or end a pod, also on a slow machine.
 const limit = 2 * time.Minute
 
-// Stop scales the program to nothing and waits until its pods are gone.
+// Stop scales the program to zero and waits until its pods are gone.
 func (p *pod) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -31,8 +31,8 @@ func (p *pod) Stop() error {
 	return err
 }
 
-// Kill ends the program's process in every pod by the kernel, and waits until its container has ended; kubelet starts
-// another. To delete the pods by force would not do: kubelet asks even them to end, and gives them two seconds.
+// Kill kills the program's process in every pod, and waits until its container has ended. kubelet starts another. A
+// forced deletion of the pods is not enough, because kubelet still gives them two seconds to end.
 func (p *pod) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -55,8 +55,8 @@ func (p *pod) Kill() error {
 	})
 }
 
-// running are the ids of the program's running containers, as the node's containerd knows them. A container is named
-// like its program.
+// running returns the ids of the program's running containers from the node's containerd. A container has the name of
+// its program.
 func (p *pod) running(ctx context.Context) ([]string, error) {
 	list, err := p.cluster.inNode(ctx, "crictl", "ps", "--quiet",
 		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.deployment)
@@ -68,7 +68,7 @@ func (p *pod) kill(ctx context.Context, container string) error {
 	if err != nil {
 		return err
 	}
-	// Anything but the number of a process would mean others to kill(1).
+	// kill(1) would interpret other text as a group of processes.
 	if pid, err := strconv.Atoi(said); err != nil || pid <= 1 {
 		return fmt.Errorf("container %s of %s has no process that could be killed: %q", container, p.deployment, said)
 	}
@@ -76,7 +76,7 @@ func (p *pod) kill(ctx context.Context, container string) error {
 	return err
 }
 
-// Log returns what the running pods printed.
+// Log returns the output of the running pods.
 func (p *pod) Log() string {
 	log, err := p.log(context.Background())
 	if err != nil {

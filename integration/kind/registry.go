@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Where the registry is, for whoever is on its network. Its token service has to answer under the same name, since
-// clients carry no password elsewhere.
+// The address of the registry in its network. The token service needs the same name, because clients send their
+// password only there.
 const (
 	registryName = "registry.kyma-pull.test"
 	registryPort = "5000"
@@ -24,8 +24,8 @@ const (
 	moduleRepositories = "modules/**"
 )
 
-// containers of the registry. The owner's is a second program over the same data, without TLS and passwords, which only
-// this machine reaches.
+// containers of the registry. The owner's registry is a second program on the same data, without TLS and passwords,
+// reachable only from this machine.
 const (
 	registryContainer = prefix + "registry"
 	tokenContainer    = prefix + "token-service"
@@ -71,7 +71,7 @@ auth:
 			return err
 		}
 	}
-	// As root, for the volume is root's and the mounted files are of whoever runs this.
+	// As root, because root owns the volume and another user owns the mounted files.
 	common := []string{"run", "--detach", "--user", "0:0", "--volume", s.dir + ":/etc/registry:ro", "--volume", registryVolume + ":/data", "--volume", s.keys + ":/keys:ro"}
 	for _, container := range [][]string{
 		append(common, "--name", registryContainer, "--network", s.network, "--network-alias", registryName, registryImage+":"+tag, "/etc/registry/config.yaml"),
@@ -87,7 +87,7 @@ auth:
 	return nil
 }
 
-// owner returns the owner's way in: the address on this machine, once it answers.
+// owner waits for the owner's registry and returns its address on this machine.
 func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, error) {
 	published, err := docker(ctx, "port", ownerContainer, "5000/tcp")
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, 
 	return address, registries, err
 }
 
-// cut takes registry and token service off the network; heal brings them back.
+// cut disconnects the registry and the token service from the network. heal connects them again.
 func (s *registryServer) cut(ctx context.Context) error {
 	_, err := docker(ctx, "network", "disconnect", s.network, registryContainer)
 	return err

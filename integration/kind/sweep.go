@@ -14,7 +14,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// claim takes the lock that keeps runs of one user apart: their clusters and images have the same names.
+// claim locks the names of clusters and images, which all runs of one user share.
 func claim() (*flock.Flock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -32,14 +32,14 @@ func claim() (*flock.Flock, error) {
 	return lock, err
 }
 
-// made says what of Docker's is this package's: how it is listed, by which names, and how it is removed.
+// made describes one type of Docker object that this package creates: how to list, name and remove it.
 type made struct {
 	list   []string
 	ours   func(name string) bool
 	remove []string
 }
 
-// In this order, since containers hold the rest.
+// In this order, because containers use the other objects.
 var everything = []made{
 	{[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{"container", "rm", "--force", "--volumes"}},
 	{[]string{"volume", "ls", "--format", "{{.Name}}"}, hasPrefix, []string{"volume", "rm", "--force"}},
@@ -72,8 +72,8 @@ func (m made) sweep(ctx context.Context) error {
 	return err
 }
 
-// undisturbed runs a command of Docker's that Ctrl-C does not reach, which goes to all of a terminal's foreground
-// processes: whoever types it again wants this to end soon, not by halves.
+// undisturbed runs a Docker command that Ctrl-C does not interrupt. A terminal sends the signal to all its foreground
+// processes, and a removal must not stop halfway.
 func undisturbed(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -20,7 +20,7 @@ func TestInstallToPodsRunning(t *testing.T) {
 	untilAnswered(t, stage.berlin)
 }
 
-// untilAnswered waits until the module's operator has done its work on the default CR.
+// untilAnswered waits until the module's operator has handled the default CR.
 func untilAnswered(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, "the operator in "+r.ID+" answers the default CR", func() (bool, string) {

@@ -40,7 +40,7 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 		}
 		return waiting == 1 && len(left()) == 1, fmt.Sprint(waiting, " pending, ready ", left())
 	})
-	// The budget says so to everybody, and the one publisher works on.
+	// The budget protects one publisher, which keeps working.
 	if err := evict(ctx, control, sample.Namespace, left()[0]); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("the last publisher's eviction: %v", err)
 	}
@@ -64,7 +64,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
-	// A single agent is no reason to hold a drain up.
+	// A single agent does not block a drain.
 	drained := drain(t, r.Cluster(), "app.kubernetes.io/name=skr-agent")
 	if err := <-drained; err != nil {
 		t.Fatalf("drain: %v", err)
@@ -73,13 +73,13 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	must(t, uncordon(ctx, r.Cluster()))
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// Nor is it for whoever makes room by single evictions.
+	// A single agent does not block single evictions either.
 	evicted := 0
 	for name, value := range map[string]string{"app.kubernetes.io/name": "skr-agent", "app": samplemodule.Operator} {
 		var pods corev1.PodList
 		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{name: value}))
 		for _, p := range pods.Items {
-			// As kubectl drain does, until the control plane has seen that a pod which has just come back is well.
+			// As kubectl drain does, retry until the control plane knows that a pod that just came back is ready.
 			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" may be evicted", func() (bool, string) {
 				err := evict(ctx, r.API, p.Namespace, p.Name)
 				return client.IgnoreNotFound(err) == nil, fmt.Sprint(err)
@@ -96,8 +96,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain drains a cluster's only node of pods with a label. Its end comes with the answer; the node is uncordoned
-// whatever happens.
+// drain removes pods with a label from a cluster's only node. The channel returns the result; the node is uncordoned in
+// any case.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)
@@ -135,7 +135,7 @@ func podsOf(t *testing.T, api client.Client, namespace, program string) []corev1
 	return pods.Items
 }
 
-// readyPods are the names of those that are ready and not about to end.
+// readyPods returns the names of the pods that are ready and not terminating.
 func readyPods(pods []corev1.Pod) []string {
 	var names []string
 	for _, p := range pods {

@@ -10,8 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestAgentSurvivesLossOfItsAPIServer: kubelet and the pods go on, so that an agent that ended without its
-// lease is started again and finds no API server.
+// kubelet and the pods keep running. An agent that lost its Lease and ended is started again and finds no API server.
 func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// bulk is a module of as many objects as no known module has, a mebibyte of YAML.
+// bulk returns a module with more objects than any known module, a mebibyte of YAML.
 func bulk() sample.Version {
 	const objects = 1000
 	var manifest strings.Builder
@@ -48,7 +48,7 @@ func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	}
 }
 
-// memory logs and returns what the agent's container of berlin and those of the publishers have.
+// memory logs and returns the memory of the agent's container in berlin and of the publishers.
 func memory(t *testing.T, when string) []kind.Memory {
 	t.Helper()
 	var all []kind.Memory

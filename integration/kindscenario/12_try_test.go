@@ -13,8 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// What docs/tutorials/try-a-module.md runs with KIND=1 goes through the same steps on clusters of its own, which
-// would take minutes here.
+// docs/tutorials/try-a-module.md runs the same steps with KIND=1 on clusters of its own, which would take minutes here.
 func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -29,7 +28,7 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, samplemodule.Module))
 	}
-	// Without what it had before, so that the older version is no downgrade that a rollout would have to hold.
+	// Start without the earlier release, so that the older version is not a downgrade that a rollout holds.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
 	verdicts, err := try.Run(ctx, try.Options{Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr})
 	must(t, err)

@@ -16,8 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// That the charts' NetworkPolicies let through what the programs need is proven by all the other scenarios, whose
-// programs live behind them.
+// All other scenarios prove that the charts' NetworkPolicies allow the needed traffic.
 func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	scene(t)
 	for _, p := range []policed{
@@ -28,15 +27,15 @@ func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	}
 }
 
-// policed is a program and the NetworkPolicy that its chart made for it.
+// policed is a program with the NetworkPolicy of its chart.
 type policed struct {
 	cluster         string
 	api             client.Client
 	namespace, name string
 }
 
-// isCutOff lets a pod of no Deployment have the program's labels, and then not any more: what changes then is the
-// policy's doing.
+// isCutOff gives a pod without a Deployment the program's labels and removes them again. The difference is the effect
+// of the policy.
 func (p policed) isCutOff(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001
@@ -55,7 +54,7 @@ func (p policed) isCutOff(t *testing.T) {
 	untilAll("without them again", answers)
 }
 
-// labels are those of the pods that the policy is for, among them the program's own.
+// labels returns the pod labels that the policy selects, including the program's own.
 func (p policed) labels(t *testing.T) map[string]string {
 	t.Helper()
 	var policy networkingv1.NetworkPolicy
@@ -69,7 +68,7 @@ func (p policed) labels(t *testing.T) map[string]string {
 	return labels
 }
 
-// run starts a pod that listens on ports, and gives its address.
+// run starts a pod that listens on ports, and returns its address.
 func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.ContainerPort) (*corev1.Pod, string) {
 	t.Helper()
 	args := []string{"listen"}
@@ -96,7 +95,7 @@ func (p policed) label(t *testing.T, pod *corev1.Pod, labels map[string]string) 
 	must(t, p.api.Patch(t.Context(), pod, client.MergeFrom(before)))
 }
 
-// What comes of a dialed port.
+// Results of dialing a port.
 const (
 	answers = "answers"
 	refuses = "refuses"

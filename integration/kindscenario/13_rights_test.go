@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// That the charts' rights suffice is proven by all the other scenarios, whose programs have nothing else: the agent
-// in berlin all that there is, which is the chart's default, and the one in tokyo those of its own work.
+// All other scenarios prove that the charts' rights suffice: the agent in berlin has all rights, the chart's default,
+// and the agent in tokyo has the rights of its own work.
 func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -53,7 +53,7 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	}
 }
 
-// Who may write everything in kyma-system may still not write what is the agent's.
+// A user with all rights in kyma-system must not change the agent's objects.
 func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -102,8 +102,7 @@ func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBindin
 	}
 }
 
-// employModules returns a runtime the ServiceAccount that its modules are installed as, with what module beacon is
-// made of.
+// employModules creates the ServiceAccount for modules in a runtime, with the rights that module beacon needs.
 func employModules(ctx context.Context, r *fleet.Runtime) error {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}
@@ -118,13 +117,13 @@ func employModules(ctx context.Context, r *fleet.Runtime) error {
 	return errors.Join(r.API.Create(ctx, account), r.API.Create(ctx, role), r.API.Create(ctx, binding))
 }
 
-// impersonate returns the API as a ServiceAccount has it.
+// impersonate returns a client with the rights of a ServiceAccount.
 func impersonate(t *testing.T, cluster, namespace, account string) client.Client {
 	t.Helper()
 	kubeconfig := stage.kind.Kubeconfigs()[cluster]
 	admin, err := fleet.Connect(kubeconfig, "")
 	must(t, err)
-	// With an account that is not there everything would be refused, and nothing proven.
+	// A missing account would be refused everything, and the test would prove nothing.
 	must(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: account}, &corev1.ServiceAccount{}))
 	api, err := fleet.Connect(kubeconfig, "system:serviceaccount:"+namespace+":"+account)
 	must(t, err)

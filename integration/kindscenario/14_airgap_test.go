@@ -36,8 +36,8 @@ func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	untilRunning(t, ship, promotedImage())
 	untilAnswered(t, ship)
 	drift(t, ship)
-	// The first report asks for a certificate; the bundle that brings it is what the control plane then wants to hear
-	// of.
+	// The first report requests a certificate. The control plane then waits for a report about the bundle that contains
+	// it.
 	until(t, "the control plane learns of it by the reports that are carried back", func() (bool, string) {
 		if err := errors.Join(stage.kind.Report(ctx, stage.fleet, ship.ID), carry()); err != nil {
 			return false, err.Error()

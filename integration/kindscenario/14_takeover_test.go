@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// TestLifecycleManagerPodsAreTakenOverThenUpgraded brings module beacon into a runtime as lifecycle-manager
-// does, and takes it over: its pods go on, and those of the next version come up without the PriorityClass that goes.
+// TestLifecycleManagerPodsAreTakenOverThenUpgraded installs module beacon as lifecycle-manager does, and takes it over.
+// Its pods keep running, and the pods of the next version start without the removed PriorityClass.
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -34,8 +34,8 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	pod := onlyPod(t)
 	ask(t, "start", "berlin")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		// lifecycle-manager would have it in the Kyma already; the channel's version must not be installed before
-		// this one is adopted.
+		// lifecycle-manager would have added the module to the Kyma. The channel's version must not be installed before this
+		// version is adopted.
 		spec.Modules = append(spec.Modules, v1beta2.Module{Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
 	}))
 	until(t, "the module is adopted", func() (bool, string) {
@@ -70,7 +70,7 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	well(t, r)
 }
 
-// installAsLifecycleManager brings a module into berlin, and its Manifest into the control plane.
+// installAsLifecycleManager installs a module in berlin and creates its Manifest in the control plane.
 func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	t.Helper()
 	ctx, r := t.Context(), stage.berlin
@@ -98,7 +98,7 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	}
 }
 
-// onlyPod returns the UID of the pod of the module's operator, empty where there is none or another number of them.
+// onlyPod returns the UID of the only pod of the module's operator, empty if there is none or more than one.
 func onlyPod(t *testing.T) types.UID {
 	t.Helper()
 	var pods corev1.PodList

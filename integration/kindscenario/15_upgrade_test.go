@@ -61,8 +61,8 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	version := promote(t)
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 
-	// Whoever upgrades the chart brings back its image, which works until it has proven itself and then makes way for
-	// the bundle's.
+	// An upgrade of the chart restores the chart's image, which runs until it has proven itself and then makes way for the
+	// bundle's image.
 	must(t, r.WantAgent(ctx, better))
 	must(t, r.StartAgent())
 	if image := agentDeployment(t).Spec.Template.Spec.Containers[0].Image; image != first {
@@ -85,7 +85,7 @@ func agentPods(t *testing.T) []corev1.Pod {
 	return podsOf(t, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent")
 }
 
-// untilOnly waits until berlin's agent runs an image, and no pod another.
+// untilOnly waits until all pods of berlin's agent run an image.
 func untilOnly(t *testing.T, image string) {
 	t.Helper()
 	until(t, "only the agent of image "+image+" is there", func() (bool, string) {
@@ -97,7 +97,7 @@ func untilOnly(t *testing.T, image string) {
 	})
 }
 
-// untilProven waits until an image of berlin's agent has done its work for as long as it takes to be trusted.
+// untilProven waits until an image of berlin's agent has worked for the time that makes it trusted.
 func untilProven(t *testing.T, image string) {
 	t.Helper()
 	until(t, "the agent's image has proven itself: "+image, func() (bool, string) {

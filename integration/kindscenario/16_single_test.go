@@ -46,8 +46,7 @@ func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
 	must(t, stage.berlin.UntilState(ctx, samplemodule.Module, next, v1beta2.StateReady))
 }
 
-// publisherIsLetThroughToItsKinds: with its webhooks the publisher writes definitions that the protection of the
-// agent beside it keeps.
+// With its webhooks, the publisher writes CRDs that the protection of the agent in the same cluster guards.
 func publisherIsLetThroughToItsKinds(t *testing.T) {
 	t.Helper()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")

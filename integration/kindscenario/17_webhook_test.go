@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The API server of the control plane reaches the publisher's pods through their Service and their NetworkPolicy.
+// The control plane's API server reaches the publisher's pods through their Service and NetworkPolicy.
 func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -36,7 +36,7 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	}
 }
 
-// Helm waited for its pods, whose probes ask it; what it answers is for the registry's clients.
+// Helm waits for the pods, whose probes call the service. Its responses are tested by the registry's clients.
 func TestTokenServiceOfTheChartRuns(t *testing.T) {
 	scene(t)
 	service := &appsv1.Deployment{}

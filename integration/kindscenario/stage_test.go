@@ -1,7 +1,7 @@
-// Package kindscenario holds the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
-// clusters. Each file is one scenario. They run in the order of their names on one fleet, a control plane and
-// runtimes berlin and tokyo, and each leaves both runtimes ready. Behavior that an API server alone can show is
-// tested in integration/scenario.
+// Package kindscenario contains the scenarios that need pods, nodes or networks. `make test-kind` runs them on kind
+// clusters. Each file is one scenario. They run in the order of their names on one fleet, a control plane and runtimes
+// berlin and tokyo, and each leaves both runtimes ready. integration/scenario tests all behavior that an API server
+// alone can show.
 package kindscenario
 
 import (
@@ -35,21 +35,21 @@ var (
 	keep   = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
 )
 
-// apart is the runtime that lies on a network of its own; only its scenario starts it.
+// apart is the air-gapped runtime, which only its scenario starts.
 const apart = "ship"
 
-// moduleAccount is the ServiceAccount that modules are installed as in tokyo, on kind.
+// moduleAccount is the ServiceAccount for modules in tokyo.
 const moduleAccount = "modules"
 
-// stage is the fleet that all scenarios share; TestMain sets it up before and takes it down after them.
+// stage is the fleet of all scenarios. TestMain starts it before them and removes it afterwards.
 var stage struct {
 	fleet         *fleet.Fleet
 	berlin, tokyo *fleet.Runtime
 	kind          *kind.Ground
 	promoted      string                        // version of module beacon in channel regular
 	patch         int                           // of the last version 1.1.PATCH that was promoted
-	undo          []func(context.Context) error // what the scenario that runs has to put right
-	dir, failures string                        // the files of the run, and what explains its failures
+	undo          []func(context.Context) error // steps that the running scenario registered with undo
+	dir, failures string                        // the files of the run, and diagnostics of failures
 }
 
 func TestMain(m *testing.M) {
@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(play(m))
 }
 
-// play sets the stage up, runs the scenarios, and takes the stage down once, also after an interrupt.
+// play starts the stage, runs the scenarios, and removes the stage once, also after an interrupt.
 func play(m *testing.M) int {
 	started, meter := time.Now(), kind.NewMeter()
 	if err := claim(); err != nil {
@@ -79,7 +79,7 @@ func play(m *testing.M) int {
 	case <-ctx.Done():
 	}
 	var err error
-	// A signal reaches the programs of the scenarios too, so a scenario can fail before the interrupt is seen here.
+	// A signal also reaches the programs of the scenarios, so a scenario can fail before the interrupt arrives here.
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "kindscenario: interrupted")
 		code, err = 130, abandon()
@@ -98,7 +98,7 @@ func play(m *testing.M) int {
 	return code
 }
 
-// claim prepares the stage and starts no cluster yet.
+// claim prepares the stage and starts no cluster.
 func claim() error {
 	checkout, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -113,14 +113,14 @@ func claim() error {
 	if err := os.RemoveAll(stage.failures); err != nil {
 		return err
 	}
-	// A client that lost its API server tries again at growing intervals of up to a minute.
+	// A client that lost its API server retries at increasing intervals of up to a minute.
 	stage.fleet = fleet.New(fleet.Options{
 		Dir: stage.dir, Ground: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true, Patience: 4 * time.Minute,
 	})
 	return nil
 }
 
-// story sets the stage up and runs the scenarios.
+// story starts the stage and runs the scenarios.
 func story(ctx context.Context, m *testing.M) int {
 	if err := build(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -156,7 +156,7 @@ func build(ctx context.Context) error {
 	return employModules(ctx, stage.tokyo)
 }
 
-// takeDown removes all that the story left, or says how to reach it.
+// takeDown removes everything that the scenarios left, or prints how to reach it.
 func takeDown() error {
 	if *keep {
 		kubeconfigs := stage.kind.Kubeconfigs()
@@ -168,7 +168,7 @@ func takeDown() error {
 	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// abandon does the same while the story still goes on, so that the fleet is the story's.
+// abandon does the same while the scenarios still run and own the fleet.
 func abandon() error {
 	if *keep {
 		fmt.Printf("left as it is, with kubeconfigs in %s\n", stage.dir)
@@ -177,8 +177,8 @@ func abandon() error {
 	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
 }
 
-// scene begins a scenario. At its end it gathers what explains a failure, and only then undoes what the scenario did
-// to the stage.
+// scene starts a scenario. At its end, it first gathers diagnostics of a failure and then undoes the scenario's changes
+// of the stage.
 func scene(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -195,10 +195,10 @@ func scene(t *testing.T) {
 	})
 }
 
-// undo has something done at the end of the scenario that runs, the last first.
+// undo registers a step for the end of the running scenario. The last step runs first.
 func undo(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
 
-// gather collects what explains a failure and returns where it is.
+// gather collects diagnostics of a failure and returns their folder.
 func gather(ctx context.Context, name string) string {
 	dir := filepath.Join(stage.failures, name)
 	if err := stage.kind.Gather(ctx, dir); err != nil {
@@ -224,7 +224,7 @@ func release(ctx context.Context, version string) error {
 	return stage.fleet.Release(ctx, samplemodule.Module, samplemodule.Good().Component(), sample.Channel("regular", version))
 }
 
-// promotedImage is what the operator of the promoted version runs.
+// promotedImage returns the operator image of the promoted version.
 func promotedImage() string {
 	if stage.promoted == samplemodule.VersionGood {
 		return samplemodule.Image(samplemodule.VersionGood)
@@ -242,7 +242,7 @@ func promote(t *testing.T) (version string) {
 	return version
 }
 
-// well makes sure that a runtime has the promoted version of module beacon, whichever scenarios ran before it.
+// well waits until a runtime has the promoted version of module beacon, after any other scenarios.
 func well(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var kyma *v1beta2.Kyma
@@ -275,7 +275,7 @@ func settings(ctx context.Context, r *fleet.Runtime) (*corev1.ConfigMap, error) 
 	return config, err
 }
 
-// drift changes a setting of the module as a person would, and waits until the agent corrects it.
+// drift changes a setting of the module by hand and waits until the agent corrects it.
 func drift(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	config, err := settings(t.Context(), r)

@@ -1,5 +1,5 @@
-// Package landscape makes what lifecycle-manager leaves in a control plane and in runtimes: modules go in, Manifests
-// and marked objects come out.
+// Package landscape creates the objects that lifecycle-manager leaves in a control plane and in runtimes. Its input is
+// modules; its output is Manifests and marked objects.
 //
 // Source: lifecycle-manager, internal/manifest, internal/service/manifest/render, internal/remote, pkg/module/common.
 package landscape

@@ -40,7 +40,7 @@ func (r *Registry) makeCertificate() error {
 	return err
 }
 
-// NewCertificate makes a certificate for a day that is its own CA, and its key, both as PEM.
+// NewCertificate creates a certificate that is valid for a day and is its own CA, and its key, both as PEM.
 func NewCertificate(address net.IP, names ...string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

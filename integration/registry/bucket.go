@@ -20,14 +20,14 @@ const (
 	EnvVersitygw    = "VERSITYGW"
 )
 
-// ErrNoBucket says that there is no S3 gateway or no registry for one on this machine.
+// ErrNoBucket means that this machine has no S3 gateway, or no registry with an S3 driver.
 var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw + " to their programs, as `make test-s3` does")
 
-// Bucket is an S3 gateway over a folder, with a registry that keeps its data in a bucket of it. Both are programs of
-// their own.
+// Bucket is an S3 gateway over a folder, and a registry that stores its data in a bucket of it. Both are separate
+// programs.
 type Bucket struct {
-	// Host and Gateway are where registry and gateway listen; Direct is a second registry that sends its clients
-	// nowhere else.
+	// Host and Gateway are the addresses of the registry and the gateway. Direct is a second registry that does not
+	// redirect its clients.
 	Host, Gateway, Direct string
 	dir                   string
 	gateway               *exec.Cmd
@@ -40,7 +40,7 @@ const (
 	secretKey  = "not-a-secret-of-anybody"
 )
 
-// StartBucket brings all of it up, with the data below a folder.
+// StartBucket starts the gateway and the registries, with their data below a folder.
 func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 	if os.Getenv(EnvDistribution) == "" || os.Getenv(EnvVersitygw) == "" {
 		return nil, ErrNoBucket
@@ -54,7 +54,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 	var listeners []net.Listener
 	defer func() {
 		for _, listener := range listeners {
-			_ = listener.Close() // unless something failed it is closed already
+			_ = listener.Close() // already closed unless a step failed
 		}
 	}()
 	for _, address := range []*string{&b.Gateway, &b.Host, &b.Direct} {
@@ -65,7 +65,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		*address = listener.Addr().String()
 		listeners = append(listeners, listener)
 	}
-	for _, listener := range listeners { // all three were taken before one is free again
+	for _, listener := range listeners { // all three are reserved before one is released
 		if err := listener.Close(); err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 func (b *Bucket) data() string     { return filepath.Join(b.dir, "data") }
 func (b *Bucket) metadata() string { return filepath.Join(b.dir, "metadata") }
 
-// serve starts a registry on the bucket.
+// serve starts a registry that uses the bucket.
 func (b *Bucket) serve(ctx context.Context, address string, redirect bool) error {
 	path := filepath.Join(b.dir, fmt.Sprintf("registry-redirect-%v.yaml", redirect))
 	config := fmt.Sprintf(`version: 0.1
@@ -109,7 +109,7 @@ http: {addr: "%s", secret: loopback}
 	return err
 }
 
-// Stop takes the gateway off the network; the data stays.
+// Stop stops the gateway. The data remains.
 func (b *Bucket) Stop() error {
 	if b.gateway == nil {
 		return nil
@@ -126,14 +126,14 @@ func (b *Bucket) Resume(ctx context.Context) (err error) {
 	return err
 }
 
-// start runs a program and waits until something answers at the address.
+// start starts a program and waits until its address accepts connections.
 func (b *Bucket) start(ctx context.Context, program, address string, args ...string) (*exec.Cmd, error) {
 	log, err := os.OpenFile(filepath.Join(b.dir, filepath.Base(program)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(program, args...) //nolint:gosec // the program that the test was given
+	cmd := exec.Command(program, args...) //nolint:gosec // the program that the test received
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -166,7 +166,7 @@ func end(cmd *exec.Cmd) error {
 	return err
 }
 
-// Close stops all of it.
+// Close stops all programs.
 func (b *Bucket) Close() error {
 	err := b.Stop()
 	for _, registry := range b.registries {

@@ -24,7 +24,7 @@ func repository(t *testing.T, r *Registry, name string) *remote.Repository {
 		t.Fatal(err)
 	}
 	repo.PlainHTTP = true
-	// oras' own client would ask again by itself and so spoil the counts and faults.
+	// oras' own client would retry, which changes the counts and faults.
 	repo.Client = http.DefaultClient
 	return repo
 }
@@ -105,7 +105,7 @@ func TestInterceptAnswersForTheRegistry(t *testing.T) {
 		t.Errorf("after the interception: %q %v", got, err)
 	}
 
-	observed := make(chan string, 10) // more than is asked for
+	observed := make(chan string, 10) // more than requested
 	r.Observe(func(request *http.Request, status int) { observed <- fmt.Sprint(request.Method, " ", status) })
 	missing := content.NewDescriptorFromBytes("application/octet-stream", []byte("missing"))
 	for want, descriptor := range map[string]ocispec.Descriptor{"HEAD 200": layer, "HEAD 404": missing} {

@@ -1,5 +1,5 @@
-// Package registry runs a real OCI registry (distribution) in this process, with a filesystem behind it, and lets a
-// scenario take it down, bring it back and answer in its place.
+// Package registry runs a real OCI registry (distribution) in this process with data on a file system. A scenario can
+// stop it, start it again, and respond in its place.
 package registry
 
 import (
@@ -37,17 +37,17 @@ type Options struct {
 	Port int
 	// TLS serves HTTPS with a certificate of a CA made at the start (CA).
 	TLS bool
-	// Users are names with passwords; nil lets everybody in.
+	// Users are names with passwords. Nil allows anonymous access.
 	Users map[string]string
-	// KeySet is a file with the keys of a token service, which then decides who may do what (ServeTokens).
+	// KeySet is a file with the keys of a token service, whose tokens then authorize requests (ServeTokens).
 	KeySet string
-	// Config is a configuration file of distribution, whose storage and authentication then count; nil for none.
+	// Config is a configuration file of distribution, which then defines storage and authentication. Nil for none.
 	Config []byte
-	// NotifyURL is where the registry posts a notification of every push, with NotifyToken; empty for nowhere.
+	// NotifyURL receives a notification of every push, with NotifyToken. Empty disables notifications.
 	NotifyURL, NotifyToken string
 }
 
-// Names that a token service for this registry has to use.
+// Names that the token service of this registry must use.
 const (
 	TokenIssuer  = "kyma-pull"
 	TokenService = "registry"
@@ -63,7 +63,7 @@ type Registry struct {
 	certificate *tls.Certificate
 	ca          []byte
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	server    *http.Server
 	intercept func(http.ResponseWriter, *http.Request) bool
 	observe   func(*http.Request, int)
@@ -71,7 +71,7 @@ type Registry struct {
 	traffic   Traffic
 }
 
-// Start brings a registry up. It runs until Close, also when ctx ends before.
+// Start starts a registry. It runs until Close, even if ctx ends before.
 func Start(ctx context.Context, options Options) (*Registry, error) {
 	r := &Registry{dir: options.Dir, traffic: Traffic{}}
 	if r.dir == "" {
@@ -98,7 +98,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"filesystem": configuration.Parameters{"rootdirectory": filepath.Join(r.dir, "data")},
 		"delete":     configuration.Parameters{"enabled": true},
-		// The purger would outlive the registry, looking through a folder that is gone.
+		// The purger would continue after the registry has stopped and its folder is gone.
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
 	if options.Config != nil {
@@ -109,7 +109,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		given.Storage["maintenance"] = config.Storage["maintenance"]
 		config = given
 	}
-	config.Catalog.MaxEntries = 1000 // what a configuration file has by default
+	config.Catalog.MaxEntries = 1000 // the default of a configuration file
 	config.Log.Level = "panic"
 	config.Log.AccessLog.Disabled = true
 	config.HTTP.Secret = "loopback"
@@ -130,7 +130,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		config.Notifications.Endpoints = []configuration.Endpoint{{
 			Name: "kcp-publisher", URL: options.NotifyURL, Headers: http.Header{"Authorization": {"Bearer " + options.NotifyToken}},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
-			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}}, // as the guide on notifications has it
+			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}}, // as in the guide on notifications
 		}}
 	}
 	if options.TLS {
@@ -144,7 +144,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 
 func (r *Registry) serve(listener net.Listener) {
 	server := &http.Server{Handler: http.HandlerFunc(r.answer), ReadHeaderTimeout: time.Minute,
-		// Clients that distrust the certificate are part of scenarios, and no news on a demo's terminal.
+		// Some scenarios have clients that distrust the certificate. Their errors must not appear in a demo's terminal.
 		ErrorLog: log.New(io.Discard, "", 0)}
 	if r.certificate != nil {
 		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*r.certificate}, MinVersion: tls.VersionTLS12})
@@ -175,43 +175,43 @@ func (r *Registry) answer(w http.ResponseWriter, request *http.Request) {
 	r.handler.ServeHTTP(w, request)
 }
 
-// Host is the registry's host and port.
+// Host returns the host and port of the registry.
 func (r *Registry) Host() string { return r.address }
 
 // Dir is the folder that holds the data.
 func (r *Registry) Dir() string { return r.dir }
 
-// CA is the PEM certificate that the registry's descends from, nil without TLS.
+// CA returns the PEM certificate of the registry's CA, nil without TLS.
 func (r *Registry) CA() []byte { return r.ca }
 
-// Requests counts all requests so far.
+// Requests returns the number of requests.
 func (r *Registry) Requests() int64 { return int64(r.Traffic().Total()) }
 
-// Writes counts the requests so far that could change something.
+// Writes returns the number of requests that could change data.
 func (r *Registry) Writes() int64 { return int64(r.Traffic().Writes()) }
 
-// Traffic is a copy of what was asked so far, whoever answered.
+// Traffic returns a copy of the request counts, including intercepted requests.
 func (r *Registry) Traffic() Traffic {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return maps.Clone(r.traffic)
 }
 
-// Intercept lets f answer requests in the registry's place, for as long as it returns true; nil ends that.
+// Intercept makes f respond in the registry's place if it returns true. Nil removes it.
 func (r *Registry) Intercept(f func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.intercept = f
 }
 
-// Observe lets f know of every request that was answered, with the status of the answer; nil ends that.
+// Observe calls f for every request with the status of the response. Nil removes it.
 func (r *Registry) Observe(f func(request *http.Request, status int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.observe = f
 }
 
-// answered notes the status of an answer.
+// answered records the status of a response.
 type answered struct {
 	http.ResponseWriter
 	status int
@@ -225,8 +225,8 @@ func (a *answered) WriteHeader(status int) {
 // Unwrap is for http.ResponseController.
 func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// ServeTokens leads requests for tokens to the service at an address, as an ingress does: clients find it at the
-// registry's own host.
+// ServeTokens forwards token requests to the service at an address, as an ingress does. Clients use the registry's own
+// host.
 func (r *Registry) ServeTokens(address string) {
 	proxy := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(&url.URL{Scheme: "http", Host: address})
@@ -236,7 +236,7 @@ func (r *Registry) ServeTokens(address string) {
 	r.tokens = proxy
 }
 
-// Stop takes the registry off the network at once; the data stays.
+// Stop disconnects the registry from the network. The data remains.
 func (r *Registry) Stop() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,7 +248,7 @@ func (r *Registry) Stop() error {
 	return err
 }
 
-// Resume brings it back at the same address with the same data.
+// Resume starts it again at the same address with the same data.
 func (r *Registry) Resume() error {
 	listener, err := net.Listen("tcp", r.address)
 	if err != nil {

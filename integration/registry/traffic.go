@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Class is what a request is about.
+// Class is the type of a request.
 type Class string
 
 // Classes of requests, by the end of their path.
@@ -38,14 +38,14 @@ func (t Traffic) Total(methods ...string) int {
 	return total
 }
 
-// Writes counts the requests that could change something.
+// Writes returns the number of requests that could change data.
 func (t Traffic) Writes() int { return t.Total() - t.Total(http.MethodGet, http.MethodHead) }
 
 func (t Traffic) count(request *http.Request) {
 	t[Request{Method: request.Method, Class: classify(request.URL.Path)}]++
 }
 
-// classify looks from the end, since a repository may itself have a part named like a class.
+// classify parses from the end of the path, because a repository can contain the name of a class.
 func classify(path string) Class {
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	last := func(n int) string {

@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// EnvZot names the environment variable with the path of zot's program.
+// EnvZot is the environment variable with the path of zot.
 const EnvZot = "ZOT"
 
-// ErrNoZot says that there is no zot on this machine.
+// ErrNoZot means that this machine has no zot.
 var ErrNoZot = errors.New("no zot: set $" + EnvZot + " to its program")
 
 // Zot is a zot registry on the loopback address, running or stopped.
@@ -31,9 +31,9 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot brings zot up with its data below a folder. Its program is what the environment names, or the packed file.
-// A configuration file is followed but for address, certificate and folder; nil is one without access control and
-// garbage collection.
+// StartZot starts zot with its data below a folder. The program is the one in the environment, or the packed file. It
+// uses the configuration file except for address, certificate and folder. Nil disables access control and garbage
+// collection.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {
@@ -56,9 +56,8 @@ func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Z
 	return z, z.Resume(ctx)
 }
 
-// StartCollectingZot is StartZot with one that copies no blobs together, as docs/guides/registry.md asks for, and
-// collects its garbage all the time: manifests without a tag, and what nothing refers to, once they have been there
-// for some time.
+// StartCollectingZot starts zot without deduplication, as docs/guides/registry.md requires, and with continuous garbage
+// collection of untagged and unreferenced manifests that are older than age.
 func StartCollectingZot(ctx context.Context, dir, packed string, age time.Duration) (*Zot, error) {
 	configuration, err := json.Marshal(map[string]any{"storage": map[string]any{
 		"dedupe": false, "gc": true, "gcDelay": age.String(), "gcInterval": "1s", "gcMaxSchedulerDelay": "100ms",
@@ -121,7 +120,7 @@ func (z *Zot) Host() string { return z.address }
 // Data is the folder with a folder for each repository.
 func (z *Zot) Data() string { return filepath.Join(z.dir, "data") }
 
-// Stop ends zot; the data stays.
+// Stop stops zot. The data remains.
 func (z *Zot) Stop() error {
 	if z.cmd == nil {
 		return nil
@@ -132,14 +131,14 @@ func (z *Zot) Stop() error {
 	return err
 }
 
-// Resume starts it again at the same address, and waits until it answers.
+// Resume starts it again at the same address and waits until it responds.
 func (z *Zot) Resume(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(z.dir, "zot.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	z.cmd = exec.Command(z.program, "serve", z.config()) //nolint:gosec // the program that the test was given
+	z.cmd = exec.Command(z.program, "serve", z.config()) //nolint:gosec // the program that the test received
 	z.cmd.Stdout, z.cmd.Stderr = log, log
 	z.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := z.cmd.Start(); err != nil {

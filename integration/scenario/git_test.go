@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -72,8 +73,10 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		repo.git("commit", "--quiet", "-m", "wait")
 		repo.git("push", "--quiet", "origin", "waves")
 		repo.git("checkout", "--quiet", "main")
-		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "waves", "--git-path", "fleet", "--git-credentials", repo.credentials)
-		must(t, err)
+		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "waves", "--git-path", "fleet", "--git-credentials", repo.credentials, "--exit-code")
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
+			t.Errorf("a commit that changes the control plane: %v", err)
+		}
 		for _, want := range []string{
 			"  create  RolloutPolicy slow  fleet/slow.yaml:1\n", "  begin   Rollout scaler-regular-1 by policy slow: all 1 after approval\n",
 			"rollout scaler-regular-1 holds version 1.8.0: wave all",
@@ -82,7 +85,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 				t.Errorf("%q is missing in\n%s", want, output)
 			}
 		}
-		output, err = f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet"))
+		output, err = f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet"), "--exit-code")
 		if err != nil || !strings.Contains(output, "the control plane has all of it") || !strings.Contains(output, "0 of 3 runtimes would change") {
 			t.Errorf("of what is there: %v\n%s", err, output)
 		}

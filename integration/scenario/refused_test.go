@@ -145,7 +145,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		})
 		must(t, f.Offer(ctx, sample.Scaler("2.1.0")))
 		promote(t, f, "2.1.0")
-		untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonStorageRefused, "quota", "kyma-system", "let it write")
+		untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonStorageRefused, "quota", "kyma-system", "allow it to write")
 		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "quota")
 		log, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)

@@ -14,6 +14,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -196,7 +197,15 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		l.says(l.asks(true, "status", "two"), "adopt", "1/1")
 		deleteKyma(t, l.f, two)
 		untilForgotten(t, two, time.Minute)
-		untilEmpty(t, two)
+		for _, o := range []client.Object{&appsv1.Deployment{}, scalerOfModule()} {
+			name := "scaler-manager"
+			if o.GetObjectKind().GroupVersionKind().Kind != "" {
+				name = "default"
+			}
+			if err := two.API.Get(ctx, inKyma(name), o); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+				t.Errorf("%s is still there: %v", name, err)
+			}
+		}
 	})
 	t.Run("one is finished once it is Ready", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
@@ -236,6 +245,14 @@ func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version str
 		s.Modules[0].Manifest == nil || s.Modules[0].Manifest.PartialMeta.Name != landscape.ManifestName(kyma.Name, module) {
 		l.t.Errorf("lifecycle-manager finds %+v", s.Modules)
 	}
+}
+
+// scalerOfModule is a custom resource of the kind that the module scaler defines.
+func scalerOfModule() client.Object {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("sample.kyma-pull.dev/v1")
+	o.SetKind("Scaler")
+	return o
 }
 
 func untilFinishable(t *testing.T, r *fleet.Runtime) {

@@ -127,7 +127,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 			untilState(t, f, name, v1beta2.StateReady)
 		}
 		refused := untilState(t, f, "keys", v1beta2.StateError)
-		if c := refused.Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionFalse || !strings.Contains(c[0].Message, "secrets are never watched") {
+		if c := refused.Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionFalse || !strings.Contains(c[0].Message, "secrets cannot be watched") {
 			t.Errorf("conditions are %+v", c)
 		}
 	})

@@ -41,14 +41,18 @@ func (w Watched) String() string {
 // It watches metadata only. If the API server forbids a watch, it logs that once and tries again. Callers therefore
 // also check periodically.
 func WatchChanges(
-	ctx context.Context, client metadata.Interface, what Watched, changed func(object *metav1.PartialObjectMetadata, deleted bool),
+	ctx context.Context,
+	client metadata.Interface,
+	what Watched,
+	changed func(object *metav1.PartialObjectMetadata, deleted bool),
 ) error {
 	named := func(o *metav1.ListOptions) {
 		if what.Name != "" {
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, what.Name).String()
 		}
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(client, what.Resource, what.Namespace, 0, cache.Indexers{}, named).Informer()
+	informer := metadatainformer.NewFilteredMetadataInformer(client, what.Resource, what.Namespace, 0, cache.Indexers{}, named).
+		Informer()
 	refused := &refusedWatch{what: what}
 	if err := informer.SetWatchErrorHandlerWithContext(refused.failed); err != nil {
 		return fmt.Errorf("watch %s: %w", what, err)
@@ -110,7 +114,7 @@ func differs(was, is *metav1.PartialObjectMetadata) bool {
 // refusedWatch logs once that a watch is forbidden.
 type refusedWatch struct {
 	what Watched
-	said sync.Once
+	once sync.Once
 }
 
 func (r *refusedWatch) failed(ctx context.Context, reflector *cache.Reflector, err error) {
@@ -118,7 +122,8 @@ func (r *refusedWatch) failed(ctx context.Context, reflector *cache.Reflector, e
 		cache.DefaultWatchErrorHandler(ctx, reflector, err)
 		return
 	}
-	r.said.Do(func() {
-		log.FromContext(ctx).Info("may not watch what it needs, and looks at it from time to time only", "of", r.what.String(), "error", err.Error())
+	r.once.Do(func() {
+		log.FromContext(ctx).
+			Info("no permission to watch, checking periodically instead", "objects", r.what.String(), "error", err.Error())
 	})
 }

@@ -8,9 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestAChangeIsWhatSomebodyAskedFor(t *testing.T) {
+func TestStatusUpdatesAreNotChanges(t *testing.T) {
 	of := func(uid types.UID, version string, generation int64, deleted bool) *metav1.PartialObjectMetadata {
-		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version, Generation: generation}}
+		o := &metav1.PartialObjectMetadata{
+			ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version, Generation: generation},
+		}
 		if deleted {
 			o.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		}

@@ -56,7 +56,13 @@ type posts struct {
 }
 
 func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *posts {
-	return &posts{to: to, scheme: scheme, log: log, queue: make(chan func(), maxPosts), limit: rate.NewLimiter(postsPerSecond, postsAtOnce)}
+	return &posts{
+		to:     to,
+		scheme: scheme,
+		log:    log,
+		queue:  make(chan func(), maxPosts),
+		limit:  rate.NewLimiter(postsPerSecond, postsAtOnce),
+	}
 }
 
 // Start posts queued events one by one until the manager ends. It does not wait for a pending request.
@@ -105,7 +111,12 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 }
 
 // AnnotatedEventf records an event with annotations.
-func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations map[string]string, eventType, reason, action, note string, args ...any) {
+func (r recorder) AnnotatedEventf(
+	regarding, related runtime.Object,
+	annotations map[string]string,
+	eventType, reason, action, note string,
+	args ...any,
+) {
 	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, eventType, reason, action, note, args...)
 	if !r.posts.to.wants(eventType, reason) {
 		return
@@ -118,7 +129,7 @@ func (r recorder) AnnotatedEventf(regarding, related runtime.Object, annotations
 	select {
 	case r.posts.queue <- func() { r.to.AnnotatedEventf(object, annotations, eventType, reason, note, args...) }:
 	default:
-		r.posts.log.Info("dropped an event: too many wait for --events-addr to answer", "reason", reason)
+		r.posts.log.Info("dropped an event: too many are waiting for a response of --events-addr", "reason", reason)
 	}
 }
 

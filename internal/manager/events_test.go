@@ -18,10 +18,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// quiet is a logger with a sink, as the manager's has.
+// quiet is a logger with a sink, like the manager's.
 var quiet = funcr.New(func(string, string) {}, funcr.Options{})
 
-func TestEventsReachTheClusterAndTheAddress(t *testing.T) {
+func TestEventsReachClusterAndAddress(t *testing.T) {
 	posted := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		event := map[string]any{}
@@ -37,13 +37,15 @@ func TestEventsReachTheClusterAndTheAddress(t *testing.T) {
 	go func() { ended <- p.Start(ctx) }()
 	cluster := events.NewFakeRecorder(1)
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
-	p.recorder("skr-agent", cluster).Eventf(object, nil, corev1.EventTypeWarning, "DriftCorrected", "Apply", "reverted drift in %s", "keda")
+	p.recorder("skr-agent", cluster).
+		Eventf(object, nil, corev1.EventTypeWarning, "DriftCorrected", "Apply", "reverted drift in %s", "keda")
 	object.Name = "changed since"
 	select {
 	case event := <-posted:
 		about, _ := event["involvedObject"].(map[string]any)
 		if about["kind"] != "ConfigMap" || about["name"] != "keda" || event["severity"] != "error" || event["reason"] != "DriftCorrected" ||
-			event["message"] != "reverted drift in keda" || event["reportingController"] != "skr-agent" {
+			event["message"] != "reverted drift in keda" ||
+			event["reportingController"] != "skr-agent" {
 			t.Errorf("posted %v", event)
 		}
 	case <-time.After(time.Minute):
@@ -58,8 +60,8 @@ func TestEventsReachTheClusterAndTheAddress(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatDoesNotAnswerDelaysNothing(t *testing.T) {
-	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet) // nobody takes from the queue
+func TestUnresponsiveAddressDelaysNoEvents(t *testing.T) {
+	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet) // not started, so the queue fills
 	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
 	for range 2 * maxPosts {
@@ -70,9 +72,16 @@ func TestAnAddressThatDoesNotAnswerDelaysNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyAManagerWithAnAddressPostsEvents(t *testing.T) {
+func TestManagerWithoutAddressPostsNoEvents(t *testing.T) {
 	for address, want := range map[string]bool{"": false, "http://127.0.0.1:1/": true} {
-		f := parse(t, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--interval-jitter-percentage=0", "--events-addr="+address)
+		f := parse(
+			t,
+			"--leader-elect=false",
+			"--metrics-bind-address=0",
+			"--health-probe-bind-address=0",
+			"--interval-jitter-percentage=0",
+			"--events-addr="+address,
+		)
 		mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
@@ -13,26 +14,49 @@ import (
 // podName and podUID are the environment variables with the name and the UID of the program's Pod.
 const podName, podUID = "POD_NAME", "POD_UID"
 
-// identity names the holder of a lease. A container that starts again in its Pod follows a process that has ended, and
-// goes on with that one's lease without waiting for its end. Whoever has a name is taken for the holder at once, so
-// that no two processes that run may have the same one: another Pod may have the name of one whose node is cut off,
-// which its UID tells, and a process that somebody starts in the container has the environment of the first one, which
-// exclusive tells. In doubt the name is nobody else's, and the lease is waited for.
-func identity() (string, error) {
+// identity returns the identity under which the process holds a lease. A process that was killed and restarted in the
+// same place gets the same identity, and continues with the lease without waiting for its expiry.
+//
+// Two running processes must never share an identity, because client-go treats the second one as the holder. The Pod's
+// UID distinguishes Pods of the same name, for example after a node was cut off. Outside of a Pod, the running kernel
+// and the network namespace do the same. Within that place, exclusive distinguishes processes. If any of this is
+// unavailable, the identity is random, and the process waits for the lease to expire.
+func identity(lease string) (string, error) {
+	pod, uid := os.Getenv(podName), os.Getenv(podUID)
+	if pod != "" && uid != "" && exclusive(pod+"/"+uid) {
+		return pod + "_" + uid, nil
+	}
 	host, err := os.Hostname()
-	if pod := os.Getenv(podName); pod != "" {
+	if pod != "" {
 		host, err = pod, nil
-		if uid := os.Getenv(podUID); uid != "" && exclusive(pod+"/"+uid) {
-			return pod + "_" + uid, nil
-		}
+	}
+	if place := networkNamespace(); place != "" && exclusive(place+"/"+lease) {
+		return fmt.Sprintf("%s_%x", host, sha256.Sum256([]byte(place+"/"+lease)))[:len(host)+33], err
 	}
 	return host + "_" + string(uuid.NewUUID()), err
 }
 
-// exclusive reports whether no other process of the Pod has the name, and takes it until the process ends.
+// networkNamespace identifies the network namespace of the process: the number of the namespace on its running kernel.
+// It returns "" if the system does not provide both. A number is reused only after all processes of the namespace ended.
 //
-// A socket in Linux' abstract namespace is known to all containers of a Pod, needs no file system that can be written
-// to, and is gone when its process is, however that ended.
+// Source: namespaces(7), /proc/pid/ns; random(4), boot_id.
+func networkNamespace() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	namespace, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + "/" + namespace
+}
+
+// exclusive reports whether the process is the only one with the name in its network namespace, and reserves the name
+// until the process ends.
+//
+// A socket in the abstract namespace of Linux is visible to all containers of a Pod, needs no writable file system, and
+// disappears with its process, however that ends.
 //
 // Source: unix(7), abstract sockets.
 func exclusive(name string) bool {
@@ -43,13 +67,13 @@ func exclusive(name string) bool {
 	if err != nil {
 		return false
 	}
-	go func() { // for as long as the process lives
+	go func() { // it runs as long as the process
 		for {
 			connection, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			_ = connection.Close() // nobody has anything to say here
+			_ = connection.Close() // the socket only reserves the name
 		}
 	}()
 	return true

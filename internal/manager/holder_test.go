@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// asProcess has the test program tell who it is as the holder of a lease, and live until its input ends.
-const asProcess = "TEST_HOLDER_OF_LEASES"
+// asProcess makes the test program print its identity as the holder of the named lease, and run until its input ends.
+const asProcess = "TEST_HOLDER_OF_LEASE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProcess) != "" {
-		holder, err := identity()
+	if lease := os.Getenv(asProcess); lease != "" {
+		holder, err := identity(lease)
 		fmt.Println(holder, err)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -22,11 +22,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts a process with an environment and returns its holder and how to kill it.
-func start(t *testing.T, env ...string) (holder string, kill func()) {
+// start starts a process with an environment. It returns its identity and a function that kills it.
+func start(t *testing.T, lease string, env ...string) (holder string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), append(env, asProcess+"=1")...)
+	cmd.Env = append(os.Environ(), append(env, asProcess+"="+lease)...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func start(t *testing.T, env ...string) (holder string, kill func()) {
 		t.Fatal(err)
 	}
 	kill = func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have exited
 		_ = cmd.Wait()
 		_ = stdin.Close()
 	}
@@ -51,28 +51,48 @@ func start(t *testing.T, env ...string) (holder string, kill func()) {
 	return holder, kill
 }
 
-func TestAContainerThatStartsAgainHasTheLeaseOfTheOneBefore(t *testing.T) {
-	name, uid := podName+"=skr-agent-7d9c-x2x", podUID+"="+t.TempDir()
-	first, kill := start(t, name, uid)
-	kill()
-	second, _ := start(t, name, uid)
-	if want := "skr-agent-7d9c-x2x_" + strings.TrimPrefix(uid, podUID+"="); first != want || second != want {
-		t.Errorf("one after the other in a Pod are %s and %s, want %s", first, second, want)
+func TestRestartedProcessKeepsItsIdentity(t *testing.T) {
+	uid := t.TempDir()
+	for name, c := range map[string]struct {
+		env  []string
+		want string
+	}{
+		"a container in its Pod":          {[]string{podName + "=skr-agent-7d9c-x2x", podUID + "=" + uid}, "skr-agent-7d9c-x2x_" + uid},
+		"a process without a Pod":         {[]string{podName + "=", podUID + "="}, ""},
+		"a container without a known UID": {[]string{podName + "=skr-agent-7d9c-x2x", podUID + "="}, "skr-agent-7d9c-x2x_"},
+	} {
+		first, kill := start(t, uid+name, c.env...)
+		kill()
+		second, _ := start(t, uid+name, c.env...)
+		if first != second || !strings.HasPrefix(first, c.want) {
+			t.Errorf("%s: %s, and %s after a restart, want the same with prefix %q", name, first, second, c.want)
+		}
 	}
 }
 
-func TestNoTwoProcessesThatRunAreOneHolder(t *testing.T) {
+func TestRunningProcessesNeverShareAnIdentity(t *testing.T) {
 	uid := podUID + "=" + t.TempDir()
-	for what, env := range map[string][2][]string{
+	for name, env := range map[string][2][]string{
 		"two programs on one host":                            {{podName + "="}, {podName + "="}},
 		"a program in a Pod and one started in its container": {{podName + "=publisher-0", uid}, {podName + "=publisher-0", uid}},
 		"Pods of one name, the node of the first is cut off":  {{podName + "=publisher-1", uid}, {podName + "=publisher-1", podUID + "=another"}},
-		"Pods of one name that nobody told their UIDs":        {{podName + "=publisher-2", podUID + "="}, {podName + "=publisher-2", podUID + "="}},
+		"Pods of one name without known UIDs":                 {{podName + "=publisher-2", podUID + "="}, {podName + "=publisher-2", podUID + "="}},
 	} {
-		one, _ := start(t, env[0]...)
-		two, _ := start(t, env[1]...)
+		one, _ := start(t, uid+name, env[0]...)
+		two, _ := start(t, uid+name, env[1]...)
 		if one == two {
-			t.Errorf("%s are both %s", what, one)
+			t.Errorf("%s: both are %s", name, one)
 		}
+	}
+}
+
+// An agent of each runtime can run on one host, as in the demo.
+func TestHoldersOfDifferentLeasesDoNotCompeteForAName(t *testing.T) {
+	lease, env := t.TempDir(), []string{podName + "=", podUID + "="}
+	_, _ = start(t, lease+"/one", env...)
+	first, kill := start(t, lease+"/two", env...)
+	kill()
+	if second, _ := start(t, lease+"/two", env...); first != second {
+		t.Errorf("%s is %s after a restart", first, second)
 	}
 }

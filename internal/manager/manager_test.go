@@ -36,29 +36,37 @@ clusters: [{name: one, cluster: {server: "http://127.0.0.1:1"}}]
 contexts: [{name: one, context: {cluster: one}}]
 `
 
-func TestTheFlagsReachTheManager(t *testing.T) {
+func TestFlagsConfigureManager(t *testing.T) {
 	base := ctrl.Options{LeaderElectionID: "one", LeaderElectionNamespace: "two"}
 	options, err := parse(t).options(base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || options.LeaderElectionID != "one" || options.LeaderElectionNamespace != "two" ||
-		*options.LeaseDuration != 15*time.Second || *options.RenewDeadline != 10*time.Second || *options.RetryPeriod != 2*time.Second ||
-		options.Metrics.BindAddress != "0" || options.HealthProbeBindAddress != "0" {
+		*options.LeaseDuration != 76*time.Second || *options.RenewDeadline != 75*time.Second || *options.RetryPeriod != 2*time.Second ||
+		options.Metrics.BindAddress != "0" ||
+		options.HealthProbeBindAddress != "0" {
 		t.Errorf("without flags: %+v", options)
 	}
-	options, err = parse(t, "--leader-elect=false", "--leader-election-release-on-cancel=false", "--leader-election-lease-duration=1m", "--leader-election-renew-deadline=40s",
-		"--leader-election-retry-period=5s").options(base)
+	options, err = parse(
+		t,
+		"--leader-elect=false",
+		"--leader-election-release-on-cancel=false",
+		"--leader-election-lease-duration=1m",
+		"--leader-election-renew-deadline=40s",
+		"--leader-election-retry-period=5s",
+	).options(base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if options.LeaderElection || options.LeaderElectionReleaseOnCancel || *options.LeaseDuration != time.Minute || *options.RenewDeadline != 40*time.Second ||
+	if options.LeaderElection || options.LeaderElectionReleaseOnCancel || *options.LeaseDuration != time.Minute ||
+		*options.RenewDeadline != 40*time.Second ||
 		*options.RetryPeriod != 5*time.Second {
 		t.Errorf("with flags: %+v", options)
 	}
 }
 
-func TestTheClientIsLimitedOnlyWhenItIsAskedFor(t *testing.T) {
+func TestClientHasNoRateLimitByDefault(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(path, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
@@ -81,15 +89,15 @@ func TestTheClientIsLimitedOnlyWhenItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestFlagsThatMeanNothingAreUsageErrors(t *testing.T) {
+func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 	for name, c := range map[string]struct{ arg, want string }{
-		"no queries at all":                {"--kube-api-qps=0", "--kube-api-qps 0"},
-		"a burst of nothing":               {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
-		"a lease shorter than its renewal": {"--leader-election-lease-duration=5s", "--leader-election-lease-duration 5s"},
-		"a renewal shorter than a try":     {"--leader-election-retry-period=9s", "1.2 times the retry period 9s"},
-		"profiles without an endpoint":     {"--pprof --metrics-bind-address=0", "--pprof"},
-		"an address without a scheme":      {"--events-addr=notification-controller:80", "--events-addr"},
-		"intervals that may be 0":          {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
+		"zero queries per second":            {"--kube-api-qps=0", "--kube-api-qps 0"},
+		"a zero burst":                       {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
+		"a lease of less than three retries": {"--leader-election-lease-duration=5s", "--leader-election-lease-duration 5s"},
+		"a deadline shorter than a retry":    {"--leader-election-renew-deadline=2s", "1.2 times the retry period 2s"},
+		"profiles without an endpoint":       {"--pprof --metrics-bind-address=0", "--pprof"},
+		"an address without a scheme":        {"--events-addr=notification-controller:80", "--events-addr"},
+		"intervals that can be 0":            {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := parse(t, strings.Fields(c.arg)...)
@@ -104,12 +112,11 @@ func TestFlagsThatMeanNothingAreUsageErrors(t *testing.T) {
 	}
 }
 
-// TestIntervalsVaryAsTheFlagSays runs in a process of its own: the first manager of a process decides how intervals
-// vary there.
-func TestIntervalsVaryAsTheFlagSays(t *testing.T) {
+// TestJitterFlagVariesIntervals runs in its own process, because the first manager of a process sets the jitter.
+func TestJitterFlagVariesIntervals(t *testing.T) {
 	const own = "KYMA_PULL_TEST_JITTER"
 	if os.Getenv(own) == "" {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestIntervalsVaryAsTheFlagSays$", "-test.count=1")
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJitterFlagVariesIntervals$", "-test.count=1")
 		child.Env = append(os.Environ(), own+"=1")
 		if output, err := child.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, output)
@@ -120,7 +127,7 @@ func TestIntervalsVaryAsTheFlagSays(t *testing.T) {
 	if f.jitter.Percentage != 50 || parse(t).jitter.Percentage != intervalJitter {
 		t.Errorf("got %d, and without the flag %d", f.jitter.Percentage, parse(t).jitter.Percentage)
 	}
-	// The lease's namespace is missing, so that there is no manager; intervals vary since.
+	// New fails because the lease has no namespace, after it set the jitter.
 	if _, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{LeaderElectionID: "one"}); err == nil {
 		t.Fatal("want an error")
 	}
@@ -133,21 +140,22 @@ func TestIntervalsVaryAsTheFlagSays(t *testing.T) {
 		varied = varied || d < 54*time.Second || d > 66*time.Second
 	}
 	if !varied {
-		t.Error("nothing varied by more than 10 percent")
+		t.Error("no interval varied by more than 10 percent")
 	}
 }
 
-func TestOnlyOtherSelectorsHaveOtherLeases(t *testing.T) {
+func TestSelectorsHaveTheirOwnLeases(t *testing.T) {
 	if got := Identity("one", ""); got != "one" {
 		t.Errorf("got %q", got)
 	}
-	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" || a != Identity("one", "shard=a") {
+	if a, b := Identity("one", "shard=a"), Identity("one", "shard=b"); a == b || a == "one" ||
+		a != Identity("one", "shard=a") {
 		t.Errorf("got %q and %q", a, b)
 	}
 }
 
-// With the source that the library makes by itself this panics, or is a data race to the race detector.
-func TestAllReconcilersMayAskForAJitteredIntervalAtOnce(t *testing.T) {
+// With the default source of the library, this panics or is a data race.
+func TestJitterIsSafeForConcurrentUse(t *testing.T) {
 	f := parse(t)
 	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
 		t.Fatal(err)

@@ -11,22 +11,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper is a RESTMapper that remembers mappings. A cache of some namespaces asks at each read whether a kind is
-// namespaced, and the mapper of controller-runtime goes through all groups for the answer. A kind keeps its scope and
-// resource for as long as it exists, so that an answer stays right; what is not known is asked again each time. It is
-// safe for concurrent use.
+// mapper is a RESTMapper that caches mappings. A cache restricted to some namespaces checks at each read whether a kind
+// is namespaced, and the mapper of controller-runtime searches all groups for it. The scope and resource of a kind never
+// change while it exists, so a mapping stays valid. Unknown kinds are not cached. It is safe for concurrent use.
 type mapper struct {
 	meta.RESTMapper
-	known sync.Map // *meta.RESTMapping by mapped
+	known sync.Map // *meta.RESTMapping by mappingKey
 }
 
-// mapped is what is asked for.
-type mapped struct {
+// mappingKey identifies a request for a mapping.
+type mappingKey struct {
 	schema.GroupKind
 	versions string
 }
 
-// newMapper is a provider of mappers, as managers take it.
+// newMapper is the MapperProvider of managers.
 func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	dynamic, err := apiutil.NewDynamicRESTMapper(config, client)
 	if err != nil {
@@ -37,13 +36,13 @@ func newMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error
 
 // RESTMapping returns the mapping of a kind.
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	asked := mapped{kind, strings.Join(versions, ",")}
-	if known, is := m.known.Load(asked); is {
+	key := mappingKey{kind, strings.Join(versions, ",")}
+	if known, ok := m.known.Load(key); ok {
 		return known.(*meta.RESTMapping), nil
 	}
 	mapping, err := m.RESTMapper.RESTMapping(kind, versions...)
 	if err == nil {
-		m.known.Store(asked, mapping)
+		m.known.Store(key, mapping)
 	}
 	return mapping, err
 }

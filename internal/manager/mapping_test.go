@@ -7,18 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// growing is a mapper that learns of a kind, and counts how often it is asked.
+// growing is a mapper to which a kind can be added, and that counts requests.
 type growing struct {
 	*meta.DefaultRESTMapper
-	asked int
+	requests int
 }
 
 func (g *growing) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	g.asked++
+	g.requests++
 	return g.DefaultRESTMapper.RESTMapping(kind, versions...)
 }
 
-func TestAMappingIsAskedForUntilItIsKnown(t *testing.T) {
+func TestMapperCachesKnownKindsOnly(t *testing.T) {
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	kind := version.WithKind("Thing")
 	below := &growing{DefaultRESTMapper: meta.NewDefaultRESTMapper([]schema.GroupVersion{version})}
@@ -36,9 +36,9 @@ func TestAMappingIsAskedForUntilItIsKnown(t *testing.T) {
 		}
 	}
 	if _, err := m.RESTMapping(kind.GroupKind(), "v2"); err == nil {
-		t.Error("another version has the mapping of the first")
+		t.Error("an unknown version has a mapping")
 	}
-	if below.asked != 4 {
-		t.Errorf("it was asked %d times, want twice for what is unknown, and once for each version", below.asked)
+	if below.requests != 4 {
+		t.Errorf("got %d requests, want two for the unknown kind and one per version", below.requests)
 	}
 }

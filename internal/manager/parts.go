@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/rest"
@@ -9,12 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Parts is how a process runs several managers, each under a lease of its own, beside the one that serves for all of
-// them.
+// Parts runs several managers in one process, each under its own lease, next to an outer manager for the whole process.
 type Parts struct {
-	// Holder is how the process is named in every lease.
+	// Holder is the identity of the process in every lease.
 	Holder string
-	// Outer serves metrics and probes, and waits for no lease.
+	// Outer serves metrics and probes. It needs no lease.
 	Outer ctrl.Manager
 
 	flags     *Flags
@@ -22,12 +22,13 @@ type Parts struct {
 	namespace string
 }
 
-// NewParts makes the outer manager; base has what no flag says, among it the namespace of the leases.
+// NewParts returns Parts with the outer manager. The options contain the settings without a flag, such as the namespace
+// of the leases.
 func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error) {
 	if !f.election.Enable {
-		return nil, cli.Usage(fmt.Errorf("--leader-elect=false: each part of the work needs a lease"))
+		return nil, cli.Usage(errors.New("--leader-elect=false: each part of the work needs a lease"))
 	}
-	holder, err := identity()
+	holder, err := identity(config.Host + "/" + base.LeaderElectionNamespace + "/parts")
 	if err != nil {
 		return nil, fmt.Errorf("name the holder of the leases: %w", err)
 	}
@@ -35,29 +36,30 @@ func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error)
 	return &Parts{Holder: holder, Outer: outer, flags: f, config: config, namespace: base.LeaderElectionNamespace}, err
 }
 
-// Election returns how leases are renewed.
-func (p *Parts) Election() (election Election, release bool) {
-	e := &p.flags.election
-	return Election{e.LeaseDuration, e.RenewDeadline, e.RetryPeriod}, e.ReleaseOnCancel
+// Election returns the settings for the electors of the leases.
+func (p *Parts) Election() (elector Election, release bool) {
+	return p.flags.elections().Elector(), p.flags.election.ReleaseOnCancel
 }
 
-// Lease returns the lease of a name. Changes of its holder become Events.
+// Lease returns the named lease, which emits Events when its holder changes.
 func (p *Parts) Lease(name string) (*Lease, error) {
-	election, _ := p.Election()
-	lease, err := newLeaseOf(p.config, p.Holder, p.namespace, name, election.Lease, election.Renew)
+	lease, err := newLeaseOf(p.config, p.Holder, p.namespace, name, p.flags.elections())
 	if err != nil {
 		return nil, err
 	}
-	lease.tell(p.Outer.GetEventRecorderFor(name)) //nolint:staticcheck // client-go's leader election knows no other
+	lease.recordWith(
+		p.Outer.GetEventRecorderFor(name),
+	) //nolint:staticcheck // client-go's leader election supports only this recorder
 	return lease, nil
 }
 
-// New makes the manager of one part. It serves nothing, and runs as soon as it is started.
-func (p *Parts) New(base ctrl.Options) (ctrl.Manager, error) {
+// New returns the manager of one part, which writes only under the lease. It serves no endpoints and waits for no
+// election.
+func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false
-	base.Controller.SkipNameValidation = new(true) // the metrics of its controllers are those of all parts together
-	mgr, err := ctrl.NewManager(p.config, base)
+	base.Controller.SkipNameValidation = new(true) // controllers of all parts share their metrics
+	mgr, err := ctrl.NewManager(fenced(p.config, lease), base)
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)
 	}

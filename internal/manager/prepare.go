@@ -18,37 +18,43 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// prepareBackoff is how long Prepare waits between two tries.
-var prepareBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 7, Cap: 10 * time.Second}
+// prepareBackoff is the time between two attempts of Prepare.
+var prepareBackoff = wait.Backoff{
+	Duration: 500 * time.Millisecond,
+	Factor:   2,
+	Jitter:   0.1,
+	Steps:    7,
+	Cap:      10 * time.Second,
+}
 
-// Prepare runs what a program has to do before its manager. While the API server cannot be asked, or does not let the
-// program do it, it waits and tries again, says why once, and answers probes: it is alive, and not ready. It gives up
-// after most, 0 for never; any other error ends it at once.
-func (f *Flags) Prepare(ctx context.Context, most time.Duration, prepare func(context.Context) error) error {
-	began, backoff, said := time.Now(), prepareBackoff, ""
+// Prepare runs the steps of a program that precede its manager. If the API server is unavailable or refuses a step,
+// Prepare logs the reason once, retries, and serves probes: the program is alive but not ready. It returns the error
+// after the limit, 0 for none, and returns other errors at once.
+func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(context.Context) error) error {
+	began, backoff, logged := time.Now(), prepareBackoff, ""
 	stop := func() {}
 	defer func() { stop() }()
 	for {
 		err := prepare(ctx)
 		if err == nil {
-			if said != "" {
-				ctrl.Log.Info("the API server can be used, starting goes on")
+			if logged != "" {
+				ctrl.Log.Info("the API server is available, continuing to start")
 			}
 			return nil
 		}
-		if !IsPassing(err) || most > 0 && time.Since(began) > most {
+		if !IsPassing(err) || limit > 0 && time.Since(began) > limit {
 			return err
 		}
-		if said == "" {
+		if logged == "" {
 			end, problem := f.serveWaiting(ctx)
 			if problem != nil {
 				return errors.Join(err, problem)
 			}
 			stop = end
 		}
-		if text := err.Error(); text != said {
-			ctrl.Log.Error(err, "cannot start yet, waiting for the API server")
-			said = text
+		if text := err.Error(); text != logged {
+			ctrl.Log.Error(err, "cannot start yet, retrying: "+obstacle(err))
+			logged = text
 		}
 		select {
 		case <-ctx.Done():
@@ -58,7 +64,19 @@ func (f *Flags) Prepare(ctx context.Context, most time.Duration, prepare func(co
 	}
 }
 
-// serveWaiting serves the probes of a program that waits, until it is stopped.
+// obstacle returns the kind of problem that delays the start.
+func obstacle(err error) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		return "the program's ServiceAccount lacks a permission, compare its roles with those of the chart"
+	case apierrors.IsUnauthorized(err):
+		return "the API server rejects the program's credentials"
+	default:
+		return "the API server is unavailable"
+	}
+}
+
+// serveWaiting serves the probes of a program that waits to start. The returned function stops it.
 func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	if f.probeAddress == "0" || f.probeAddress == "" {
 		return func() {}, nil
@@ -70,12 +88,12 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	probes := http.NewServeMux()
 	probes.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	probes.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "waiting for the API server", http.StatusServiceUnavailable)
+		http.Error(w, "cannot start yet, see the log", http.StatusServiceUnavailable)
 	})
 	server := serve.New(probes, serve.Small)
 	ended := make(chan struct{})
 	go func() {
-		_ = server.Serve(listener) // it ends when it is closed
+		_ = server.Serve(listener) // it returns once the server is closed
 		close(ended)
 	}()
 	return func() {
@@ -84,11 +102,11 @@ func (f *Flags) serveWaiting(ctx context.Context) (stop func(), err error) {
 	}, nil
 }
 
-// passing are answers below 500 of an API server that may be others soon.
+// passing are status codes below 500 of temporary errors.
 var passing = []int32{http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests}
 
-// IsPassing reports whether an error says something of the moment: the API server cannot be reached, is overloaded, or
-// does not know or allow the program yet. A mistake in the command line, or an object that is not there, is none.
+// IsPassing reports whether an error can be temporary: the API server is unreachable or overloaded, or does not
+// authenticate or authorize the program yet. Usage errors and missing objects are not temporary.
 func IsPassing(err error) bool {
 	if err == nil || cli.IsUsage(err) {
 		return false

@@ -17,26 +17,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestErrorsOfTheMomentAreWaitedFor(t *testing.T) {
+func TestTemporaryErrorsAreRetried(t *testing.T) {
 	kind := schema.GroupResource{Resource: "secrets"}
-	unreachable := &url.Error{Op: "Get", URL: "https://127.0.0.1", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	unreachable := &url.Error{
+		Op:  "Get",
+		URL: "https://127.0.0.1",
+		Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED},
+	}
 	for name, c := range map[string]struct {
 		err  error
 		want bool
 	}{
-		"none":                      {nil, false},
-		"connection refused":        {fmt.Errorf("read Secret: %w", unreachable), true},
-		"401":                       {apierrors.NewUnauthorized("expired"), true},
-		"403":                       {apierrors.NewForbidden(kind, "one", errors.New("no role yet")), true},
-		"429":                       {apierrors.NewTooManyRequestsError("later"), true},
-		"500":                       {apierrors.NewInternalError(errors.New("etcd")), true},
-		"503":                       {apierrors.NewServiceUnavailable("starting"), true},
-		"a bad gateway":             {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", kind, "one", "", 0, true), true},
-		"too slow":                  {context.DeadlineExceeded, true},
-		"404":                       {apierrors.NewNotFound(kind, "one"), false},
-		"a bad request":             {apierrors.NewBadRequest("what"), false},
-		"a wrong flag":              {cli.Usage(unreachable), false},
-		"something that is no root": {errors.New("parse root"), false},
+		"none":               {nil, false},
+		"connection refused": {fmt.Errorf("read Secret: %w", unreachable), true},
+		"401":                {apierrors.NewUnauthorized("expired"), true},
+		"403":                {apierrors.NewForbidden(kind, "one", errors.New("no role yet")), true},
+		"429":                {apierrors.NewTooManyRequestsError("later"), true},
+		"500":                {apierrors.NewInternalError(errors.New("etcd")), true},
+		"503":                {apierrors.NewServiceUnavailable("starting"), true},
+		"a bad gateway":      {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", kind, "one", "", 0, true), true},
+		"too slow":           {context.DeadlineExceeded, true},
+		"404":                {apierrors.NewNotFound(kind, "one"), false},
+		"a bad request":      {apierrors.NewBadRequest("what"), false},
+		"a wrong flag":       {cli.Usage(unreachable), false},
+		"an invalid root":    {errors.New("parse root"), false},
 	} {
 		if got := IsPassing(c.err); got != c.want {
 			t.Errorf("%s: %t", name, got)
@@ -44,7 +48,7 @@ func TestErrorsOfTheMomentAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAProgramThatWaitsForItsAPIServerIsAliveAndNotReady(t *testing.T) {
+func TestProgramWaitingForAPIServerIsAliveButNotReady(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +73,8 @@ func TestAProgramThatWaitsForItsAPIServerIsAliveAndNotReady(t *testing.T) {
 		case 1:
 			return apierrors.NewServiceUnavailable("starting")
 		case 2:
-			if alive, ready := probe("/healthz"), probe("/readyz"); alive != http.StatusOK || ready != http.StatusServiceUnavailable {
+			if alive, ready := probe("/healthz"), probe("/readyz"); alive != http.StatusOK ||
+				ready != http.StatusServiceUnavailable {
 				t.Errorf("alive %d, ready %d", alive, ready)
 			}
 			return apierrors.NewUnauthorized("expired")
@@ -80,18 +85,23 @@ func TestAProgramThatWaitsForItsAPIServerIsAliveAndNotReady(t *testing.T) {
 		t.Errorf("%v after %d tries", err, tries)
 	}
 	if probe("/healthz") != 0 {
-		t.Error("the address is not free for the manager")
+		t.Error("the probe address is still in use")
 	}
 	wrong := cli.Usage(errors.New("--runtime: wrong"))
 	if err := f.Prepare(t.Context(), 0, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {
 		t.Errorf("a wrong flag: %v", err)
 	}
-	if err := f.Prepare(t.Context(), time.Nanosecond, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(err) {
-		t.Errorf("when its time is over: %v", err)
+	if err := f.Prepare(t.Context(), time.Nanosecond, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(
+		err,
+	) {
+		t.Errorf("after the limit: %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := f.Prepare(ended, 0, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !errors.Is(err, context.Canceled) {
-		t.Errorf("asked to end: %v", err)
+	if err := f.Prepare(ended, 0, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !errors.Is(
+		err,
+		context.Canceled,
+	) {
+		t.Errorf("canceled: %v", err)
 	}
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Authenticate returns a filter that lets a request through whose sender the API server knows and allows to read its
-// path, as filters.WithAuthenticationAndAuthorization of controller-runtime does.
+// Authenticate returns a filter for requests whose sender the API server authenticates and allows to read the path.
+// filters.WithAuthenticationAndAuthorization of controller-runtime is one.
 type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 
-// maxScrapes bounds how many scrapes are answered at once; each takes the memory of all metrics.
+// maxScrapes limits concurrent scrapes, because each needs memory for all metrics.
 const maxScrapes = 5
 
-// addServers adds the servers of metrics and probes. They are those of controller-runtime but for their limits.
+// addServers adds the servers of metrics and probes. Unlike those of controller-runtime, they limit their clients.
 func (f *Flags) addServers(mgr ctrl.Manager, config *rest.Config) error {
 	if f.metricsAddress != "0" && f.metricsAddress != "" {
 		if err := f.addMetrics(mgr, config); err != nil {
@@ -50,7 +50,10 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 		return err
 	}
 	handlers := map[string]http.Handler{
-		"/metrics": promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes}),
+		"/metrics": promhttp.HandlerFor(
+			metrics.Registry,
+			promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes},
+		),
 	}
 	if f.pprof {
 		for path, handler := range pprof.GetHandlers() {
@@ -86,13 +89,12 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 	return serve.Add(mgr, "metrics", f.metricsAddress, secure, mux, serve.Small)
 }
 
-// selfSigned returns a certificate that nobody vouches for, as that of kube-controller-manager's metrics: tokens are
-// not to be read on their way, and who scrapes has no secret to give away but its token, whose audience is the API
-// server.
+// selfSigned returns a self-signed certificate, like the one of kube-controller-manager's metrics. It hides the token of
+// the scraper, which is valid for the API server, from passive observers.
 func selfSigned() (*tls.Config, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{{127, 0, 0, 1}}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("create a self-signed certificate: %w", err)
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, err

@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// free returns an address that nobody listens on.
+// free returns an address without a listener.
 func free(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -24,15 +24,22 @@ func free(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func TestMetricsAreOnThisMachineUnlessSomebodyAsksWhoScrapes(t *testing.T) {
+func TestMetricsWithoutAuthenticationUseLoopback(t *testing.T) {
 	if got := parse(t).metricsAddress; got != "127.0.0.1:8080" {
 		t.Errorf("the address is %s", got)
 	}
 }
 
-func TestTheManagerServesMetricsAndProbesWithinLimits(t *testing.T) {
+func TestMetricsAndProbesRefuseLargeBodies(t *testing.T) {
 	metrics, probes := free(t), free(t)
-	f := parse(t, "--leader-elect=false", "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes, "--interval-jitter-percentage=0", "--pprof")
+	f := parse(
+		t,
+		"--leader-elect=false",
+		"--metrics-bind-address="+metrics,
+		"--health-probe-bind-address="+probes,
+		"--interval-jitter-percentage=0",
+		"--pprof",
+	)
 	mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +74,7 @@ func TestTheManagerServesMetricsAndProbesWithinLimits(t *testing.T) {
 	}
 	for _, address := range []string{metrics + "/metrics", probes + "/healthz"} {
 		if code, _ := ask(http.MethodPost, address, strings.NewReader(strings.Repeat("x", 1<<20))); code != http.StatusRequestEntityTooLarge {
-			t.Errorf("%s takes a body: %d", address, code)
+			t.Errorf("%s accepts a large body: status %d", address, code)
 		}
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// webhook is where events are posted, and which.
+// webhook is the address of posted events and the selection of events.
 type webhook struct {
 	address, severity string
 	reasons           []string
@@ -37,10 +37,25 @@ const (
 )
 
 func (w *webhook) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&w.address, "events-addr", "", "URL that events are posted to as well, such as that of Flux's notification-controller")
+	flags.StringVar(
+		&w.address,
+		"events-addr",
+		"",
+		"URL to which events are also posted, such as that of Flux's notification-controller",
+	)
 	flags.StringVar(&w.severity, "events-severity", severityInfo, "info: all events are posted; error: only Warnings")
-	flags.StringSliceVar(&w.reasons, "events-reasons", nil, "reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all")
-	flags.StringVar(&w.headers, "events-headers", "", "file with one header per line, such as Authorization: Bearer …, for --events-addr by https; it is read for each post")
+	flags.StringSliceVar(
+		&w.reasons,
+		"events-reasons",
+		nil,
+		"reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all",
+	)
+	flags.StringVar(
+		&w.headers,
+		"events-headers",
+		"",
+		"file with one header per line, such as Authorization: Bearer …, for an --events-addr with https; read for each post",
+	)
 	flags.StringVar(&w.ca, "events-ca", "", "additional CA certificates (PEM file) for --events-addr")
 }
 
@@ -50,19 +65,26 @@ func (w *webhook) check() error {
 	}
 	if w.address == "" {
 		if w.headers != "" || w.ca != "" {
-			return cli.Usage(errors.New("--events-headers and --events-ca: are for --events-addr, which is not set"))
+			return cli.Usage(errors.New("--events-headers and --events-ca require --events-addr, which is not set"))
 		}
 		return nil
 	}
 	address, err := url.Parse(w.address)
 	if err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
-		return cli.Usage(fmt.Errorf("--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./", w.address))
+		return cli.Usage(
+			fmt.Errorf(
+				"--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./",
+				w.address,
+			),
+		)
 	}
 	if w.headers == "" {
 		return nil
 	}
 	if address.Scheme != "https" {
-		return cli.Usage(errors.New("--events-headers: are not sent by plain HTTP: want an --events-addr that begins with https://"))
+		return cli.Usage(
+			errors.New("--events-headers are not sent over plain HTTP: want an --events-addr that begins with https://"),
+		)
 	}
 	if _, err := readHeaders(w.headers); err != nil {
 		return cli.Usage(fmt.Errorf("--events-headers: %w", err))
@@ -78,7 +100,7 @@ func (w *webhook) wants(eventType, reason string) bool {
 	return len(w.reasons) == 0 || slices.Contains(w.reasons, reason)
 }
 
-// configure has a client post as the flags say. It is one of Flux's, which retries four times.
+// configure configures a client of Flux's recorder, which retries four times, according to the flags.
 func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -98,26 +120,26 @@ func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error
 	}
 	client.HTTPClient.Transport = poster{next: transport, headers: w.headers, log: log}
 	client.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error {
-		return errors.New("it redirects, which is not followed: name the address that it redirects to")
+		return errors.New("redirects are not followed: set the target of the redirect as the address")
 	}
-	// Without the answer: Retry-After could hold up all other events for as long as the address likes.
+	// Ignore the response, because its Retry-After could delay all other events without limit.
 	client.Backoff = func(least, most time.Duration, attempt int, _ *http.Response) time.Duration {
 		return retryablehttp.DefaultBackoff(least, most, attempt, nil)
 	}
 	return nil
 }
 
-// poster sends posts with the headers of a file, and says what the address refuses.
+// poster sends posts with the headers of a file, and logs refused posts.
 type poster struct {
 	next    http.RoundTripper
 	headers string
 	log     logr.Logger
 }
 
-// maxAnswerBytes is how much of an answer is read, so that the connection can be used again.
-const maxAnswerBytes = 4 << 10
+// maxResponseBytes bounds the part of a response that is read, so that the connection can be reused.
+const maxResponseBytes = 4 << 10
 
-// RoundTrip sends a post. Nobody reads its answer, which ends here.
+// RoundTrip sends a post and drops the response body, which has no reader.
 func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if p.headers != "" {
 		headers, err := readHeaders(p.headers)
@@ -133,7 +155,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswerBytes) // what is left ends with the connection
+	_, _ = io.CopyN(io.Discard, response.Body, maxResponseBytes) // closing the body drops the rest
 	err = response.Body.Close()
 	response.Body = http.NoBody
 	if code := response.StatusCode; code >= 400 && code < 500 && code != http.StatusTooManyRequests {
@@ -157,7 +179,10 @@ func readHeaders(path string) (textproto.MIMEHeader, error) {
 	text := append(bytes.TrimSpace(data), "\r\n\r\n"...)
 	headers, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
 	if err != nil || len(headers) == 0 {
-		return nil, fmt.Errorf("%s: want lines such as Authorization: Bearer TOKEN", path) // without the text, which is secret
+		return nil, fmt.Errorf(
+			"%s: want lines such as Authorization: Bearer TOKEN",
+			path,
+		) // without the content, which is secret
 	}
 	return headers, nil
 }

@@ -32,7 +32,7 @@ func written(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// started returns a recorder whose posts are delivered until the test ends, and what is logged of them.
+// started returns a function that records an event, which is posted until the test ends, and the log lines.
 func started(t *testing.T, to webhook) (func(eventType, reason string), chan string) {
 	t.Helper()
 	logged := make(chan string, 100)
@@ -59,7 +59,7 @@ func arrives[T any](t *testing.T, from chan T) T {
 	}
 }
 
-func TestAWebhookIsPostedToWithItsHeadersOverItsCA(t *testing.T) {
+func TestWebhookUsesHeadersAndCA(t *testing.T) {
 	tokens := make(chan string, 1)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		tokens <- r.Header.Get("Authorization") + r.Header.Get("X-Team")
@@ -85,7 +85,7 @@ func TestAWebhookIsPostedToWithItsHeadersOverItsCA(t *testing.T) {
 	}
 }
 
-func TestOnlyEventsThatAreAskedForArePosted(t *testing.T) {
+func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 	reasons := make(chan string, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body := make([]byte, 4096)
@@ -123,9 +123,9 @@ func TestOnlyEventsThatAreAskedForArePosted(t *testing.T) {
 	}
 }
 
-// What concerns no runtime is told of an object by its reference alone, such as the end of a root of trust of the
+// Events that concern no runtime refer to an object by reference only. An expiring root of trust refers to the
 // publisher's Lease.
-func TestAnEventOfAReferenceIsPosted(t *testing.T) {
+func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 	posted := make(chan map[string]any, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		event := map[string]any{}
@@ -135,21 +135,32 @@ func TestAnEventOfAReferenceIsPosted(t *testing.T) {
 		posted <- event
 	}))
 	defer server.Close()
-	p := newPosts(webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}}, clientgoscheme.Scheme, quiet)
+	p := newPosts(
+		webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}},
+		clientgoscheme.Scheme,
+		quiet,
+	)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Start(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	lease := &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "kcp-system", Name: "kcp-publisher.kyma-pull.dev"}
-	p.recorder("kcp-publisher", events.NewFakeRecorder(1)).Eventf(lease, nil, corev1.EventTypeWarning, "RootExpires", "Keys", "%s", "root of trust 3 expires")
+	lease := &corev1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1",
+		Kind:       "Lease",
+		Namespace:  "kcp-system",
+		Name:       "kcp-publisher.kyma-pull.dev",
+	}
+	p.recorder("kcp-publisher", events.NewFakeRecorder(1)).
+		Eventf(lease, nil, corev1.EventTypeWarning, "RootExpires", "Keys", "%s", "root of trust 3 expires")
 	event := arrives(t, posted)
 	about, _ := event["involvedObject"].(map[string]any)
-	if about["kind"] != "Lease" || about["name"] != lease.Name || event["severity"] != "error" || event["message"] != "root of trust 3 expires" {
+	if about["kind"] != "Lease" || about["name"] != lease.Name || event["severity"] != "error" ||
+		event["message"] != "root of trust 3 expires" {
 		t.Errorf("posted %v", event)
 	}
 }
 
-func TestAWebhookIsTriedAFewTimesAndNotAsLongAsItLikes(t *testing.T) {
+func TestWebhookRetriesIgnoreRetryAfter(t *testing.T) {
 	var asked atomic.Int32
 	answered := make(chan struct{}, 10)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -172,11 +183,11 @@ func TestAWebhookIsTriedAFewTimesAndNotAsLongAsItLikes(t *testing.T) {
 		t.Errorf("logged %s", text)
 	}
 	if n := asked.Load(); n != 3 {
-		t.Errorf("asked %d times, want 3: what is refused is not tried again", n)
+		t.Errorf("got %d requests, want 3: a refused event is not retried", n)
 	}
 }
 
-func TestManyEventsArePostedSlowly(t *testing.T) {
+func TestEventsArePostedAtALimitedRate(t *testing.T) {
 	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet)
 	now := time.Now()
 	for i := range postsAtOnce {
@@ -185,24 +196,25 @@ func TestManyEventsArePostedSlowly(t *testing.T) {
 		}
 	}
 	if p.limit.AllowN(now, 1) || !p.limit.AllowN(now.Add(time.Second), 1) {
-		t.Error("more than the first are posted faster than one a second")
+		t.Error("events after the burst are posted faster than one per second")
 	}
 }
 
-func TestWrongFlagsOfEventsAreRefused(t *testing.T) {
+func TestInvalidEventFlagsAreRefused(t *testing.T) {
 	token, bad := written(t, "headers", []byte("Authorization: Bearer x")), written(t, "bad", []byte("a token"))
 	for name, c := range map[string]struct {
 		to   webhook
 		want string
 	}{
-		"no URL":               {webhook{address: "hooks.example", severity: severityInfo}, "--events-addr"},
-		"an unknown severity":  {webhook{severity: "fatal"}, "--events-severity"},
-		"headers without URL":  {webhook{severity: severityInfo, headers: token}, "--events-addr, which is not set"},
-		"headers by HTTP":      {webhook{address: "http://hooks.example", severity: severityInfo, headers: token}, "plain HTTP"},
-		"headers that are not": {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad}, "want lines such as"},
-		"a missing file":       {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad + "x"}, "no such file"},
+		"an address without scheme": {webhook{address: "hooks.example", severity: severityInfo}, "--events-addr"},
+		"an unknown severity":       {webhook{severity: "fatal"}, "--events-severity"},
+		"headers without URL":       {webhook{severity: severityInfo, headers: token}, "require --events-addr, which is not set"},
+		"headers by HTTP":           {webhook{address: "http://hooks.example", severity: severityInfo, headers: token}, "plain HTTP"},
+		"malformed headers":         {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad}, "want lines such as"},
+		"a missing file":            {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad + "x"}, "no such file"},
 	} {
-		if err := c.to.check(); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "a token") {
+		if err := c.to.check(); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "a token") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -12,61 +12,61 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Annotations on v1beta2 objects that hold what only one of both versions has a field for.
+// Annotations on v1beta2 objects that hold the fields that only one of the versions has.
 //
 //	v1beta1 field              | in v1beta2
 //	Kyma spec.sync             | kept in AnnotationSync; with enabled: true, noModuleCopy and moduleCatalog: false become the
 //	                           | annotations that v1beta2 has for them, and any namespace but kyma-system is refused
-//	Kyma spec.sync.strategy    | secret and local-secret kept, others refused: nobody looks a kubeconfig of a runtime up
+//	Kyma spec.sync.strategy    | secret and local-secret kept, others refused: no kubeconfig of a runtime is used
 //	ModuleTemplate spec.target | kept in v1beta2.AnnotationTarget, unless it is the default
-//	v1beta2 alone              | kept in AnnotationRest when an object is read as v1beta1
+//	fields of v1beta2 only     | kept in AnnotationRest when an object is read as v1beta1
 //
-// Both are this package's alone. Whatever else lies there is dropped, and never keeps an object from being read: one
-// that cannot be read as v1beta1 would break every list of its kind.
+// Only this package uses them. Other content in them is dropped and never makes an object unreadable: one object that
+// cannot be read as v1beta1 would break every list of its kind.
 const (
 	AnnotationSync = v1beta2.Group + "/v1beta1-sync"
 	AnnotationRest = v1beta2.Group + "/v1beta2-fields"
 )
 
-// KymaToHub converts to v1beta2. An error names the field that means nothing here, and what to write instead.
+// KymaToHub converts a Kyma to v1beta2. An error names the unsupported field and the fix.
 func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
 	to.Spec = v1beta2.KymaSpec{Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows, Modules: from.Spec.Modules}
-	drop(&to.ObjectMeta, AnnotationSync) // spec.sync says it
+	drop(&to.ObjectMeta, AnnotationSync) // spec.sync holds the same
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
 	}
 	if sync.Enabled && sync.Namespace != "" && sync.Namespace != v1beta2.RuntimeNamespace {
-		return fmt.Errorf("spec.sync.namespace: %q: the runtime's Kyma is always in %s: remove the field", sync.Namespace, v1beta2.RuntimeNamespace)
+		return fmt.Errorf("spec.sync.namespace: %q is not supported: the runtime's Kyma is always in %s; remove the field", sync.Namespace, v1beta2.RuntimeNamespace)
 	}
-	if sync.Enabled && !known(sync.Strategy) {
-		return fmt.Errorf("spec.sync.strategy: %q: no kubeconfig of a runtime is looked up here, its agent pulls: remove the field", sync.Strategy)
+	if sync.Enabled && !supported(sync.Strategy) {
+		return fmt.Errorf("spec.sync.strategy: %q is not supported: the publisher uses no kubeconfigs of runtimes; remove the field", sync.Strategy)
 	}
 	kept := keptSync{Sync: *sync}
 	if sync.Enabled {
 		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True, sync.NoModuleCopy)
 		kept.switchTo(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False, !sync.ModuleCatalog)
 	}
-	return note(&to.ObjectMeta, AnnotationSync, kept)
+	return keep(&to.ObjectMeta, AnnotationSync, kept)
 }
 
-// known reports whether a strategy says what holds here as well: that a Secret has the kubeconfig, which nobody looks
-// for any more.
-func known(strategy string) bool {
+// supported reports whether a strategy can be kept. Strategies that read a kubeconfig from a Secret can, since the
+// Secret is simply no longer used.
+func supported(strategy string) bool {
 	return strategy == "" || strategy == "secret" || strategy == "local-secret"
 }
 
-// keptSync is what AnnotationSync holds.
+// keptSync is the content of AnnotationSync.
 type keptSync struct {
 	Sync `json:",inline"`
-	// Annotations are those that the v1beta1 Kyma had itself for what spec.sync says. They are without effect, as
-	// spec.sync counts, and are shown again.
+	// Annotations holds annotations of the v1beta1 Kyma that spec.sync overrides. The conversion back restores them.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// switchTo makes an annotation have the value by which it counts, or not have it.
+// switchTo sets the annotation to the value if on is true and removes that value otherwise. It keeps the Kyma's own
+// annotation in k.
 func (k *keptSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool) {
 	if own, is := meta.Annotations[name]; is && (on || own == value) {
 		if k.Annotations == nil {
@@ -80,7 +80,7 @@ func (k *keptSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bool
 	}
 }
 
-// switched reports whether an annotation has the value by which it counts, which a field shows then.
+// switched reports whether an annotation has the value, and removes it then because a field shows it.
 func switched(meta *metav1.ObjectMeta, name, value string) bool {
 	if meta.Annotations[name] != value {
 		return false
@@ -89,7 +89,7 @@ func switched(meta *metav1.ObjectMeta, name, value string) bool {
 	return true
 }
 
-// KymaFromHub converts from v1beta2.
+// KymaFromHub converts a Kyma from v1beta2.
 func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
@@ -101,12 +101,12 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	sync := kept.Sync
 	if sync.Enabled {
 		if sync.Namespace != v1beta2.RuntimeNamespace {
-			sync.Namespace = "" // no other could have been written
+			sync.Namespace = "" // any other value is invalid
 		}
-		if !known(sync.Strategy) {
-			sync.Strategy = "" // nor this
+		if !supported(sync.Strategy) {
+			sync.Strategy = "" // any other value is invalid
 		}
-		// What v1beta2 says now is what counts.
+		// The annotations of v1beta2 take precedence over the kept fields.
 		sync.NoModuleCopy = switched(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
 		sync.ModuleCatalog = !switched(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False)
 		for _, name := range []string{v1beta2.AnnotationNoModuleCopy, v1beta2.AnnotationSyncCatalog} {
@@ -120,7 +120,7 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	return nil
 }
 
-// templateRest is what a v1beta2 ModuleTemplate has above a v1beta1 one.
+// templateRest holds the v1beta2 fields of a ModuleTemplate that v1beta1 lacks.
 type templateRest struct {
 	Version             string                    `json:"version,omitempty"`
 	ModuleName          string                    `json:"moduleName,omitempty"`
@@ -128,18 +128,18 @@ type templateRest struct {
 	Info                *v1beta2.ModuleInfo       `json:"info,omitempty"`
 	AssociatedResources []metav1.GroupVersionKind `json:"associatedResources,omitempty"`
 	Manager             *v1beta2.Manager          `json:"manager,omitempty"`
-	// Target is a value of v1beta2.AnnotationTarget that says no more than spec.target does without it.
+	// Target is a value of v1beta2.AnnotationTarget that spec.target cannot express.
 	Target string `json:"target,omitempty"`
 }
 
-// ModuleTemplateToHub converts to v1beta2. The error is of an AnnotationRest that was changed, by which the template
-// would lose what v1beta1 has no fields for.
+// ModuleTemplateToHub converts a ModuleTemplate to v1beta2. It refuses an AnnotationRest that a client changed, because
+// the template would lose fields.
 func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.ModuleTemplate) error {
 	from = from.DeepCopy()
 	to.ObjectMeta = from.ObjectMeta
 	var rest templateRest
 	if text, is := to.Annotations[AnnotationRest]; is && !take(&to.ObjectMeta, AnnotationRest, &rest) {
-		return fmt.Errorf("metadata.annotations[%s]: %.64q: holds what v1beta1 has no fields for, and was changed: write the object as v1beta2, or leave the annotation as it is",
+		return fmt.Errorf("metadata.annotations[%s]: %.64qis invalid: it holds the fields of v1beta2 and was changed; restore it, or write the object as v1beta2",
 			AnnotationRest, text)
 	}
 	to.Spec = v1beta2.ModuleTemplateSpec{
@@ -148,7 +148,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 		Version: rest.Version, ModuleName: rest.ModuleName, Resources: rest.Resources, Info: rest.Info,
 		AssociatedResources: rest.AssociatedResources, Manager: rest.Manager,
 	}
-	drop(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target says it
+	drop(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target holds the same
 	switch {
 	case from.Spec.Target == TargetControlPlane:
 		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, v1beta2.TargetControlPlane)
@@ -158,7 +158,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 	return nil
 }
 
-// ModuleTemplateFromHub converts from v1beta2.
+// ModuleTemplateFromHub converts a ModuleTemplate from v1beta2.
 func ModuleTemplateFromHub(_ context.Context, from *v1beta2.ModuleTemplate, to *ModuleTemplate) error {
 	from = from.DeepCopy()
 	to.ObjectMeta = from.ObjectMeta
@@ -175,39 +175,39 @@ func ModuleTemplateFromHub(_ context.Context, from *v1beta2.ModuleTemplate, to *
 	if reflect.ValueOf(rest).IsZero() {
 		return nil
 	}
-	return note(&to.ObjectMeta, AnnotationRest, rest)
+	return keep(&to.ObjectMeta, AnnotationRest, rest)
 }
 
-// ManifestToHub converts to v1beta2; v1beta1 has no fields of its own.
+// ManifestToHub converts a Manifest to v1beta2. v1beta1 has no fields of its own.
 func ManifestToHub(_ context.Context, from *Manifest, to *v1beta2.Manifest) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// ManifestFromHub converts from v1beta2.
+// ManifestFromHub converts a Manifest from v1beta2.
 func ManifestFromHub(_ context.Context, from *v1beta2.Manifest, to *Manifest) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// WatcherToHub converts to v1beta2; v1beta1 has no fields of its own.
+// WatcherToHub converts a Watcher to v1beta2. v1beta1 has no fields of its own.
 func WatcherToHub(_ context.Context, from *Watcher, to *v1beta2.Watcher) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// WatcherFromHub converts from v1beta2.
+// WatcherFromHub converts a Watcher from v1beta2.
 func WatcherFromHub(_ context.Context, from *v1beta2.Watcher, to *Watcher) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Spec, to.Status = from.ObjectMeta, from.Spec, from.Status
 	return nil
 }
 
-// note keeps a value in an annotation, as JSON.
-func note(meta *metav1.ObjectMeta, name string, value any) error {
+// keep stores a value in an annotation, as JSON.
+func keep(meta *metav1.ObjectMeta, name string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("annotation %s: %w", name, err)
@@ -224,8 +224,7 @@ func annotate(meta *metav1.ObjectMeta, name, value string) {
 	meta.Annotations[name] = value
 }
 
-// take reads a value back that note kept, and removes the annotation. It reports whether there was one that note may
-// have written.
+// take removes an annotation and decodes its value. It reports whether the annotation existed and was valid.
 func take(meta *metav1.ObjectMeta, name string, into any) bool {
 	text, ok := meta.Annotations[name]
 	if !ok {

@@ -12,17 +12,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAKymaOfBeforeKeepsAllItSays(t *testing.T) {
+func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 	module := v1beta2.Module{Name: "keda", Channel: "fast", Managed: true}
 	for name, c := range map[string]struct {
 		sync *Sync
-		want map[string]string // annotations in v1beta2, but for the carried field
+		want map[string]string // annotations in v1beta2, except the carried field
 	}{
-		"without sync":                     {nil, nil},
-		"with sync switched off":           {&Sync{NoModuleCopy: true, ModuleCatalog: true, Strategy: "secret", Namespace: "elsewhere"}, map[string]string{}},
-		"with a copy of the modules":       {&Sync{Enabled: true, ModuleCatalog: true, Strategy: "local-secret"}, map[string]string{}},
-		"without a copy, as it was before": {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: "kyma-system"}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}},
-		"without a catalog":                {&Sync{Enabled: true}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}},
+		"without sync":                {nil, nil},
+		"with sync switched off":      {&Sync{NoModuleCopy: true, ModuleCatalog: true, Strategy: "secret", Namespace: "elsewhere"}, map[string]string{}},
+		"with a copy of the modules":  {&Sync{Enabled: true, ModuleCatalog: true, Strategy: "local-secret"}, map[string]string{}},
+		"without a copy, the default": {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: "kyma-system"}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}},
+		"without a catalog":           {&Sync{Enabled: true}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &Kyma{
@@ -52,13 +52,13 @@ func TestAKymaOfBeforeKeepsAllItSays(t *testing.T) {
 	}
 }
 
-func TestWhatMeansNothingHereIsRefusedByField(t *testing.T) {
+func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
 	err := KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Namespace: "elsewhere"}}}, &v1beta2.Kyma{})
-	if err == nil || !strings.Contains(err.Error(), `spec.sync.namespace: "elsewhere": the runtime's Kyma is always in kyma-system: remove the field`) {
+	if err == nil || !strings.Contains(err.Error(), `spec.sync.namespace: "elsewhere" is not supported: the runtime's Kyma is always in kyma-system; remove the field`) {
 		t.Errorf("got %v", err)
 	}
 	err = KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}}, &v1beta2.Kyma{})
-	if err == nil || err.Error() != `spec.sync.strategy: "local-client": no kubeconfig of a runtime is looked up here, its agent pulls: remove the field` {
+	if err == nil || err.Error() != `spec.sync.strategy: "local-client" is not supported: the publisher uses no kubeconfigs of runtimes; remove the field` {
 		t.Errorf("got %v", err)
 	}
 	changed := &ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: "{"}}}
@@ -67,10 +67,10 @@ func TestWhatMeansNothingHereIsRefusedByField(t *testing.T) {
 	}
 }
 
-func TestWhateverAnnotationsAreStoredAnObjectIsReadAndWrittenAgain(t *testing.T) {
+func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
 	for name, stored := range map[string]string{
 		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`, "another type of a field": `{"enabled": "yes"}`,
-		"a strategy that could not be written": `{"enabled": true, "strategy": "local-client"}`, "a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "fields that nobody knows": `{"enabled": true, "shade": "red"}`,
+		"a strategy that could not be written": `{"enabled": true, "strategy": "local-client"}`, "a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "unknown fields": `{"enabled": true, "shade": "red"}`,
 	} {
 		hub := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
 		old, again := &Kyma{}, &v1beta2.Kyma{}
@@ -91,21 +91,21 @@ func TestWhateverAnnotationsAreStoredAnObjectIsReadAndWrittenAgain(t *testing.T)
 	}
 }
 
-func TestAnnotationsBesideSpecSyncStayAndDecideNothing(t *testing.T) {
+func TestSpecSyncOverridesAnnotations(t *testing.T) {
 	for name, c := range map[string]struct {
 		sync        *Sync
 		own         map[string]string
-		noCopy      string // what v1beta2 has of AnnotationNoModuleCopy and AnnotationSyncCatalog
+		noCopy      string // values of AnnotationNoModuleCopy and AnnotationSyncCatalog in v1beta2
 		withCatalog string
 	}{
-		"against it":            {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "", ""},
-		"the same":              {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "true", "false"},
-		"the opposite of it":    {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "false", v1beta2.AnnotationSyncCatalog: "true"}, "true", "false"},
-		"without spec.sync":     {nil, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}, "true", ""},
-		"with it switched off":  {&Sync{}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}, "", "false"},
-		"what means nothing":    {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "perhaps", ""},
-		"instead of something":  {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "true", ""},
-		"none, as it should be": {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, nil, "true", ""},
+		"contradicting it":                     {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "", ""},
+		"the same":                             {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "true", "false"},
+		"the opposite value":                   {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "false", v1beta2.AnnotationSyncCatalog: "true"}, "true", "false"},
+		"without spec.sync":                    {nil, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}, "true", ""},
+		"with it switched off":                 {&Sync{}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}, "", "false"},
+		"an invalid value":                     {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "perhaps", ""},
+		"an invalid value for an active field": {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "true", ""},
+		"no annotations":                       {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, nil, "true", ""},
 	} {
 		before := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: c.own}, Spec: KymaSpec{Channel: "fast", Sync: c.sync}}
 		hub, after := &v1beta2.Kyma{}, &Kyma{}
@@ -116,7 +116,7 @@ func TestAnnotationsBesideSpecSyncStayAndDecideNothing(t *testing.T) {
 			t.Errorf("%s: as v1beta2 it has %v", name, hub.Annotations)
 		}
 	}
-	// A client of v1beta1 that sets what only this package writes changes nothing by it.
+	// A v1beta1 client that sets the annotations of this package has no effect.
 	hub := &v1beta2.Kyma{}
 	own := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationSync: `{"enabled":true}`}}}
 	if err := KymaToHub(t.Context(), own, hub); err != nil || hub.Annotations != nil {
@@ -124,7 +124,7 @@ func TestAnnotationsBesideSpecSyncStayAndDecideNothing(t *testing.T) {
 	}
 }
 
-func TestATemplateGainsNoTargetByBeingWrittenAsV1beta1(t *testing.T) {
+func TestTemplateWrittenAsV1beta1GainsNoTarget(t *testing.T) {
 	for _, target := range []string{"", "remote", "control-plane", "nowhere"} {
 		hub := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Name: "keda-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{Version: "1.0.0", ModuleName: "keda"}}
 		if target != "" {
@@ -145,8 +145,8 @@ func TestATemplateGainsNoTargetByBeingWrittenAsV1beta1(t *testing.T) {
 	}
 }
 
-// FuzzStoredAnnotations holds that an object of v1beta2 is read as v1beta1 whatever annotations it has, and that a
-// v1beta1 client which writes it back unchanged changes nothing that counts.
+// FuzzStoredAnnotations checks that a v1beta2 object with arbitrary annotations can be read as v1beta1, and that
+// writing it back unchanged changes nothing that has an effect.
 func FuzzStoredAnnotations(f *testing.F) {
 	f.Add(`{"enabled":true}`, "true", "false", "{}", "remote")
 	f.Add(`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`, "", "", `{"version":"1"}`, "control-plane")
@@ -177,7 +177,7 @@ func FuzzStoredAnnotations(f *testing.F) {
 	})
 }
 
-func TestWhatASwitchSaysInTheNewVersionCounts(t *testing.T) {
+func TestV1beta2AnnotationsOverrideKeptSync(t *testing.T) {
 	hub := &v1beta2.Kyma{}
 	if err := KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}}}, hub); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestWhatASwitchSaysInTheNewVersionCounts(t *testing.T) {
 	}
 }
 
-func TestATemplateOfEitherVersionSurvivesTheOther(t *testing.T) {
+func TestTemplateSurvivesRoundTripFromEitherVersion(t *testing.T) {
 	old := &ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "keda-fast"},
 		Spec: ModuleTemplateSpec{Channel: "fast", Mandatory: true, RequiresDowntime: true, Target: TargetControlPlane, Descriptor: runtime.RawExtension{Raw: []byte("{}")},

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Kyma says which modules a runtime shall have.
+// Kyma defines the modules that a runtime must have.
 //
 // Its selectable fields are in another order than v1beta2's: API servers refuse equal ones in versions whose schemas
 // differ.
@@ -50,42 +50,42 @@ type KymaList struct {
 	Items           []Kyma `json:"items"`
 }
 
-// KymaSpec is what a runtime's owner asks for.
+// KymaSpec is the configuration that the runtime's owner requests.
 type KymaSpec struct {
-	// Channel is the release channel of every module that names none itself.
+	// Channel is the release channel of every module that does not set its own.
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel"`
-	// SkipMaintenanceWindows lets upgrades that need downtime happen at once.
+	// SkipMaintenanceWindows allows upgrades with downtime outside maintenance windows.
 	// +optional
 	SkipMaintenanceWindows bool `json:"skipMaintenanceWindows,omitempty"`
-	// Modules are the modules asked for.
+	// Modules lists the requested modules.
 	// +optional
 	Modules []v1beta2.Module `json:"modules,omitempty"`
-	// Sync says how the runtime's Kyma is kept in line.
+	// Sync configures how the runtime's Kyma is synchronized.
 	// +optional
 	Sync *Sync `json:"sync,omitempty"`
 }
 
-// Sync says how the runtime's Kyma is kept in line.
+// Sync configures how the runtime's Kyma is synchronized.
 type Sync struct {
-	// Enabled says that there is a runtime besides the control plane.
+	// Enabled is true if the Kyma has a runtime.
 	// +optional
 	// +kubebuilder:default:=false
 	Enabled bool `json:"enabled"`
-	// NoModuleCopy seeds the runtime's Kyma without modules.
+	// NoModuleCopy creates the runtime's Kyma without modules.
 	// +optional
 	// +kubebuilder:default:=true
 	NoModuleCopy bool `json:"noModuleCopy"`
-	// ModuleCatalog shows the catalog in the runtime.
+	// ModuleCatalog makes the catalog visible in the runtime.
 	// +optional
 	// +kubebuilder:default:=true
 	ModuleCatalog bool `json:"moduleCatalog"`
-	// Namespace is that of the runtime's Kyma.
+	// Namespace is the namespace of the runtime's Kyma.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
-	// Strategy said where the kubeconfig of the runtime is; there is none any more. Values other than secret and
+	// Strategy selected the source of the runtime's kubeconfig, which is no longer used. Values other than secret and
 	// local-secret are refused.
 	// +optional
 	// +kubebuilder:default:=secret
@@ -122,10 +122,10 @@ type ModuleTemplateSpec struct {
 	// +kubebuilder:validation:Pattern:=`^$|^[a-z]{3,}$`
 	// +kubebuilder:validation:MaxLength:=32
 	Channel string `json:"channel,omitempty"`
-	// Mandatory installs the module everywhere.
+	// Mandatory installs the module in every runtime.
 	// +optional
 	Mandatory bool `json:"mandatory,omitempty"`
-	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
+	// RequiresDowntime makes upgrades to this version wait for a maintenance window.
 	// +optional
 	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
 	// Data is the module's default CR.
@@ -141,21 +141,21 @@ type ModuleTemplateSpec struct {
 	// CustomStateCheck maps values of the default CR to states.
 	// +optional
 	CustomStateCheck []v1beta2.CustomStateCheck `json:"customStateCheck,omitempty"`
-	// Target is the cluster that the module goes to.
+	// Target is the cluster in which the module is installed.
 	// +kubebuilder:validation:Enum=control-plane;remote
 	Target Target `json:"target"`
 }
 
-// Target is the cluster that a module goes to.
+// Target is the cluster in which a module is installed.
 type Target string
 
-// The targets that there were.
+// Values of spec.target.
 const (
 	TargetRemote       Target = "remote"
 	TargetControlPlane Target = v1beta2.TargetControlPlane
 )
 
-// Manifest is one module to install.
+// Manifest defines one module to install.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -181,7 +181,7 @@ type ManifestList struct {
 	Items           []Manifest `json:"items"`
 }
 
-// Watcher asks for changes of a kind of object in runtimes to be told at once.
+// Watcher requests immediate notifications about changes of one resource in runtimes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

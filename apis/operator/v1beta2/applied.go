@@ -6,30 +6,31 @@ import (
 	"encoding/json"
 )
 
-// AppliedVersion is the version of a module that was applied whole last, as AnnotationApplied of its Manifest has it:
-// while a newer one is refused, it is what runs and is kept in line.
+// AppliedVersion is the content of AnnotationApplied: the version of a module that was last applied completely. While a
+// newer version is refused, the agent keeps this version running and corrects its drift.
 // +kubebuilder:object:generate=false
 type AppliedVersion struct {
 	Version string      `json:"version"`
 	Install InstallInfo `json:"install"`
 	Config  *ImageSpec  `json:"config,omitempty"`
-	// Digest is of all that the Manifest asked for, with what is not noted: its default CR, and lists of images that are
-	// too long.
+	// Digest covers everything that the Manifest requested, including parts that the annotation omits: its default CR,
+	// and image lists that are too long.
 	Digest          string   `json:"digest,omitempty"`
 	LocalizedImages []string `json:"localizedImages,omitempty"`
-	// Images is AnnotationImages of that time.
+	// Images is the value of AnnotationImages when the version was applied.
 	Images string `json:"images,omitempty"`
-	// ImagesLeftOut says that LocalizedImages and Images are too long to be noted. Nobody knows then how the version's
-	// objects are made: it is not kept in line while another one is refused.
+	// ImagesLeftOut is true if LocalizedImages and Images were too long for the annotation. The agent can then not
+	// render the version again, so its drift is not corrected while another version is refused.
 	ImagesLeftOut bool `json:"imagesLeftOut,omitempty"`
-	// Begun is the Digest of another version that was begun to be applied since: this one is not kept in line any more.
+	// Begun is the Digest of another version whose application has begun. The drift of this version is no longer
+	// corrected.
 	Begun string `json:"begun,omitempty"`
 }
 
-// maxAppliedBytes is how much of the 256 KiB that an object has for all its annotations is used.
+// maxAppliedBytes is the share of the 256 KiB for all annotations of an object that AnnotationApplied may use.
 const maxAppliedBytes = 64 << 10
 
-// Wanted returns what a Manifest asks for, in the form of what was applied.
+// Wanted returns the version that the Manifest requests, as an AppliedVersion.
 func (m *Manifest) Wanted() AppliedVersion {
 	wanted := AppliedVersion{
 		Version: m.Spec.Version, Install: m.Spec.Install, Config: m.Spec.Config, LocalizedImages: m.Spec.LocalizedImages, Images: m.Annotations[AnnotationImages],
@@ -39,7 +40,7 @@ func (m *Manifest) Wanted() AppliedVersion {
 		Resource any
 	}{wanted, m.Spec.Resource})
 	if err != nil {
-		return wanted // what cannot be encoded cannot be applied either
+		return wanted // a value that cannot be encoded cannot be applied either
 	}
 	sum := sha256.Sum256(text)
 	wanted.Digest = "sha256:" + hex.EncodeToString(sum[:])
@@ -49,7 +50,7 @@ func (m *Manifest) Wanted() AppliedVersion {
 	return wanted
 }
 
-// Applied returns what was applied whole last, nil where that is not known.
+// Applied returns the version that was last applied completely, or nil if it is unknown.
 func (m *Manifest) Applied() *AppliedVersion {
 	text := m.Annotations[AnnotationApplied]
 	if text == "" {
@@ -62,8 +63,7 @@ func (m *Manifest) Applied() *AppliedVersion {
 	return &applied
 }
 
-// RunningVersion returns the version that was applied last, and the one that is asked for while none is known to be
-// applied.
+// RunningVersion returns the version that was last applied, or the requested version if none is known to be applied.
 func (m *Manifest) RunningVersion() string {
 	if applied := m.Applied(); applied != nil {
 		return applied.Version

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestTheNoteOfAVersionFitsIntoAnAnnotation(t *testing.T) {
+func TestAppliedVersionFitsIntoAnnotation(t *testing.T) {
 	long := strings.Repeat("a", 300<<10)
 	var images []string
 	for n := range 1000 {
@@ -34,6 +34,6 @@ func TestTheNoteOfAVersionFitsIntoAnAnnotation(t *testing.T) {
 		}
 	}
 	if few.Digest == large.Digest || many.Digest == most.Digest {
-		t.Error("what is left out is part of the digest")
+		t.Error("the digest depends on omitted parts")
 	}
 }

@@ -34,16 +34,16 @@ var plurals = []string{"kymas", "manifests", "modulereleasemetas", "moduletempla
 
 var update = flag.Bool("update", false, "write the shapes of Kyma's definitions from shared/realworld")
 
-// shapeFile is where the shape of one of Kyma's definitions is: what it accepts, without a word of what it means.
+// shapeFile returns the path of the shape of one of Kyma's CRDs: its schema without descriptions.
 func shapeFile(plural string) string { return filepath.Join("testdata", "kyma-crds", plural+".json") }
 
-func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
+func TestCRDsAcceptAllObjectsOfLifecycleManager(t *testing.T) {
 	for _, plural := range plurals {
 		t.Run(plural, func(t *testing.T) {
 			file := filepath.Join(crds, v1beta2.Group+"_"+plural+".yaml")
 			for _, version := range []string{"v1beta1", "v1beta2"} {
 				if version == "v1beta1" && plural == "modulereleasemetas" {
-					continue // it came with v1beta2
+					continue // introduced with v1beta2
 				}
 				theirs, ours := readCRD(t, shapeFile(plural), version), readCRD(t, file, version)
 				for _, d := range differences(version, theirs.version, withoutDisplay(theirs.version, shape(ours.version, false))) {
@@ -60,8 +60,8 @@ func TestOurCRDsAcceptWhatKymasDo(t *testing.T) {
 	}
 }
 
-// withoutDisplay returns ours without what we add for people who look: columns, short names, categories and fields to
-// select by. What is Kyma's of them has to be there.
+// withoutDisplay returns ours without additions for display and selection: columns, short names, categories and
+// selectable fields. Those of Kyma must be present.
 func withoutDisplay(theirs, ours any) any {
 	is, whole := ours.(map[string]any)
 	has, _ := theirs.(map[string]any)
@@ -82,7 +82,7 @@ func withoutDisplay(theirs, ours any) any {
 	return kept
 }
 
-func TestKymasColumnsHaveToBeThere(t *testing.T) {
+func TestKymaColumnsAreRequired(t *testing.T) {
 	column := func(name string) any { return map[string]any{"name": name} }
 	theirs := map[string]any{"additionalPrinterColumns": []any{column("State"), column("Age")}}
 	for want, ours := range map[string][]any{
@@ -96,8 +96,8 @@ func TestKymasColumnsHaveToBeThere(t *testing.T) {
 	}
 }
 
-// The shapes in testdata are those of lifecycle-manager's config/crd/bases at commit c5b83f1b5.
-func TestTheShapesAreThoseOfKymasDefinitions(t *testing.T) {
+// The shapes in testdata are from lifecycle-manager's config/crd/bases at commit c5b83f1b5.
+func TestShapesMatchLifecycleManager(t *testing.T) {
 	needRealworld(t)
 	for _, plural := range plurals {
 		whole := readCRD(t, filepath.Join(realworld, "crds", v1beta2.Group+"_"+plural+".yaml"), "v1beta2")
@@ -111,13 +111,13 @@ func TestTheShapesAreThoseOfKymasDefinitions(t *testing.T) {
 			}
 		}
 		if is, err := os.ReadFile(shapeFile(plural)); err != nil || strings.TrimSpace(string(is)) != string(want) {
-			t.Errorf("%s is not the shape of Kyma's definition (%v): run go test ./apis/operator/v1beta2 -run Shapes -update", shapeFile(plural), err)
+			t.Errorf("%s differs from Kyma's definition (%v): run go test ./apis/operator/v1beta2 -run Shapes -update", shapeFile(plural), err)
 		}
 	}
 }
 
-// shape returns a schema, or a part of one, without texts for people. named says that its keys are names of properties,
-// not keywords.
+// shape returns a schema, or a part of one, without descriptions. named is true if its keys are property names, not
+// keywords.
 func shape(of any, named bool) any {
 	switch of := of.(type) {
 	case map[string]any:
@@ -138,8 +138,8 @@ func shape(of any, named bool) any {
 	return of
 }
 
-// What guards must itself be able to fail: each of these would break somebody who uses Kyma today.
-func TestTheComparisonNoticesEveryKindOfDifference(t *testing.T) {
+// The comparison must be able to fail: each of these differences would break a user of Kyma.
+func TestComparisonFindsEveryKindOfDifference(t *testing.T) {
 	schema := func() map[string]any {
 		return map[string]any{
 			"type": "object", "description": "theirs", "required": []any{"name"},
@@ -157,12 +157,12 @@ func TestTheComparisonNoticesEveryKindOfDifference(t *testing.T) {
 		"another description":    {func(s map[string]any) { s["description"] = "ours" }, ""},
 		"an added property":      {func(s map[string]any) { s["properties"].(map[string]any)["more"] = map[string]any{} }, ""},
 		"an added requirement":   {func(s map[string]any) { s["required"] = []any{"more", "name"} }, "schema.required"},
-		"a lost property":        {func(s map[string]any) { delete(s["properties"].(map[string]any), "name") }, "schema.properties.name: is missing"},
-		"an added rule":          {func(s map[string]any) { property(s)["maxLength"] = 3.0 }, "schema.properties.name.maxLength: is ours alone"},
-		"a lost rule":            {func(s map[string]any) { delete(property(s), "pattern") }, "schema.properties.name.pattern: is missing"},
+		"a lost property":        {func(s map[string]any) { delete(s["properties"].(map[string]any), "name") }, "schema.properties.name: missing"},
+		"an added rule":          {func(s map[string]any) { property(s)["maxLength"] = 3.0 }, "schema.properties.name.maxLength: not in Kyma's schema"},
+		"a lost rule":            {func(s map[string]any) { delete(property(s), "pattern") }, "schema.properties.name.pattern: missing"},
 		"another pattern":        {func(s map[string]any) { property(s)["pattern"] = "^[a-z]*$" }, "schema.properties.name.pattern"},
 		"another type":           {func(s map[string]any) { property(s)["type"] = "integer" }, "schema.properties.name.type"},
-		"unknown fields refused": {func(s map[string]any) { s["additionalProperties"] = false }, "schema.additionalProperties: is ours alone"},
+		"unknown fields refused": {func(s map[string]any) { s["additionalProperties"] = false }, "schema.additionalProperties: not in Kyma's schema"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours := schema()
@@ -195,12 +195,12 @@ func readCRD(t *testing.T, path, wanted string) crd {
 			return crd{object.Spec, version}
 		}
 	}
-	t.Fatalf("%s: spec.versions: has no %s", path, wanted)
+	t.Fatalf("%s: spec.versions: %s not found", path, wanted)
 	return crd{}
 }
 
-// differences lists where ours is not theirs. Descriptions don't count, and ours may have properties of its own:
-// requiring one is still noticed, because lists are compared whole.
+// differences lists the differences of ours from theirs. It ignores descriptions and added properties. A newly required
+// property is still found, because lists are compared as a whole.
 func differences(path string, theirs, ours any) []string {
 	a, ok := theirs.(map[string]any)
 	b, same := ours.(map[string]any)
@@ -208,9 +208,9 @@ func differences(path string, theirs, ours any) []string {
 		if reflect.DeepEqual(theirs, ours) {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s: is %v, Kyma has %v", path, ours, theirs)}
+		return []string{fmt.Sprintf("%s: got %v, want %v", path, ours, theirs)}
 	}
-	// A property may itself be called description or properties, so that names of properties are told from keywords.
+	// A property can itself be named description or properties, so property names and keywords are distinguished.
 	parts := strings.Split(path, ".")
 	names := parts[len(parts)-1] == "properties" && (len(parts) < 2 || parts[len(parts)-2] != "properties")
 	var found []string
@@ -219,27 +219,27 @@ func differences(path string, theirs, ours any) []string {
 		switch {
 		case key == "description" && !names:
 		case !has:
-			found = append(found, path+"."+key+": is missing")
+			found = append(found, path+"."+key+": missing")
 		default:
 			found = append(found, differences(path+"."+key, a[key], value)...)
 		}
 	}
 	for key := range b {
 		if _, has := a[key]; !has && !names && key != "description" {
-			found = append(found, path+"."+key+": is ours alone")
+			found = append(found, path+"."+key+": not in Kyma's schema")
 		}
 	}
 	slices.Sort(found)
 	return found
 }
 
-func TestBothChartsHaveTheSameCRDs(t *testing.T) {
+func TestChartsHaveTheSameCRDs(t *testing.T) {
 	for _, plural := range plurals {
 		file := v1beta2.Group + "_" + plural + ".yaml"
 		runtimes, err := os.ReadFile(filepath.Join(crds, "../../../skr-agent/crds", file))
-		if plural == "watchers" { // nothing in a runtime reads Watchers
+		if plural == "watchers" { // Watchers exist in the control plane only
 			if !os.IsNotExist(err) {
-				t.Errorf("%s: runtimes need no Watchers", file)
+				t.Errorf("%s: the agent's chart must not contain Watchers", file)
 			}
 			continue
 		}
@@ -253,7 +253,7 @@ func TestBothChartsHaveTheSameCRDs(t *testing.T) {
 	}
 }
 
-func TestNoFieldOfKymasOwnObjectsIsLost(t *testing.T) {
+func TestKymaCatalogObjectsSurviveRoundTrip(t *testing.T) {
 	needRealworld(t)
 	files, err := filepath.Glob(filepath.Join(realworld, "catalog", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -299,7 +299,7 @@ func TestNoFieldOfKymasOwnObjectsIsLost(t *testing.T) {
 	}
 }
 
-// losses lists what before says and after does not. A field that only says what its absence means may go.
+// losses lists the values in before that after lacks. A field that only repeats its default can be missing.
 func losses(path string, before, after any) []string {
 	if value := reflect.ValueOf(before); !value.IsValid() || value.IsZero() && after == nil {
 		return nil
@@ -309,7 +309,7 @@ func losses(path string, before, after any) []string {
 		if reflect.DeepEqual(before, after) {
 			return nil
 		}
-		return []string{fmt.Sprintf("%s: was %v, is %v", path, before, after)}
+		return []string{fmt.Sprintf("%s: got %v, want %v", path, after, before)}
 	}
 	b, _ := after.(map[string]any)
 	var lost []string

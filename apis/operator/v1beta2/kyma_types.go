@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Kyma says which modules a runtime shall have.
+// Kyma defines the modules that a runtime must have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -46,29 +46,29 @@ type KymaList struct {
 	Items           []Kyma `json:"items"`
 }
 
-// KymaSpec is what a runtime's owner asks for.
+// KymaSpec is the configuration that the runtime's owner requests.
 type KymaSpec struct {
-	// Channel is the release channel of every module that names none itself.
+	// Channel is the release channel of every module that does not set its own.
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
 	// +kubebuilder:validation:MinLength:=3
 	Channel string `json:"channel"`
-	// SkipMaintenanceWindows lets upgrades that need downtime happen at once.
+	// SkipMaintenanceWindows allows upgrades with downtime outside maintenance windows.
 	// +optional
 	SkipMaintenanceWindows bool `json:"skipMaintenanceWindows,omitempty"`
-	// Modules are the modules asked for.
+	// Modules lists the requested modules.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Modules []Module `json:"modules,omitempty"`
 }
 
-// Module asks for one module.
+// Module requests one module.
 type Module struct {
-	// Name is the module's name, that of a ModuleReleaseMeta; the older lookups take a ModuleTemplate's name,
-	// namespace/name or component name too.
+	// Name is the name of the module's ModuleReleaseMeta. A ModuleTemplate can also be selected by its name,
+	// namespace/name or component name.
 	Name string `json:"name"`
-	// Channel overrides the Kyma's.
+	// Channel overrides the Kyma's channel.
 	// +optional
 	// +kubebuilder:validation:Pattern:=^[a-z]+$
 	// +kubebuilder:validation:MaxLength:=32
@@ -80,34 +80,34 @@ type Module struct {
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32
 	Version string `json:"version,omitempty"`
-	// ControllerName lets only ModuleTemplates count that have the label operator.kyma-project.io/controller-name with
-	// this value; empty for all.
+	// ControllerName selects only ModuleTemplates whose label operator.kyma-project.io/controller-name has this value.
+	// If empty, it selects all.
 	// +optional
 	ControllerName string `json:"controller,omitempty"`
 	// RemoteModuleTemplateRef names a ModuleTemplate in the runtime.
 	// +optional
 	RemoteModuleTemplateRef string `json:"remoteModuleTemplateRef,omitempty"`
-	// CustomResourcePolicy says what becomes of the default CR.
+	// CustomResourcePolicy defines whether the agent creates and deletes the default CR.
 	// +kubebuilder:default:=CreateAndDelete
 	CustomResourcePolicy CustomResourcePolicy `json:"customResourcePolicy,omitempty"`
-	// Managed is false when the module's objects shall stay as they are, without anybody looking after them.
+	// Managed is false to leave the module's objects in place without managing them.
 	// +kubebuilder:default:=true
 	Managed bool `json:"managed"`
 }
 
-// KymaStatus is what is known of a runtime.
+// KymaStatus is the observed state of a runtime.
 type KymaStatus struct {
-	// ActiveChannel is the channel that was resolved last.
+	// ActiveChannel is the channel that was last resolved.
 	// +optional
 	ActiveChannel string `json:"activeChannel,omitempty"`
-	// State summarizes modules and conditions.
+	// State summarizes the modules and conditions.
 	// +optional
 	State State `json:"state,omitempty"`
-	// ObservedGeneration is the generation of the spec that the status is about: in a runtime, of the one that the bundle
-	// in force answers.
+	// ObservedGeneration is the generation of the spec that the status refers to. In a runtime, it is the generation
+	// that the applied bundle was resolved from.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// ReadyModules is how many modules are Ready of those that are looked after, for people, such as "3/4".
+	// ReadyModules is the number of managed modules that are Ready and their total, such as "3/4".
 	// +optional
 	ReadyModules string `json:"readyModules,omitempty"`
 	// Conditions explain the state.
@@ -115,31 +115,31 @@ type KymaStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Modules are the modules with their states.
+	// Modules lists the modules with their states.
 	// +optional
 	Modules []ModuleStatus `json:"modules,omitempty"`
-	// LastOperation is what happened last.
+	// LastOperation describes the last change of state.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
-	// LastHandledReconcileAt is the value of the annotation reconcile.fluxcd.io/requestedAt that was handled last.
+	// LastHandledReconcileAt is the value of the annotation reconcile.fluxcd.io/requestedAt that was last handled.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=64
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// Runtime is what the control plane and the runtime said to each other last. It has one owner as a whole, so that
-	// managedFields do not name each of its fields.
+	// Runtime is the latest exchange between the control plane and the runtime. It has one owner as a whole, so
+	// managedFields do not list each of its fields.
 	// +optional
 	// +structType=atomic
 	Runtime *RuntimeStatus `json:"runtime,omitempty"`
 }
 
-// LastOperation is what happened last, for people.
+// LastOperation describes the last change of state in readable form.
 type LastOperation struct {
 	Operation string `json:"operation"`
 	// +optional
 	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty"`
 }
 
-// ModuleStatus is one module's.
+// ModuleStatus is the observed state of one module.
 type ModuleStatus struct {
 	Name string `json:"name"`
 	// FQDN is the name of the module's component.
@@ -152,18 +152,18 @@ type ModuleStatus struct {
 	Channel string `json:"channel,omitempty"`
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Message says why the state is not Ready.
+	// Message explains why the state is not Ready.
 	// +optional
 	Message string `json:"message,omitempty"`
 	State   State  `json:"state"`
-	// Manifest, Resource and Template are the objects behind the module.
+	// Manifest, Resource and Template are the objects of the module.
 	// +optional
 	Manifest *TrackingObject `json:"manifest,omitempty"`
 	// +optional
 	Resource *TrackingObject `json:"resource,omitempty"`
 	// +optional
 	Template *TrackingObject `json:"template,omitempty"`
-	// Maintenance says that an upgrade waits for a maintenance window.
+	// Maintenance is true if an upgrade waits for a maintenance window.
 	// +optional
 	// +kubebuilder:default:=false
 	Maintenance bool `json:"maintenance,omitempty"`
@@ -176,7 +176,7 @@ type TrackingObject struct {
 	PartialMeta PartialMeta `json:"metadata,omitempty"`
 }
 
-// PartialMeta is the part of an object's metadata that tracking needs.
+// PartialMeta is the part of an object's metadata that identifies it.
 type PartialMeta struct {
 	// +optional
 	Name string `json:"name,omitempty"`
@@ -186,50 +186,50 @@ type PartialMeta struct {
 	Generation int64 `json:"generation,omitempty"`
 }
 
-// RuntimeStatus is the conversation between control plane and runtime, as of its last words on either side.
+// RuntimeStatus is the latest state of the exchange between the control plane and the runtime.
 type RuntimeStatus struct {
-	// ID is the id of the runtime that all the rest is about.
+	// ID is the id of the runtime that this status refers to.
 	// +optional
 	ID string `json:"id,omitempty"`
-	// Published is the newest bundle.
+	// Published is the latest bundle.
 	// +optional
 	Published *PublishedBundle `json:"published,omitempty"`
-	// History are the newest bundles with what became of them, the newest first and at most five. It is written together
-	// with what changes besides, and begins with the first bundle that a publisher which knows of it has published.
+	// History lists the latest bundles with their outcome, newest first and at most five. It is written only along with
+	// other changes, and begins with the first bundle of a publisher that supports it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=5
 	History []BundleRecord `json:"history,omitempty"`
-	// Requested is the spec of the runtime's own Kyma as last reported; it is what is resolved.
+	// Requested is the spec of the runtime's own Kyma as last reported. The publisher resolves it.
 	// +optional
 	Requested *RequestedSpec `json:"requested,omitempty"`
-	// Observed is the bundle that the last report was about.
+	// Observed is the bundle that the last report refers to.
 	// +optional
 	Observed *ObservedBundle `json:"observed,omitempty"`
-	// Reasons are the reasons behind conditions and module states as values from fixed lists. Programs read these; the
-	// messages are for people.
+	// Reasons are the reasons behind conditions and module states as values from fixed lists. Programs read these;
+	// people read the messages.
 	// +optional
 	Reasons *RuntimeReasons `json:"reasons,omitempty"`
-	// HealthyUntil is until when nothing is in the runtime's way, if this object does not change before; none where
-	// something is. Whoever lists many Kymas has to read only the others in full. It is written together with what changes
-	// besides.
+	// HealthyUntil is when the runtime stops counting as healthy unless this object changes. Unset if it is not
+	// healthy. A program that lists many Kymas needs to read only the others in full. It is written only along with
+	// other changes.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
-	// Running are the modules that run with their versions, after the sequence of the newest bundle, such as
-	// 7:keda=1.7.0,mail=1.0.0=Unmanaged; a state is named where it is not Ready. It is written together with HealthyUntil,
-	// and left out without it and where it had more than 1 KiB.
+	// Running lists the running modules with their versions, after the sequence of the latest bundle, such as
+	// 7:keda=1.7.0,mail=1.0.0=Unmanaged. States other than Ready are included. It is written together with
+	// HealthyUntil, and unset without it or if it exceeds 1 KiB.
 	// +optional
 	Running string `json:"running,omitempty"`
-	// Key is the runtime's own.
+	// Key is the runtime's public key.
 	// +optional
 	Key *RuntimeKey `json:"key,omitempty"`
-	// ReportSequence is that of the newest report that was accepted and noted, of those that Key signed.
+	// ReportSequence is the sequence of the latest recorded report that Key signed.
 	// +optional
 	ReportSequence int64 `json:"reportSequence,omitempty"`
-	// Secrets are the names, NAMESPACE/NAME in the runtime, of those that were given to it and are not known to be gone.
+	// Secrets lists the runtime's Secrets as NAMESPACE/NAME: all that were published and are not known to be gone.
 	// +optional
 	Secrets []string `json:"secrets,omitempty"`
-	// Takeover is what is remembered of the runtime's takeover from lifecycle-manager, while it lasts.
+	// Takeover is the state of the runtime's takeover from lifecycle-manager. Unset after the takeover.
 	// +optional
 	Takeover *TakeoverStatus `json:"takeover,omitempty"`
 }
@@ -237,21 +237,21 @@ type RuntimeStatus struct {
 // RuntimeReasons are the reasons behind the conditions and module states of a Kyma. A field is unset while its
 // condition is True. The value Other stands for a problem without a reason of its own.
 type RuntimeReasons struct {
-	// Publish is why no newer bundle could be published, behind the reason PublishFailed of condition Ready.
+	// Publish is the cause of the reason PublishFailed of condition Ready: why no newer bundle could be published.
 	// +optional
 	Publish Reason `json:"publish,omitempty"`
 	// Secrets is why not all Secrets for the runtime are sealed or written, behind condition Secrets.
 	// +optional
 	Secrets Reason `json:"secrets,omitempty"`
-	// Report is why the newest report was refused, could not be read, or leaves out the modules that the runtime asks for,
+	// Report is why the latest report was refused, could not be read, or omits the modules that the runtime requests,
 	// behind condition Reporting.
 	// +optional
 	Report Reason `json:"report,omitempty"`
 	// Bundle is why the runtime refused a bundle, behind the reason BundleRefused of condition Accepted.
 	// +optional
 	Bundle Reason `json:"bundle,omitempty"`
-	// Modules are the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window, sorted by
-	// name.
+	// Modules lists the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window,
+	// sorted by name.
 	// +optional
 	// +listType=atomic
 	Modules []ModuleReasons `json:"modules,omitempty"`
@@ -261,7 +261,7 @@ type RuntimeReasons struct {
 type ModuleReasons struct {
 	// Name is the module's name in status.modules.
 	Name string `json:"name"`
-	// Problem is why the control plane cannot resolve the module as asked.
+	// Problem is why the control plane cannot resolve the module as requested.
 	// +optional
 	Problem Reason `json:"problem,omitempty"`
 	// Runtime is the reason that the runtime reports for the module's state.
@@ -276,76 +276,76 @@ type Reason string
 
 // PublishedBundle is a bundle in the registry.
 type PublishedBundle struct {
-	// Epoch is that of the root of trust; sequences grow within one.
+	// Epoch is the epoch of the root of trust. Sequences grow within an epoch.
 	// +optional
 	Epoch    int64       `json:"epoch,omitempty"`
 	Sequence int64       `json:"sequence"`
 	Digest   string      `json:"digest"`
 	Time     metav1.Time `json:"time"`
-	// Versions are the modules in the bundle with their versions.
+	// Versions are the versions of the modules in the bundle, by module.
 	// +optional
 	Versions map[string]string `json:"versions,omitempty"`
-	// Removals are the modules that the bundle removes.
+	// Removals lists the modules that the bundle removes.
 	// +optional
 	Removals []string `json:"removals,omitempty"`
-	// RolledBackFrom are the versions from which the bundle takes modules back, by module.
+	// RolledBackFrom are the versions that the bundle rolls back, by module.
 	// +optional
 	RolledBackFrom map[string]string `json:"rolledBackFrom,omitempty"`
-	// KymaGeneration is that of the runtime's Kyma that was resolved, 0 before it is known.
+	// KymaGeneration is the generation of the runtime's Kyma that was resolved, or 0 before it is known.
 	// +optional
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
-	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows
-	// none.
+	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if it does not
+	// follow a repository.
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// Certificate is how long the certificate holds, or held, that was issued to the runtime's agent last; none where none
-	// was issued for its key.
+	// Certificate is the validity of the certificate last issued to the runtime's agent. Unset if none was issued for
+	// its key.
 	// +optional
 	Certificate *CertificateLife `json:"certificate,omitempty"`
-	// Given says of the modules whose version a rollout decided which one it was.
+	// Given records, by module, the versions that a rollout decided.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
-	// Earlier are the bundles before this one that the runtime may report still, the newest first and at most five. There
-	// are none once it has reported this one, and none of which everything was changed.
+	// Earlier lists previous bundles that the runtime can still report, newest first and at most five. It is empty once
+	// the runtime has reported this bundle. It omits bundles in which every module changed.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
 }
 
-// BundleRecord is what is remembered of a bundle for people, whether it is in force or not. Who signed it, only the
-// bundle itself proves.
+// BundleRecord is a summary of a bundle for readers of the status. Only the bundle itself proves its signer.
 type BundleRecord struct {
 	// +optional
 	Epoch    int64  `json:"epoch,omitempty"`
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
-	// Published is when it was issued.
+	// Published is when the bundle was issued.
 	Published metav1.Time `json:"published"`
-	// Commit is that of the repository from which the control plane had all that was asked for; empty where it follows
-	// none.
+	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if it does not
+	// follow a repository.
 	// +optional
 	Commit string `json:"commit,omitempty"`
-	// Changes are the first modules of which it asks for another version than the bundle before, sorted by name and at
-	// most three; More is how many others there are. It has none where it changes no version.
+	// Changes lists the first modules whose version differs from the previous bundle, sorted by name and at most three.
+	// More is the number of further ones.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems:=3
 	Changes []VersionChange `json:"changes,omitempty"`
 	// +optional
 	More int32 `json:"more,omitempty"`
-	// Applied is when the control plane first heard, by its clock, that the runtime has applied it; none before.
+	// Applied is when the control plane first received a report that the runtime has applied the bundle, by the control
+	// plane's clock.
 	// +optional
 	Applied *metav1.Time `json:"applied,omitempty"`
-	// State is the worst of its modules' states that was known last while it was the newest bundle and applied.
+	// State is the worst state of the bundle's modules that was last reported while it was the latest bundle and
+	// applied.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Refused is the runtime's reason for refusing it, one of those of bundle/refusal, or Other for one that the publisher
-	// does not know.
+	// Refused is the runtime's reason for refusing the bundle, from bundle/refusal, or Other for a reason that the
+	// publisher does not know.
 	// +optional
 	Refused string `json:"refused,omitempty"`
 }
 
-// VersionChange is a module whose version a bundle changes. From is empty for one that is new, To for one that is
-// removed.
+// VersionChange is a version change in a bundle. From is empty for an added module, To for a removed one.
 type VersionChange struct {
 	Module string `json:"module"`
 	// +optional
@@ -354,55 +354,55 @@ type VersionChange struct {
 	To string `json:"to,omitempty"`
 }
 
-// CertificateLife is from when until when a certificate holds.
+// CertificateLife is the validity period of a certificate.
 type CertificateLife struct {
 	NotBefore metav1.Time `json:"notBefore"`
 	NotAfter  metav1.Time `json:"notAfter"`
 }
 
-// EarlierBundle is a bundle that another one has replaced.
+// EarlierBundle is a bundle that a newer one has replaced.
 type EarlierBundle struct {
 	Digest string `json:"digest"`
-	// Changed are the modules of which the newest bundle asks for something else than this one, or may do so. What a
-	// report about this bundle says of other modules is true of the newest one as well.
+	// Changed lists the modules that differ, or may differ, in the latest bundle. Reported states of all other modules
+	// are also valid for the latest bundle.
 	// +optional
 	Changed []string `json:"changed,omitempty"`
 }
 
-// GivenVersion is how a module came to its version.
+// GivenVersion records a module version that a rollout decided.
 type GivenVersion struct {
 	// Rollout is the name of the Rollout.
 	Rollout string `json:"rollout"`
 	// Time is when the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
-	// State is what the newest report that names the newest bundle and the Kyma's generation exactly says of the module in
-	// this version; empty without one.
+	// State is the module's state in this version, from the latest report that refers to exactly the latest bundle and
+	// the Kyma's generation. Empty without such a report.
 	// +optional
 	State State `json:"state,omitempty"`
-	// Ready says that such a report has once said the module to be ready.
+	// Ready is true once such a report contained the state Ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 }
 
-// RequestedSpec is what a runtime's owner asks for there.
+// RequestedSpec is the spec that a runtime's owner requests in the runtime.
 type RequestedSpec struct {
 	Spec KymaSpec `json:"spec"`
-	// Generation is that of the runtime's Kyma.
+	// Generation is the generation of the runtime's Kyma.
 	Generation int64 `json:"generation"`
 }
 
-// ObservedBundle is the bundle a runtime has applied.
+// ObservedBundle is the bundle that a runtime has applied.
 type ObservedBundle struct {
 	Epoch    int64  `json:"epoch"`
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
-	// Time is when the runtime said so, by its own clock.
+	// Time is when the runtime wrote the report, by its own clock.
 	Time metav1.Time `json:"time"`
-	// Heard is when the control plane first saw this report, by its clock. Later reports that say the same are not noted
-	// here before a day has passed: whether the runtime is silent, condition Reporting says.
+	// Heard is when the control plane first received this report, by its own clock. Later reports with the same content
+	// update it only once a day: use condition Reporting to find silent runtimes.
 	// +optional
 	Heard *metav1.Time `json:"heard,omitempty"`
-	// Report is the digest of what the report says, without its time and sequence.
+	// Report is the digest of the report's content, without its time and sequence.
 	// +optional
 	Report string `json:"report,omitempty"`
 	// +optional
@@ -412,27 +412,27 @@ type ObservedBundle struct {
 	// ClusterUID is the UID of the runtime's kube-system namespace.
 	// +optional
 	ClusterUID string `json:"clusterUID,omitempty"`
-	// Features are the features of bundles that the agent understands.
+	// Features lists the bundle features that the agent supports.
 	// +optional
 	// +listType=atomic
 	Features []string `json:"features,omitempty"`
 }
 
-// RuntimeKey is the key that a runtime's reports are signed with.
+// RuntimeKey is the key that signs the runtime's reports.
 type RuntimeKey struct {
 	// Thumbprint is base64 of the SHA-256 of the key's PKIX form.
 	Thumbprint string `json:"thumbprint"`
 	// PublicKey is base64 of the key's PKIX form.
 	PublicKey string `json:"publicKey"`
-	// TokenExpires is when the token expired that introduced the key; only a later token can introduce another.
+	// TokenExpires is the expiry of the token that enrolled the key. Only a later token can enroll another key.
 	// +optional
 	TokenExpires metav1.Time `json:"tokenExpires,omitempty"`
-	// Recipient is whom Secrets for the runtime are encrypted to, in age's text form, as its last report says.
+	// Recipient is the age recipient to which Secrets for the runtime are encrypted, from its last report.
 	// +optional
 	Recipient string `json:"recipient,omitempty"`
 }
 
-// GetConditions returns the conditions, for libraries that keep them.
+// GetConditions returns the conditions, for libraries that patch them.
 func (k *Kyma) GetConditions() []metav1.Condition { return k.Status.Conditions }
 
 // SetConditions replaces the conditions.

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Manifest is one module to install in the cluster it lives in.
+// Manifest defines one module to install in the cluster that contains it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -34,17 +34,17 @@ type ManifestList struct {
 	Items           []Manifest `json:"items"`
 }
 
-// ManifestSpec says what to install.
+// ManifestSpec defines the content to install.
 type ManifestSpec struct {
-	// Remote is true when the objects go to another cluster than the control plane's; here it changes nothing, because
-	// a Manifest is installed by the agent beside it.
+	// Remote is true if the objects go to another cluster than the control plane's. It has no effect: the agent
+	// installs the Manifest in its own cluster.
 	Remote bool `json:"remote"`
-	// Config is an image of values for a chart.
+	// Config is an OCI image with values for a Helm chart.
 	// +optional
 	Config *ImageSpec `json:"config,omitempty"`
-	// Install is what to install.
+	// Install names the content to install.
 	Install InstallInfo `json:"install"`
-	// LocalizedImages are the images that replace those of the module.
+	// LocalizedImages lists the images that replace the module's images.
 	// +optional
 	LocalizedImages []string `json:"localizedImages,omitempty"`
 	// Resource is the module's default CR.
@@ -55,36 +55,36 @@ type ManifestSpec struct {
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	Resource *unstructured.Unstructured `json:"resource,omitempty"`
-	// Version is the module's.
+	// Version is the module's version.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// Manager is the object whose readiness is the module's.
+	// Manager is the object whose readiness decides the module's readiness.
 	// +optional
 	Manager *Manager `json:"manager,omitempty"`
-	// CustomResourcePolicy says what becomes of the default CR.
+	// CustomResourcePolicy defines whether the agent creates and deletes the default CR.
 	// +optional
 	// +kubebuilder:default:=CreateAndDelete
 	CustomResourcePolicy CustomResourcePolicy `json:"customResourcePolicy,omitempty"`
 }
 
-// InstallInfo names what to install.
+// InstallInfo names the content to install.
 type InstallInfo struct {
-	// Name tells it apart, such as "raw-manifest".
+	// Name identifies the content, such as "raw-manifest".
 	Name string `json:"name"`
 	// Source is an ImageSpec.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Source runtime.RawExtension `json:"source"`
 }
 
-// ImageSpecType says how content is packed.
+// ImageSpecType is the packaging of content.
 // +kubebuilder:validation:Enum=helm-chart;oci-ref;kustomize;""
 type ImageSpecType string
 
-// Kinds of content. OCIDir is never written by hand and so not in the enumeration of the config field.
+// Packagings of content. OCIDir is never written by hand, so the enumeration of the config field does not contain it.
 const (
 	// OCIRef is one blob: YAML, or a tar of YAML files, compressed or not.
 	OCIRef ImageSpecType = "oci-ref"
-	// OCIDir is a folder as a tar.
+	// OCIDir is a folder in a tar archive.
 	OCIDir    ImageSpecType = "oci-dir"
 	HelmChart ImageSpecType = "helm-chart"
 	Kustomize ImageSpecType = "kustomize"
@@ -98,7 +98,7 @@ type ImageSpec struct {
 	// Name is the name of the content.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// Ref is the digest, or for content that was not resolved here, a tag.
+	// Ref is the digest, or a tag for content that this project did not resolve.
 	// +optional
 	Ref string `json:"ref,omitempty"`
 	// +optional
@@ -108,26 +108,26 @@ type ImageSpec struct {
 	CredSecretSelector *metav1.LabelSelector `json:"credSecretSelector,omitempty"`
 }
 
-// Manager names the object whose readiness is the module's.
+// Manager names the object whose readiness decides the module's readiness.
 type Manager struct {
 	metav1.GroupVersionKind `json:",inline"`
-	// Namespace defaults to that of the Manifest.
+	// Namespace defaults to the Manifest's namespace.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
-// ManifestStatus is what became of a Manifest.
+// ManifestStatus is the observed state of a Manifest.
 type ManifestStatus struct {
 	State State `json:"state"`
-	// ObservedGeneration is the generation of the spec that the status is about.
+	// ObservedGeneration is the generation of the spec that the status refers to.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Synced is the inventory: the objects that were applied.
+	// Synced is the inventory of applied objects.
 	// +optional
 	// +listType=atomic
 	Synced []Resource `json:"synced,omitempty"`
@@ -142,7 +142,7 @@ type Resource struct {
 	metav1.GroupVersionKind `json:",inline"`
 }
 
-// GetConditions returns the conditions, for libraries that keep them.
+// GetConditions returns the conditions, for libraries that patch them.
 func (m *Manifest) GetConditions() []metav1.Condition { return m.Status.Conditions }
 
 // SetConditions replaces the conditions.

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Module returns the name of a Manifest's module as it was asked for: NAME, or NAMESPACE/NAME where a ModuleTemplate is
-// asked for.
+// Module returns the name of a Manifest's module as it was requested: NAME, or NAMESPACE/NAME for a requested
+// ModuleTemplate.
 //
-// The label holds it with a dash for the slash, which no label takes, and the annotation as it is. An annotation that
-// is not the label's module in other words counts for nothing: rights are given by this name.
+// A label cannot contain a slash, so the label has a dash instead and the annotation has the original name. An
+// annotation that does not match the label is ignored, because rights are granted by this name.
 func (m *Manifest) Module() string {
 	name := m.ModuleLabel()
 	if module := m.Annotations[AnnotationModule]; strings.ReplaceAll(module, "/", "-") == name {
@@ -18,7 +18,7 @@ func (m *Manifest) Module() string {
 	return name
 }
 
-// ModuleLabel returns the module's name as labels, Helm releases and field managers take it.
+// ModuleLabel returns the module's name in the form for labels, Helm releases and field managers.
 func (m *Manifest) ModuleLabel() string {
 	if label := m.Labels[LabelModuleName]; label != "" {
 		return label
@@ -26,13 +26,12 @@ func (m *Manifest) ModuleLabel() string {
 	return m.Name
 }
 
-// IsRemoved reports whether the deletion of a Manifest is meant: a bundle removes its module, or leaves it in place
-// without a Manifest.
+// IsRemoved reports whether a bundle wants the Manifest deleted: it removes the module, or stops managing it.
 func (m *Manifest) IsRemoved() bool {
 	return m.Annotations[AnnotationRemoval] == True || m.Annotations[AnnotationUnmanaged] == True
 }
 
-// CountReady returns how many modules are Ready of those that are looked after, as KymaStatus.ReadyModules has it.
+// CountReady returns KymaStatus.ReadyModules: how many managed modules are Ready, and their total.
 func CountReady(modules []ModuleStatus) string {
 	ready, all := 0, 0
 	for i := range modules {

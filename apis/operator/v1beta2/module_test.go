@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAManifestHasOneModule(t *testing.T) {
+func TestManifestModuleMatchesItsLabel(t *testing.T) {
 	for name, c := range map[string]struct{ label, annotation, module, asLabel string }{
 		"a label":                              {label: "keda", module: "keda", asLabel: "keda"},
 		"neither":                              {module: "manifest", asLabel: "manifest"},

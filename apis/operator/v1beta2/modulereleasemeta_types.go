@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ModuleReleaseMeta says which version of a module each channel has.
+// ModuleReleaseMeta assigns a version of a module to each channel.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -31,11 +31,11 @@ type ModuleReleaseMetaList struct {
 	Items           []ModuleReleaseMeta `json:"items"`
 }
 
-// ModuleReleaseMetaSpec says which version of a module each channel has.
+// ModuleReleaseMetaSpec assigns a version of a module to each channel.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.mandatory) && !has(self.channels)) || (!has(self.mandatory) && has(self.channels))",message="exactly one of 'mandatory' or 'channels' must be specified"
 type ModuleReleaseMetaSpec struct {
-	// ModuleName is the module's.
+	// ModuleName is the name of the module.
 	// +kubebuilder:validation:Pattern:=`^([a-z]{3,}(-[a-z]{3,})*)?$`
 	// +kubebuilder:validation:MaxLength:=64
 	ModuleName string `json:"moduleName"`
@@ -49,18 +49,18 @@ type ModuleReleaseMetaSpec struct {
 	// +listType=map
 	// +listMapKey=channel
 	Channels []ChannelVersion `json:"channels,omitempty"`
-	// Mandatory installs the module everywhere.
+	// Mandatory installs the module in every runtime.
 	// +optional
 	Mandatory *Mandatory `json:"mandatory,omitempty"`
-	// Beta shows the module only to Kymas that are labeled for beta.
+	// Beta offers the module only to Kymas that are labeled for beta.
 	// +optional
 	// +kubebuilder:default:=false
 	Beta bool `json:"beta,omitempty"`
-	// Internal shows the module only to Kymas that are labeled as internal.
+	// Internal offers the module only to Kymas that are labeled as internal.
 	// +optional
 	// +kubebuilder:default:=false
 	Internal bool `json:"internal,omitempty"`
-	// KymaSelector shows the module only to the Kymas it selects.
+	// KymaSelector offers the module only to the Kymas that it selects.
 	// +optional
 	KymaSelector *metav1.LabelSelector `json:"kymaSelector,omitempty"`
 }
@@ -76,7 +76,7 @@ type ChannelVersion struct {
 	Version string `json:"version"`
 }
 
-// Mandatory is the version of a module that is installed everywhere.
+// Mandatory is the version of a module that is installed in every runtime.
 type Mandatory struct {
 	// +kubebuilder:validation:Pattern:=`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`
 	// +kubebuilder:validation:MinLength:=1

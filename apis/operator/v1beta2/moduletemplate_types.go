@@ -40,20 +40,20 @@ type ModuleTemplateSpec struct {
 	// +kubebuilder:validation:Pattern:=`^$|^[a-z]{3,}$`
 	// +kubebuilder:validation:MaxLength:=32
 	Channel string `json:"channel,omitempty"`
-	// Version is the module's.
+	// Version is the version of the module.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?)?$`
 	// +kubebuilder:validation:MaxLength:=32
 	Version string `json:"version,omitempty"`
-	// ModuleName is the module's.
+	// ModuleName is the name of the module.
 	// +optional
 	// +kubebuilder:validation:Pattern:=`^([a-z]{3,}(-[a-z]{3,})*)?$`
 	// +kubebuilder:validation:MaxLength:=64
 	ModuleName string `json:"moduleName,omitempty"`
-	// Mandatory installs the module everywhere.
+	// Mandatory installs the module in every runtime.
 	// +optional
 	Mandatory bool `json:"mandatory,omitempty"`
-	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
+	// RequiresDowntime makes upgrades to this version wait for a maintenance window.
 	// +optional
 	RequiresDowntime bool `json:"requiresDowntime,omitempty"`
 	// Data is the module's default CR.
@@ -63,29 +63,30 @@ type ModuleTemplateSpec struct {
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	Data *unstructured.Unstructured `json:"data,omitempty"`
-	// Descriptor is the module's OCM component descriptor; an empty object means that it is read from the registry.
+	// Descriptor is the module's OCM component descriptor. If it is an empty object, the publisher reads the descriptor
+	// from the registry.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Descriptor runtime.RawExtension `json:"descriptor"`
-	// CustomStateCheck maps values of the default CR to states.
+	// CustomStateCheck maps values of the default CR to module states.
 	// +optional
 	CustomStateCheck []CustomStateCheck `json:"customStateCheck,omitempty"`
-	// Resources are links for people.
+	// Resources are links to information about the module.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Resources []ResourceLink `json:"resources,omitempty"`
-	// Info is for people.
+	// Info describes the module to its users.
 	// +optional
 	Info *ModuleInfo `json:"info,omitempty"`
-	// AssociatedResources are kinds that users of the module make.
+	// AssociatedResources lists the kinds of custom resources that users of the module create.
 	// +optional
 	AssociatedResources []metav1.GroupVersionKind `json:"associatedResources,omitempty"`
-	// Manager is the object whose readiness is the module's.
+	// Manager is the object whose readiness decides the module's readiness.
 	// +optional
 	Manager *Manager `json:"manager,omitempty"`
 }
 
-// CustomStateCheck maps one value of the default CR to a state.
+// CustomStateCheck maps one value of the default CR to a module state.
 type CustomStateCheck struct {
 	JSONPath    string `json:"jsonPath"`
 	Value       string `json:"value"`
@@ -99,7 +100,7 @@ type ResourceLink struct {
 	Link string `json:"link"`
 }
 
-// ModuleInfo is for people.
+// ModuleInfo describes a module to its users.
 type ModuleInfo struct {
 	Repository    string `json:"repository"`
 	Documentation string `json:"documentation"`

@@ -1,187 +1,190 @@
 package v1beta2
 
-// Labels and annotations that Kyma gives a meaning.
+// Labels and annotations of Kyma objects.
 const (
-	// LabelModuleName is the name of a module: on a ModuleTemplate whose spec does not name it, on a Manifest, on the
-	// objects that a module brought, and on a Secret for a runtime that belongs to a module.
+	// LabelModuleName is the name of a module. It is set on a ModuleTemplate whose spec does not name the module, on a
+	// Manifest, on a module's objects, and on a Secret for a runtime that belongs to a module.
 	LabelModuleName = Group + "/module-name"
-	// LabelKymaName is on a Manifest the name of its Kyma: in a runtime always "default".
+	// LabelKymaName is set on a Manifest to the name of its Kyma. In a runtime it is always "default".
 	LabelKymaName = Group + "/kyma-name"
-	// LabelChannel is on a Manifest the channel that its version came by.
+	// LabelChannel is set on a Manifest to the channel that its version was resolved from.
 	LabelChannel = Group + "/channel"
-	// LabelManagedBy is "kyma" on what the agent keeps as its bundle says: the runtime's Kyma, Manifests, the catalog, the
-	// objects of modules and the namespace kyma-system.
+	// LabelManagedBy is "kyma" on objects that the agent keeps in line with its bundle: the runtime's Kyma, Manifests,
+	// the catalog, the objects of modules and the namespace kyma-system.
 	LabelManagedBy = Group + "/managed-by"
-	// LabelWatchedBy is "kyma" on the Kyma in a runtime, as other programs of Kyma expect it; nothing here reads it.
+	// LabelWatchedBy is "kyma" on the Kyma in a runtime, as other Kyma programs expect. This project does not read it.
 	LabelWatchedBy = Group + "/watched-by"
-	// LabelPurpose says on a Kyma what its runtime is for; it is copied to the Kyma in the runtime.
+	// LabelPurpose is the purpose of a Kyma's runtime. It is copied to the Kyma in the runtime.
 	LabelPurpose = Group + "/purpose"
-	// LabelControllerName is on a ModuleTemplate the name under which spec.modules[].controller of a Kyma selects it; its
+	// LabelControllerName is the name by which spec.modules[].controller of a Kyma selects a ModuleTemplate. Its
 	// Manifest has the same label.
 	LabelControllerName = Group + "/controller-name"
-	// LabelBeta is "true" on a Kyma that may have beta modules, and on a ModuleTemplate or ModuleReleaseMeta that only
-	// such Kymas may have.
+	// LabelBeta is "true" on a Kyma that can use beta modules, and on a ModuleTemplate or ModuleReleaseMeta that is
+	// limited to such Kymas.
 	LabelBeta = Group + "/beta"
-	// LabelInternal is "true" on a Kyma that may have internal modules, and on a ModuleTemplate or ModuleReleaseMeta that
-	// only such Kymas may have.
+	// LabelInternal is "true" on a Kyma that can use internal modules, and on a ModuleTemplate or ModuleReleaseMeta
+	// that is limited to such Kymas.
 	LabelInternal = Group + "/internal"
-	// LabelSkipReconciliation is "true" on a Kyma in KCP to which nothing new is published, and on a Manifest in a runtime
-	// that the agent leaves as it is.
+	// LabelSkipReconciliation is "true" on a Kyma in KCP to suspend publishing, and on a Manifest in a runtime that the
+	// agent must not change.
 	LabelSkipReconciliation = Group + "/skip-reconciliation"
-	// LabelMandatoryModule is "true" on the Manifest of a module that every runtime gets unasked.
+	// LabelMandatoryModule is "true" on the Manifest of a mandatory module.
 	LabelMandatoryModule = Group + "/mandatory-module"
-	// LabelSync is "false" on a Kyma whose runtime has no say in what it runs and sees no catalog, and on a ModuleTemplate
-	// that no runtime shall see.
+	// LabelSync is "false" on a Kyma whose runtime cannot request modules and has no catalog, and on a ModuleTemplate
+	// that must not reach any runtime.
 	LabelSync = Group + "/sync"
-	// LabelSignature is on Secrets with public keys; its value is the name of the signatures that they verify.
+	// LabelSignature is set on Secrets with public keys. Its value is the name of the signatures that the keys verify.
 	LabelSignature = Group + "/signature"
-	// LabelForceDeletion is ours: a deleted Kyma with it does not wait for its runtime.
+	// LabelForceDeletion is specific to kyma-pull: a deleted Kyma with it does not wait for its runtime.
 	LabelForceDeletion = "kyma-pull.dev/force-deletion"
-	// LabelRuntimeGone is ours: "true" on a Kyma in KCP whose runtime's cluster does not exist any more. Once deleted, it
-	// goes at once, also while the registry is down.
+	// LabelRuntimeGone is specific to kyma-pull: "true" on a Kyma in KCP whose runtime's cluster no longer exists. Its
+	// deletion completes at once, even while the registry is unavailable.
 	LabelRuntimeGone = "kyma-pull.dev/runtime-gone"
-	// LabelControlPlane is ours: "true" on the Kyma in KCP whose runtime is the control plane's own cluster. Only there go
-	// modules whose target is the control plane.
+	// LabelControlPlane is specific to kyma-pull: "true" on the Kyma in KCP whose runtime is the control plane's own
+	// cluster. Only this runtime gets the modules whose target is the control plane.
 	LabelControlPlane = "kyma-pull.dev/control-plane"
-	// LabelSecretFor is ours: a Secret with it is for the runtime that its value names. Kyma's own label of runtimes would
-	// not do, which is on Secrets that no runtime is to see.
+	// LabelSecretFor is specific to kyma-pull: a Secret with it is delivered to the runtime that its value names.
+	// Kyma's own label for runtimes is also set on Secrets that must stay in the control plane.
 	LabelSecretFor = "kyma-pull.dev/secret-for"
-	// LabelSealed is ours: in a runtime, it is "true" on the Secrets that came sealed in a bundle.
+	// LabelSealed is specific to kyma-pull: "true" on Secrets in a runtime that were delivered encrypted in a bundle.
 	LabelSealed = "kyma-pull.dev/sealed"
 
-	// AnnotationFQDN is on a Manifest the name of the OCM component that its module is from.
+	// AnnotationFQDN is set on a Manifest to the name of the OCM component of its module.
 	AnnotationFQDN = Group + "/fqdn"
-	// AnnotationOwnedBy is on an object of a module the Manifest, as NAMESPACE/NAME, that it came with.
+	// AnnotationOwnedBy is set on an object of a module to its Manifest, as NAMESPACE/NAME.
 	AnnotationOwnedBy = Group + "/owned-by"
-	// AnnotationClusterScoped says on a ModuleTemplate that its default CR has no namespace; it is accepted and without
-	// effect, because the API server tells.
+	// AnnotationClusterScoped marks a ModuleTemplate whose default CR has no namespace. It is accepted without effect:
+	// the API server reports the scope.
 	AnnotationClusterScoped = Group + "/is-cluster-scoped"
-	// AnnotationCustomStateCheck holds a ModuleTemplate's spec.customStateCheck on its Manifest, in JSON.
+	// AnnotationCustomStateCheck contains a ModuleTemplate's spec.customStateCheck on its Manifest, in JSON.
 	AnnotationCustomStateCheck = Group + "/custom-state-check"
-	// AnnotationAdopt is ours: on an object in a runtime, the Manifest, as NAMESPACE/NAME, that may take it over although
-	// it did not make it.
+	// AnnotationAdopt is specific to kyma-pull: set on an object in a runtime to the Manifest, as NAMESPACE/NAME, that
+	// can take over the object although it did not create it.
 	AnnotationAdopt = "kyma-pull.dev/adopt"
-	// AnnotationModule is ours: the name by which a module was asked for, where no label can hold it.
+	// AnnotationModule is specific to kyma-pull: the requested name of a module, for names that a label cannot hold.
 	AnnotationModule = "kyma-pull.dev/module"
-	// AnnotationRevokedKeys is ours: thumbprints of agents' keys, separated by spaces, whose reports are not believed any
-	// more.
+	// AnnotationRevokedKeys is specific to kyma-pull: the thumbprints of revoked agent keys, separated by spaces.
+	// Reports that they signed are refused.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
-	// AnnotationReconcileRequested is Flux's: a new value on a Kyma in KCP asks the publisher to look at it now, at the
-	// runtime's report and at what the registry holds too. status.lastHandledReconcileAt has the value once that is done.
+	// AnnotationReconcileRequested is Flux's: a new value on a Kyma in KCP makes the publisher reconcile it
+	// immediately, including the runtime's report and the bundle in the registry. status.lastHandledReconcileAt has the
+	// value afterwards.
 	AnnotationReconcileRequested = "reconcile.fluxcd.io/requestedAt"
-	// AnnotationSuspendReason is ours: why a Kyma has LabelSkipReconciliation, for people.
+	// AnnotationSuspendReason is specific to kyma-pull: the reason why a Kyma has LabelSkipReconciliation, for readers.
 	AnnotationSuspendReason = "kyma-pull.dev/suspend-reason"
-	// AnnotationRootOfTrust is ours: on the publisher's Lease, in JSON, fleet, epoch, version and end of the root of trust
-	// that it signs by. It is for people and programs that have no keys; nothing is decided by it.
+	// AnnotationRootOfTrust is specific to kyma-pull: on the publisher's Lease, the fleet, epoch, version and expiry of
+	// the current root of trust, in JSON. It informs readers without keys; no decision depends on it.
 	AnnotationRootOfTrust = "kyma-pull.dev/root-of-trust"
-	// AnnotationAutonomy is ours: "Catalog" on a Kyma whose runtime may choose from the offers of its last bundle by
-	// itself.
+	// AnnotationAutonomy is specific to kyma-pull: "Catalog" on a Kyma whose runtime can choose modules from the offers
+	// of its last bundle by itself.
 	AnnotationAutonomy = "kyma-pull.dev/autonomy"
-	// AnnotationAgentImage is ours: the image, by digest, that the agent of a Kyma's runtime shall run; empty for the one
-	// it has.
+	// AnnotationAgentImage is specific to kyma-pull: the image, by digest, that the agent of a Kyma's runtime must run.
+	// Empty keeps its current image.
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
-	// AnnotationImages is ours: where a Manifest's images are to come from, and with which Secret they are pulled, as the
-	// settings of a bundle have it in JSON.
+	// AnnotationImages is specific to kyma-pull: the image sources and pull Secret for a Manifest, as in the bundle's
+	// settings, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"
-	// AnnotationApplied is ours: on a Manifest, the version that was applied whole last, as AppliedVersion in JSON.
+	// AnnotationApplied is specific to kyma-pull: on a Manifest, the version that was last applied completely, as an
+	// AppliedVersion in JSON.
 	AnnotationApplied = "kyma-pull.dev/applied"
-	// AnnotationAppliedSignature is ours: the signature of AnnotationApplied by the key of the runtime's agent, in base64.
-	// A version without it is reported, and not kept in line.
+	// AnnotationAppliedSignature is specific to kyma-pull: the signature of AnnotationApplied by the agent's key, in
+	// base64. A version without it is reported, but its drift is not corrected.
 	AnnotationAppliedSignature = "kyma-pull.dev/applied-signature"
-	// AnnotationRecreate is ours: on an object in a module's content, or on a ModuleTemplate for all objects of its
-	// version, "true" lets agents delete and create again an object whose change the API server refuses because the field
-	// is immutable. RecreateWithData lets them do so with an object of a kind that holds data, on that object in the
-	// content only.
+	// AnnotationRecreate is specific to kyma-pull: it allows agents to delete and recreate an object if the API server
+	// refuses a change of an immutable field. It is "true" on an object in a module's content, or on a ModuleTemplate
+	// for all objects of its version. RecreateWithData also covers an object of a kind that holds data, on that object
+	// in the content only.
 	AnnotationRecreate = "kyma-pull.dev/recreate"
-	// AnnotationRecreated is ours: on a Manifest, a digest of the version for which objects were last deleted to be
-	// created again, and the UIDs of those objects. No other object is deleted for that version.
+	// AnnotationRecreated is specific to kyma-pull: on a Manifest, a digest of the version for which objects were last
+	// recreated, and the UIDs of the deleted objects. No other object is deleted for that version.
 	AnnotationRecreated = "kyma-pull.dev/recreated"
-	// AnnotationRequiresFeatures is ours: on a ModuleTemplate, the features of agents, divided by commas, without which
-	// its version is not installed. Bundles carry it to the Manifest.
+	// AnnotationRequiresFeatures is specific to kyma-pull: on a ModuleTemplate, the agent features that its version
+	// requires, separated by commas. Bundles copy it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
-	// AnnotationRemoval is ours: "true" on a Manifest whose module the agent removes, because a bundle says so. One that
-	// is deleted without it comes back, and its module stays.
+	// AnnotationRemoval is specific to kyma-pull: "true" on a Manifest whose module the agent removes because of a
+	// bundle. A Manifest that is deleted without it is restored, and its module stays.
 	AnnotationRemoval = "kyma-pull.dev/removal"
-	// AnnotationRestoring is ours: "true" on a Manifest that comes back, until it has the list of its module's objects
+	// AnnotationRestoring is specific to kyma-pull: "true" on a restored Manifest until its inventory is complete
 	// again.
 	AnnotationRestoring = "kyma-pull.dev/restoring"
-	// AnnotationCarried is ours: it says on a Kyma in KCP that what its runtime reports is carried by hand, and how long
-	// that may take, as a duration such as 2160h; "true" stands for 90 days.
+	// AnnotationCarried is specific to kyma-pull: set on a Kyma in KCP if bundles and reports are carried by hand. Its
+	// value is the time that this can take, such as 2160h; "true" means 90 days.
 	AnnotationCarried = "kyma-pull.dev/carried"
-	// AnnotationSecretName and AnnotationSecretNamespace are ours: what a Secret for a runtime is called there, by default
-	// as in the control plane, and in the namespace kyma-system.
+	// AnnotationSecretName and AnnotationSecretNamespace are specific to kyma-pull: the name and namespace of a Secret
+	// in the runtime. They default to its name in the control plane and to kyma-system.
 	AnnotationSecretName      = "kyma-pull.dev/secret-name"
 	AnnotationSecretNamespace = "kyma-pull.dev/secret-namespace"
-	// AnnotationUnmanaged is "true" on a Manifest whose module is not managed any more: the agent removes the Manifest and
+	// AnnotationUnmanaged is "true" on a Manifest whose module is no longer managed: the agent removes the Manifest and
 	// leaves the module's objects in place.
 	AnnotationUnmanaged = Group + "/is-unmanaged"
-	// AnnotationPublicFields is ours: fields of a ModuleTemplate or ModuleReleaseMeta, between commas, that look like a
-	// secret and are none, such as "spec.data.spec.example".
+	// AnnotationPublicFields is specific to kyma-pull: fields of a ModuleTemplate or ModuleReleaseMeta, separated by
+	// commas, that look like a secret but are public, such as "spec.data.spec.example".
 	AnnotationPublicFields = "kyma-pull.dev/public-fields"
-	// AnnotationGitCommit is ours: the commit that brought an object of the control plane to what it says, and
-	// AnnotationGitDigest the sha256 of what that commit says of it. Neither leaves the control plane.
+	// AnnotationGitCommit and AnnotationGitDigest are specific to kyma-pull: the Git commit that last changed an object
+	// of the control plane, and the sha256 of the object in that commit. They never leave the control plane.
 	AnnotationGitCommit = "kyma-pull.dev/git-commit"
 	AnnotationGitDigest = "kyma-pull.dev/git-digest"
-	// LabelShard is ours: which shard of the publisher a Kyma belongs to, such as 3-of-6. The publisher sets it, and sets
-	// it back.
+	// LabelShard is specific to kyma-pull: the publisher shard of a Kyma, such as 3-of-6. The publisher sets it and
+	// reverts changes.
 	LabelShard = "kyma-pull.dev/shard"
-	// AnnotationPrune is ours: PruneDisabled on an object of the control plane that no commit may delete by leaving it
-	// out.
+	// AnnotationPrune is specific to kyma-pull: PruneDisabled protects an object of the control plane from deletion by
+	// a commit that omits it.
 	AnnotationPrune = "kyma-pull.dev/prune"
 	PruneDisabled   = "disabled"
-	// AnnotationAllowPrune is ours: on the ConfigMap kyma-pull-git, the commit that may delete whatever it leaves out.
+	// AnnotationAllowPrune is specific to kyma-pull: on the ConfigMap kyma-pull-git, the commit that is allowed to
+	// delete all objects that it omits.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
-	// AnnotationMaintenanceWindows is ours: the windows of one runtime on its Kyma in KCP, in JSON, instead of the
-	// policy's. Their times have a fixed offset from UTC and know no daylight saving time: 02:00:00+02:00 is 01:00 in
-	// Berlin in winter.
+	// AnnotationMaintenanceWindows is specific to kyma-pull: the maintenance windows of one runtime, on its Kyma in
+	// KCP, in JSON. They replace those of the policy. Their times have a fixed offset from UTC without daylight saving
+	// time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
-	// AnnotationEarlyUpgrades is ours: "true" on a Kyma in KCP allows the runtime's admin to upgrade before the next
+	// AnnotationEarlyUpgrades is specific to kyma-pull: "true" on a Kyma in KCP allows the runtime's admin to upgrade before the next
 	// maintenance window, with spec.skipMaintenanceWindows or AnnotationUpgradeAt of the runtime's Kyma.
 	AnnotationEarlyUpgrades = "kyma-pull.dev/early-upgrades"
-	// AnnotationUpgradeAt is ours: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from which upgrades do not
+	// AnnotationUpgradeAt is specific to kyma-pull: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from which upgrades do not
 	// wait for the next maintenance window. The choice ends when that window begins.
 	AnnotationUpgradeAt = "kyma-pull.dev/upgrade-at"
-	// AnnotationTarget says on a ModuleTemplate which cluster it is for: spec.target of v1beta1.
+	// AnnotationTarget is set on a ModuleTemplate to its target cluster: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
-	// AnnotationSyncCatalog is "false" on a Kyma whose runtime shall not see the catalog, AnnotationNoModuleCopy "true" on
-	// one whose modules shall not be seeded into the runtime: spec.sync.moduleCatalog and spec.sync.noModuleCopy of
-	// v1beta1.
+	// AnnotationSyncCatalog is "false" on a Kyma whose runtime must not see the catalog. AnnotationNoModuleCopy is
+	// "true" on a Kyma whose modules must not be copied into the new runtime. They are spec.sync.moduleCatalog and
+	// spec.sync.noModuleCopy of v1beta1.
 	AnnotationSyncCatalog  = Group + "/sync-module-catalog"
 	AnnotationNoModuleCopy = Group + "/sync-no-module-copy"
 
-	// LabelRuntimeID is on a Kyma in KCP the id of its runtime. A Kyma without it has its own name as the id.
+	// LabelRuntimeID is set on a Kyma in KCP to the id of its runtime. It defaults to the Kyma's name.
 	LabelRuntimeID = "kyma-project.io/runtime-id"
-	// LabelInstanceID is on a Kyma in KCP the id of its service instance. It reaches the runtime's Kyma where
-	// --kyma-labels names it.
+	// LabelInstanceID is set on a Kyma in KCP to the id of its service instance. It is copied to the runtime's Kyma if
+	// --kyma-labels lists it.
 	LabelInstanceID = "kyma-project.io/instance-id"
-	// LabelGlobalAccountID is on a Kyma in KCP the global account that its runtime belongs to, by which rules for
-	// maintenance windows match. It reaches the runtime's Kyma where --kyma-labels names it.
+	// LabelGlobalAccountID is set on a Kyma in KCP to the global account of its runtime. Rules for maintenance windows
+	// can match it. It is copied to the runtime's Kyma if --kyma-labels lists it.
 	LabelGlobalAccountID = "kyma-project.io/global-account-id"
-	// LabelSubaccountID is on a Kyma in KCP the subaccount that its runtime belongs to. It reaches the runtime's Kyma
-	// where --kyma-labels names it.
+	// LabelSubaccountID is set on a Kyma in KCP to the subaccount of its runtime. It is copied to the runtime's Kyma if
+	// --kyma-labels lists it.
 	LabelSubaccountID = "kyma-project.io/subaccount-id"
-	// LabelRegion is on a Kyma in KCP the region of its runtime's cluster, by which rules for maintenance windows match.
+	// LabelRegion is set on a Kyma in KCP to the region of its runtime's cluster. Rules for maintenance windows can
+	// match it.
 	LabelRegion = "kyma-project.io/region"
-	// LabelPlatformRegion is on a Kyma in KCP the region of its account's platform, by which rules for maintenance windows
-	// match.
+	// LabelPlatformRegion is set on a Kyma in KCP to the region of its account's platform. Rules for maintenance
+	// windows can match it.
 	LabelPlatformRegion = "kyma-project.io/platform-region"
-	// LabelPlan is on a Kyma in KCP the plan that its runtime was ordered by, by which rules for maintenance windows
-	// match.
+	// LabelPlan is set on a Kyma in KCP to the service plan of its runtime. Rules for maintenance windows can match it.
 	LabelPlan = "kyma-project.io/broker-plan-name"
 
-	// True is the value that switches a label on.
+	// True is the value that enables a label or annotation.
 	True = "true"
-	// RecreateWithData is the value of AnnotationRecreate for an object whose data may go with it.
+	// RecreateWithData is the value of AnnotationRecreate for an object whose data can be lost.
 	RecreateWithData = "with-data"
-	// False is the value that switches off what is on by itself.
+	// False is the value that disables a default.
 	False = "false"
-	// ManagedByKyma is the value of LabelManagedBy on what Kyma keeps.
+	// ManagedByKyma is the value of LabelManagedBy on objects that Kyma manages.
 	ManagedByKyma = "kyma"
-	// TargetControlPlane is the value of AnnotationTarget for what only the control plane's own cluster gets.
+	// TargetControlPlane is the value of AnnotationTarget for modules that only the control plane's own cluster gets.
 	TargetControlPlane = "control-plane"
 )
 
-// Names in the runtime: where Kyma lives there and what it is called.
+// The name and namespace of the Kyma in a runtime.
 const (
 	RuntimeNamespace = "kyma-system"
 	RuntimeKymaName  = "default"
@@ -189,89 +192,87 @@ const (
 
 // Finalizers.
 const (
-	// FinalizerKyma keeps a deleted Kyma in KCP until its runtime is empty, or is not waited for any more.
+	// FinalizerKyma keeps a deleted Kyma in KCP until its runtime is empty or the publisher stops waiting for it.
 	FinalizerKyma = Group + "/Kyma"
 	// FinalizerManifest keeps a deleted Manifest in a runtime until its module's objects are removed.
 	FinalizerManifest = "declarative.kyma-project.io/finalizer"
 )
 
-// Condition types. Modules, ModuleCatalog and SKRWebhook are Kyma's own on a Kyma, Resources and Installation on a
-// Manifest.
+// Condition types. Modules, ModuleCatalog and SKRWebhook exist in upstream Kyma on a Kyma, Resources and Installation
+// on a Manifest.
 const (
-	// ConditionReady says whether the state is Ready: on a Kyma that all it asks for is installed and works, on a Manifest
-	// that its module does, on a Watcher that runtimes are asked to watch. The message says what is missing.
+	// ConditionReady reports whether the state is Ready. A Kyma is ready if all requested modules are installed and
+	// work, a Manifest if its module works, a Watcher if runtimes are asked to watch. The message names the problem.
 	ConditionReady = "Ready"
-	// ConditionModules says on a Kyma on either side whether all modules that are managed are Ready. The message names one
-	// that is not.
+	// ConditionModules on a Kyma in KCP or a runtime reports whether all managed modules are Ready. The message names
+	// one that is not.
 	ConditionModules = "Modules"
-	// ConditionModuleCatalog says on a Kyma on either side whether the runtime has the catalog of the newest bundle, as
-	// far as that side knows.
+	// ConditionModuleCatalog on a Kyma in KCP or a runtime reports whether the runtime has the catalog of the latest
+	// bundle that this side knows.
 	ConditionModuleCatalog = "ModuleCatalog"
-	// ConditionSKRWebhook says on a Kyma on either side whether the runtime watches what the Watchers ask for; it is
-	// absent when there are none.
+	// ConditionSKRWebhook on a Kyma in KCP or a runtime reports whether the runtime watches the resources of the
+	// Watchers. It is absent without Watchers.
 	ConditionSKRWebhook = "SKRWebhook"
-	// ConditionResources says on a Manifest whether its content could be read and rendered to objects that may be applied.
+	// ConditionResources on a Manifest reports whether its content could be read and rendered to allowed objects.
 	ConditionResources = "Resources"
-	// ConditionInstallation says on a Manifest whether its objects are applied. It does not say that they work: that is
-	// condition Ready.
+	// ConditionInstallation on a Manifest reports whether its objects are applied. Condition Ready reports whether they
+	// work.
 	ConditionInstallation = "Installation"
-	// ConditionImages says on a Manifest whether the images of its objects are those that its component lists.
+	// ConditionImages on a Manifest reports whether its component lists the images of its objects.
 	ConditionImages = "Images"
-	// ConditionRights on a Manifest is Unknown if the rights of the module's ServiceAccount could not be reviewed. It is
-	// set once that happened, and True after the next review.
+	// ConditionRights on a Manifest is Unknown if the rights of the module's ServiceAccount could not be reviewed, and
+	// True after the next review. It is absent until a review fails.
 	ConditionRights = "Rights"
-	// ConditionReporting says on a Kyma in KCP whether the runtime has been heard within its allowed silence.
+	// ConditionReporting on a Kyma in KCP reports whether a report was received within the allowed silence.
 	ConditionReporting = "Reporting"
-	// ConditionRegistry is False on a Kyma in KCP when the registry did not hold what was published, until it does again,
-	// and on the Kyma of a runtime while its agent can read no bundle from the registry; it is there only after such a
-	// deviation or outage.
+	// ConditionRegistry is False on a Kyma in KCP while the registry does not hold the published bundle, and on the
+	// Kyma of a runtime while its agent cannot read bundles from the registry. It is absent until that first happens.
 	ConditionRegistry = "Registry"
-	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names; it is there only after
-	// such trouble.
+	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names. It is absent until
+	// that first happens.
 	ConditionAgent = "Agent"
-	// ConditionFeatures is False on a Kyma in KCP while its agent does not understand all that its bundle would say; it is
-	// there only after that.
+	// ConditionFeatures is False on a Kyma in KCP while its agent does not support all content of its bundle. It is
+	// absent until that first happens.
 	ConditionFeatures = "Features"
-	// ConditionSynced is False on a Kyma on either side while the agent cannot write what the bundle in force says into
-	// the runtime, or cannot keep a newer bundle there; it is there only after such trouble.
+	// ConditionSynced is False on a Kyma in KCP or a runtime while the agent cannot write the applied bundle's objects,
+	// or cannot store a newer bundle. It is absent until that first happens.
 	ConditionSynced = "Synced"
-	// ConditionAccepted says on a Kyma in a runtime whether the newest bundle was accepted, and otherwise why not.
+	// ConditionAccepted on a Kyma in a runtime reports whether the latest bundle was accepted, with the reason if not.
 	ConditionAccepted = "Accepted"
-	// ConditionSecrets says on a Kyma on either side whether the runtime's Secrets are there as sealed; it is absent when
-	// there are none.
+	// ConditionSecrets on a Kyma in KCP or a runtime reports whether the runtime has its sealed Secrets. It is absent
+	// without Secrets.
 	ConditionSecrets = "Secrets"
-	// ConditionEnrolled is ours: whether the control plane can know the agent's reports as the runtime's. Only the
-	// runtime's own Kyma has it, and only once it was false.
+	// ConditionEnrolled is specific to kyma-pull: it reports whether the control plane can authenticate the agent's
+	// reports. Only the runtime's own Kyma has it, and only after it was False once.
 	ConditionEnrolled = "Enrolled"
 )
 
-// State is the summary of an object for people.
+// State is the summary of an object's status.
 // +kubebuilder:validation:Enum=Processing;Deleting;Ready;Error;"";Warning;Unmanaged
 type State string
 
-// States, as Kyma names them.
+// States of modules and Kymas.
 const (
-	// StateReady says that all is installed as asked for, and works.
+	// StateReady: everything requested is installed and works.
 	StateReady State = "Ready"
-	// StateProcessing says that something is being installed, upgraded or removed, or that the runtime has not reported it
-	// yet.
+	// StateProcessing: a module is being installed, upgraded or removed, or the runtime has not reported it yet.
 	StateProcessing State = "Processing"
-	// StateError says that a module cannot be installed or does not work, or that no bundle can be published.
+	// StateError: a module cannot be installed or does not work, or no bundle can be published.
 	StateError State = "Error"
-	// StateWarning says that what is installed works on, and that somebody has to look: the message says at what.
+	// StateWarning: the installed modules work, but an operator must act. The message names the problem.
 	StateWarning State = "Warning"
-	// StateDeleting says that the Kyma is deleted and its modules are being removed, or that one module is.
+	// StateDeleting: the Kyma is deleted and its modules are being removed, or one module is being removed.
 	StateDeleting State = "Deleting"
-	// StateUnmanaged says of a module that it is left as it is: its spec.modules[].managed is false. The states of Kymas
-	// do not count it.
+	// StateUnmanaged: a module is left as it is because its spec.modules[].managed is false. The state of the Kyma
+	// ignores it.
 	StateUnmanaged State = "Unmanaged"
 )
 
-// CustomResourcePolicy says what becomes of a module's default CR.
+// CustomResourcePolicy defines whether the agent creates and deletes a module's default CR.
 // +kubebuilder:validation:Enum=CreateAndDelete;Ignore
 type CustomResourcePolicy string
 
-// Policies: make the default CR with the module and remove it with it, or never touch it.
+// CreateAndDelete creates the default CR with the module and deletes it with the module. Ignore never changes it.
 const (
 	PolicyCreateAndDelete CustomResourcePolicy = "CreateAndDelete"
 	PolicyIgnore          CustomResourcePolicy = "Ignore"

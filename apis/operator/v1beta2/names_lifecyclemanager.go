@@ -1,26 +1,26 @@
 package v1beta2
 
-// What Kyma's lifecycle-manager writes on objects in runtimes, beside what it shares with this API, and what the agent
-// notes of taking them over.
+// Names that Kyma's lifecycle-manager uses on objects in runtimes beyond this API, and names of the takeover from it.
 const (
-	// AnnotationOwnedByDeprecated names the Manifest that an object came with. It took the place of AnnotationOwnedBy in
-	// lifecycle-manager.
+	// AnnotationOwnedByDeprecated names the Manifest of an object. lifecycle-manager uses it instead of
+	// AnnotationOwnedBy.
 	AnnotationOwnedByDeprecated = "deprecated-" + AnnotationOwnedBy
-	// AnnotationInherited is ours: on a Manifest in a runtime, a digest of the objects that its module inherited from
-	// lifecycle-manager. They are in the Manifest's list from then on, and what lifecycle-manager's mark says of them
-	// counts.
+	// AnnotationInherited is specific to kyma-pull: on a Manifest in a runtime, a digest of the objects that its module
+	// inherited from lifecycle-manager. They are then in the Manifest's inventory, and ownership marks of
+	// lifecycle-manager on them are valid.
 	AnnotationInherited = "kyma-pull.dev/inherited"
-	// AnnotationReleased is ours: "true" on a Manifest in a runtime whose module is given back to lifecycle-manager: it
-	// stays, and the fields of its objects that were ours are lifecycle-manager's again.
+	// AnnotationReleased is specific to kyma-pull: "true" on a Manifest in a runtime whose module is returned to
+	// lifecycle-manager. The Manifest stays, and lifecycle-manager owns the agent's fields of its objects again.
 	AnnotationReleased = "kyma-pull.dev/released"
-	// ReasonLeftoverRemoved is that of Events on a runtime's Kyma that name what was removed of lifecycle-manager.
+	// ReasonLeftoverRemoved is the reason of Events on a runtime's Kyma that name the removed leftovers of
+	// lifecycle-manager.
 	ReasonLeftoverRemoved = "LeftoverRemoved"
-	// FieldManagerApplier is the one by which lifecycle-manager applies the objects of modules.
+	// FieldManagerApplier is the field manager with which lifecycle-manager applies the objects of modules.
 	FieldManagerApplier = "declarative.kyma-project.io/applier"
 )
 
-// LifecycleManagerFieldManagers returns the names under which versions of lifecycle-manager own fields of objects in
-// runtimes. A name that other programs have as well is not among them.
+// LifecycleManagerFieldManagers returns the field managers that versions of lifecycle-manager use in runtimes. It omits
+// names that other programs use too.
 func LifecycleManagerFieldManagers() []string {
 	return []string{
 		FieldManagerApplier, "resource.kyma-project.io/finalizer", "lifecycle-manager", Group + "/lifecycle-manager", "catalog-sync", "kyma-sync-context",

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Operated notes in LastOperation what happened last: another state than before, or other trouble in the same state.
+// Operated updates LastOperation if the state changed, or the problem within the same state.
 func (s *KymaStatus) Operated(before KymaStatus, operation string, now time.Time) {
 	last := before.LastOperation
 	trouble := s.State == StateError || s.State == StateWarning

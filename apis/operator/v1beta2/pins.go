@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// AnnotationPinnedVersions is ours: on a Kyma, the modules that are to have one version whatever their channel has,
-	// such as "keda=1.7.0,istio=1.2.0". It counts where the Kyma's spec counts: in the runtime, and in KCP until the
-	// runtime's Kyma is known.
+	// AnnotationPinnedVersions is specific to kyma-pull: on a Kyma, the modules that are pinned to a version regardless
+	// of their channel, such as "keda=1.7.0,istio=1.2.0". It applies wherever the Kyma's spec does: in the runtime, and
+	// in KCP until the runtime's Kyma is known.
 	AnnotationPinnedVersions = "kyma-pull.dev/pinned-versions"
-	// maxPinnedVersionsBytes and maxPinnedVersions bound it. A bundle has no more modules, and the API has room for 256
-	// KiB of annotations.
+	// maxPinnedVersionsBytes and maxPinnedVersions limit the annotation. A bundle cannot have more modules, and an
+	// object's annotations are limited to 256 KiB.
 	maxPinnedVersionsBytes = 64 << 10
 	maxPinnedVersions      = 500
-	// maxVersionBytes is what the schema of Kymas has for a version.
+	// maxVersionBytes is the limit for versions in the schema of Kymas.
 	maxVersionBytes = 32
-	// maxShownBytes bounds what an error says of an entry.
+	// maxShownBytes limits how much of an entry an error shows.
 	maxShownBytes = 64
 )
 
-// version is the pattern that the schema of Kymas has for a version.
+// version is the pattern for versions in the schema of Kymas.
 var version = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[a-zA-Z-][0-9a-zA-Z-]*)?$`)
 
 // Pin returns the version that the module is pinned to, or "". A module with a channel is not pinned.
@@ -34,8 +34,7 @@ func (m Module) Pin() string {
 	return m.Version
 }
 
-// PinnedVersions returns the versions that AnnotationPinnedVersions has, by module. The error names the entry and what
-// to write instead.
+// PinnedVersions parses AnnotationPinnedVersions into versions by module. An error names the entry and the fix.
 func PinnedVersions(annotations map[string]string) (map[string]string, error) {
 	text := annotations[AnnotationPinnedVersions]
 	pins, err := readPins(text)
@@ -61,7 +60,7 @@ func readPins(text string) (map[string]string, error) {
 		case module == "" || len(pinned) > maxVersionBytes || !version.MatchString(pinned):
 			return nil, fmt.Errorf("entry %s: want MODULE=VERSION, such as keda=1.7.0", shown(entry))
 		case pins[module] != "":
-			return nil, fmt.Errorf("entry %s: module %s is there twice: remove one of both", shown(entry), shown(module))
+			return nil, fmt.Errorf("entry %s: duplicate module %s: remove one entry", shown(entry), shown(module))
 		case len(pins) == maxPinnedVersions:
 			return nil, fmt.Errorf("more than %d modules: pin fewer", maxPinnedVersions)
 		}
@@ -101,8 +100,8 @@ func (s *KymaSpec) pin(annotations map[string]string) error {
 	return nil
 }
 
-// Unpinned returns the spec without its pins, as a runtime's Kyma has it, and what AnnotationPinnedVersions says of
-// them there; empty for none.
+// Unpinned returns the spec without its pins, as a runtime's Kyma has it, and the pins in the form of
+// AnnotationPinnedVersions.
 func (s KymaSpec) Unpinned() (KymaSpec, string) {
 	spec := *s.DeepCopy()
 	pins := map[string]string{}

@@ -1,88 +1,91 @@
 package v1beta2
 
-// Reasons of a Kyma's conditions, as the control plane sets them.
+// Reasons of a Kyma's conditions, as set by the control plane.
 const (
-	// ReasonReady and ReasonNotReady are of Ready, Modules and ModuleCatalog: the message says what is missing.
+	// ReasonReady and ReasonNotReady are reasons of Ready, Modules and ModuleCatalog. The message names the problem.
 	ReasonReady    = "Ready"
 	ReasonNotReady = "NotReady"
-	// ReasonPublishFailed is of Ready: no newer bundle could be made or pushed. The message says why.
+	// ReasonPublishFailed is a reason of Ready: no newer bundle could be built or pushed. The message contains the
+	// cause.
 	ReasonPublishFailed = "PublishFailed"
 
-	// ReasonReported is of Reporting: the newest report was accepted in time.
+	// ReasonReported is a reason of Reporting: the latest report was accepted in time.
 	ReasonReported = "Reported"
-	// ReasonNeverReported is of Reporting: no report of the runtime was ever accepted.
+	// ReasonNeverReported is a reason of Reporting: no report of the runtime was ever accepted.
 	ReasonNeverReported = "NeverReported"
-	// ReasonSilent is of Reporting: the last report is older than the allowed silence.
+	// ReasonSilent is a reason of Reporting: the last report is older than the allowed silence.
 	ReasonSilent = "Silent"
-	// ReasonReportRefused is of Reporting: the newest report was refused. The message names the check.
+	// ReasonReportRefused is a reason of Reporting: the latest report was refused. The message names the failed check.
 	ReasonReportRefused = "ReportRefused"
-	// ReasonClockBehind is of Reporting: by its own time the newest report was old when it arrived. The runtime's clock is
-	// wrong, or its reports are held back.
+	// ReasonClockBehind is a reason of Reporting: the latest report's own time was old when it arrived. The runtime's
+	// clock is wrong, or its reports are delayed.
 	ReasonClockBehind = "ClockBehind"
-	// ReasonTruncated is of Reporting: the runtime reports, and not all that there is to say fits its report.
+	// ReasonTruncated is a reason of Reporting: the runtime reports, but its report was too large and is truncated.
 	ReasonTruncated = "Truncated"
-	// ReasonCarried is of Reporting and Accepted: bundles and reports are carried by hand.
+	// ReasonCarried is a reason of Reporting and Accepted: bundles and reports are carried by hand.
 	ReasonCarried = "Carried"
 
-	// ReasonAccepted is of Accepted: the runtime has applied the latest bundle.
+	// ReasonAccepted is a reason of Accepted: the runtime has applied the latest bundle.
 	ReasonAccepted = "Accepted"
-	// ReasonPending is of Accepted and Secrets: the runtime has not reported the latest bundle yet.
+	// ReasonPending is a reason of Accepted and Secrets: the runtime has not reported the latest bundle yet.
 	ReasonPending = "Pending"
-	// ReasonBundleRefused is of Accepted: the agent refused a bundle. The message names the bundle and the check.
+	// ReasonBundleRefused is a reason of Accepted: the agent refused a bundle. The message names the bundle and the
+	// failed check.
 	ReasonBundleRefused = "BundleRefused"
 
-	// ReasonSynced is of Synced: everything is written as the bundle in force says.
+	// ReasonSynced is a reason of Synced: all objects of the applied bundle are written.
 	ReasonSynced = "Synced"
-	// ReasonObjectRefused is of Synced and, in a runtime, of ModuleCatalog: objects could not be written. The message
-	// names them, with what the API server says; they are tried again.
+	// ReasonObjectRefused is a reason of Synced and, in a runtime, of ModuleCatalog: objects could not be written. The
+	// message names them and contains the API server's error. The agent retries.
 	ReasonObjectRefused = "ObjectRefused"
-	// ReasonStorageRefused is of Synced and Accepted: the agent cannot keep a newer bundle in Secrets of kyma-system. The
-	// message says why.
+	// ReasonStorageRefused is a reason of Synced and Accepted: the agent cannot store a newer bundle in Secrets of
+	// kyma-system. The message contains the cause.
 	ReasonStorageRefused = "StorageRefused"
-	// ReasonPinsUnreadable is of Synced: the annotation that pins versions in the runtime's Kyma cannot be read. The
-	// message says which entry is wrong; what the Kyma asked for before is followed.
+	// ReasonPinsUnreadable is a reason of Synced: the annotation that pins versions in the runtime's Kyma is invalid.
+	// The message names the invalid entry. The previous request stays in effect.
 	ReasonPinsUnreadable = "PinsUnreadable"
 
-	// ReasonUpgraded and ReasonRolledBack are of Agent: the agent runs the image that its bundle names, or went back to
-	// the one before.
+	// ReasonUpgraded and ReasonRolledBack are reasons of Agent: the agent runs the image that its bundle names, or
+	// returned to the previous one.
 	ReasonUpgraded   = "Upgraded"
 	ReasonRolledBack = "RolledBack"
-	// ReasonAgentOutdated is of Features: the agent is too old for something that its bundle would say, which is left out.
-	// The message says what; upgrade the agent.
+	// ReasonAgentOutdated is a reason of Features: the agent is too old for some content of its bundle, which is left
+	// out. The message names the content. Upgrade the agent.
 	ReasonAgentOutdated = "AgentOutdated"
-	// ReasonUnderstood is of Features: the agent understands all of its bundle again.
+	// ReasonUnderstood is a reason of Features: the agent supports all of its bundle again.
 	ReasonUnderstood = "Understood"
 
-	// ReasonConsistent is of Registry: the registry holds what was published.
+	// ReasonConsistent is a reason of Registry: the registry holds the published bundle.
 	ReasonConsistent = "Consistent"
-	// ReasonRegistryAvailable is of Registry in a runtime, and of an Event of its end: bundles can be read again.
+	// ReasonRegistryAvailable is a reason of Registry in a runtime, and of the Event at the end of an outage: the agent
+	// can read bundles again.
 	ReasonRegistryAvailable = "RegistryAvailable"
-	// ReasonRegistryUnavailable is of Registry in a runtime, and of an Event: the agent can read no bundle from the
-	// registry. What is in force stays.
+	// ReasonRegistryUnavailable is a reason of Registry in a runtime, and of an Event: the agent cannot read bundles
+	// from the registry. The applied bundle stays in effect.
 	ReasonRegistryUnavailable = "RegistryUnavailable"
-	// ReasonBundleMissing is of Registry: the registry had no bundle of the runtime any more.
+	// ReasonBundleMissing is a reason of Registry: the registry no longer had a bundle of the runtime.
 	ReasonBundleMissing = "BundleMissing"
-	// ReasonBundleIncomplete is of Registry: the registry had the runtime's bundle without its documents.
+	// ReasonBundleIncomplete is a reason of Registry: the registry had the runtime's bundle without its documents.
 	ReasonBundleIncomplete = "BundleIncomplete"
-	// ReasonBundleReplayed is of Registry: the registry had an older bundle than was published.
+	// ReasonBundleReplayed is a reason of Registry: the registry had an older bundle than the published one.
 	ReasonBundleReplayed = "BundleReplayed"
-	// ReasonBundleForeign is of Registry: the registry had something that no publisher key of the fleet signed.
+	// ReasonBundleForeign is a reason of Registry: the registry had a bundle that no publisher key of the fleet signed.
 	ReasonBundleForeign = "BundleForeign"
-	// ReasonBundleAhead is of Registry: the registry had a bundle whose sequence is ahead of the time.
+	// ReasonBundleAhead is a reason of Registry: the registry had a bundle whose sequence is in the future.
 	ReasonBundleAhead = "BundleAhead"
-	// ReasonBundleUnknown is of Registry: the registry had a newer bundle than this publisher knows.
+	// ReasonBundleUnknown is a reason of Registry: the registry had a newer bundle than this publisher knows.
 	ReasonBundleUnknown = "BundleUnknown"
 
-	// ReasonWritten is of Secrets: the runtime has them as sealed.
+	// ReasonWritten is a reason of Secrets: the runtime has the Secrets as sealed.
 	ReasonWritten = "Written"
-	// ReasonNotSealed is of Secrets: they could not be encrypted for the runtime.
+	// ReasonNotSealed is a reason of Secrets: the Secrets could not be encrypted for the runtime.
 	ReasonNotSealed = "NotSealed"
-	// ReasonNotWritten is of Secrets: the agent could not write them.
+	// ReasonNotWritten is a reason of Secrets: the agent could not write the Secrets.
 	ReasonNotWritten = "NotWritten"
 
-	// ReasonWatching is of SKRWebhook: the runtime watches what all Watchers ask for.
+	// ReasonWatching is a reason of SKRWebhook: the runtime watches the resources of all Watchers.
 	ReasonWatching = "Watching"
-	// ReasonNotWatched is of SKRWebhook: the runtime does not watch what a Watcher asks for. The message names the Watcher
-	// and says why.
+	// ReasonNotWatched is a reason of SKRWebhook: the runtime does not watch the resource of a Watcher. The message
+	// names the Watcher and the cause.
 	ReasonNotWatched = "NotWatched"
 )

@@ -1,66 +1,65 @@
 package v1beta2
 
-// Reasons of Events on a Kyma of the control plane, of what happened to its runtime; those that conditions have too are
-// ReasonEnrolled, ReasonApplied (the runtime has other versions than before and is not Ready with them yet),
-// ReasonRolledBack (a bundle takes modules back to older versions) and ReasonReady. Each is told once, when the status
-// that says so was written.
+// Reasons of Events on a Kyma in the control plane about its runtime. Some conditions share them: ReasonEnrolled,
+// ReasonApplied (the runtime has other versions than before and is not Ready with them yet), ReasonRolledBack (a bundle
+// returns modules to older versions) and ReasonReady. Each Event is emitted once, after the matching status was
+// written.
 const (
-	// ReasonPublished is of an Event on a Kyma: a bundle asks for other modules or versions than the one before. The
-	// message says which. It is of Ready on a Watcher, too: the bundles of all runtimes ask for it.
+	// ReasonPublished is the reason of an Event on a Kyma: a new bundle changes modules or versions. The message names
+	// them. It is also a reason of Ready on a Watcher: the bundles of all runtimes contain it.
 	ReasonPublished = "Published"
-	// ReasonFailed is of an Event of type Warning: the state became Error, or Warning from anything better. The message is
-	// that of condition Ready.
+	// ReasonFailed is the reason of a Warning Event: the state became Error, or became Warning from a better state. The
+	// message is the message of condition Ready.
 	ReasonFailed = "Failed"
-	// ReasonRuntimeSilent is of a Kyma whose runtime was not heard for longer than allowed.
+	// ReasonRuntimeSilent: no report of the runtime was received within the allowed silence.
 	ReasonRuntimeSilent = "RuntimeSilent"
-	// ReasonRuntimeHeard is of a Kyma whose runtime was silent and reports again.
+	// ReasonRuntimeHeard: a silent runtime reports again.
 	ReasonRuntimeHeard = "RuntimeHeard"
-	// ReasonRootExpires is of the publisher's Lease: the root of trust expires soon, or has expired.
+	// ReasonRootExpires is the reason of an Event on the publisher's Lease: the root of trust expires soon, or has
+	// expired.
 	ReasonRootExpires = "RootExpires"
 )
 
-// Reasons of the one Event on a Kyma that is deleted, when its finalizer is removed.
+// Reasons of the one Event that is emitted when the finalizer of a deleted Kyma is removed.
 const (
-	// ReasonRuntimeEmpty is of an Event on a deleted Kyma that goes: its runtime has reported that all modules are
-	// removed.
+	// ReasonRuntimeEmpty: the runtime has reported that all modules are removed.
 	ReasonRuntimeEmpty = "RuntimeEmpty"
-	// ReasonRuntimeGone is of an Event on a deleted Kyma that goes: LabelRuntimeGone says that the runtime's cluster does
-	// not exist any more.
+	// ReasonRuntimeGone: LabelRuntimeGone marks the runtime's cluster as no longer existing.
 	ReasonRuntimeGone = "RuntimeGone"
-	// ReasonDeletionForced is of an Event of type Warning on a deleted Kyma that goes: LabelForceDeletion says not to wait
-	// for the runtime, which may still have modules.
+	// ReasonDeletionForced is the reason of a Warning Event: LabelForceDeletion skipped waiting for the runtime, which
+	// may still have modules.
 	ReasonDeletionForced = "DeletionForced"
-	// ReasonRuntimeNeverReported is of an Event of type Warning on a deleted Kyma that goes: no report of its runtime was
-	// ever accepted, so that there is nothing to wait for.
+	// ReasonRuntimeNeverReported is the reason of a Warning Event: no report of the runtime was ever accepted, so there
+	// was no reason to wait.
 	ReasonRuntimeNeverReported = "RuntimeNeverReported"
-	// ReasonDeletionTimeout is of an Event of type Warning on a deleted Kyma that goes: its runtime did not report to be
-	// empty within the publisher's --deletion-timeout, and may still have modules.
+	// ReasonDeletionTimeout is the reason of a Warning Event: the runtime did not report to be empty within the
+	// publisher's --deletion-timeout, and may still have modules.
 	ReasonDeletionTimeout = "DeletionTimeout"
-	// ReasonNothingToRemove is of an Event of type Warning on a deleted Kyma that goes: nothing was ever published for it,
-	// and nothing may be, such as where its runtime is another Kyma's.
+	// ReasonNothingToRemove is the reason of a Warning Event: no bundle was ever published for the Kyma, and none can
+	// be, for example because its runtime belongs to another Kyma.
 	ReasonNothingToRemove = "NothingToRemove"
 )
 
-// Reasons of what a Watcher asks for.
+// Reasons about Watchers.
 const (
-	// ReasonRefused is of Ready on a Watcher: no runtime is asked to watch for it. The message says what to correct.
+	// ReasonRefused is a reason of Ready on a Watcher: no runtime is asked to watch for it. The message names the fix.
 	ReasonRefused = "Refused"
-	// ReasonWatchedObjectChanged is of an Event on a Kyma: the runtime reported that an object changed that a Watcher asks
-	// for. The message names the Watcher and the object.
+	// ReasonWatchedObjectChanged is the reason of an Event on a Kyma: the runtime reported a change of an object that a
+	// Watcher selects. The message names the Watcher and the object.
 	ReasonWatchedObjectChanged = "WatchedObjectChanged"
-	// ReasonWatchFailed is of an Event of type Warning on a Kyma: the runtime cannot watch what a Watcher asks for. The
-	// message says why.
+	// ReasonWatchFailed is the reason of a Warning Event on a Kyma: the runtime cannot watch the resource of a Watcher.
+	// The message contains the cause.
 	ReasonWatchFailed = "WatchFailed"
 )
 
-// Reasons of Events on objects of the control plane that have no condition for it.
+// Reasons of Events on objects of the control plane that have no matching condition.
 const (
-	// ReasonFinalizerKept is of an Event on a deleted ModuleReleaseMeta, ModuleTemplate or Watcher: lifecycle-manager's
-	// finalizer stays, because it has Manifests of the module in the control plane or because the publisher may not remove
-	// it. The message says which.
+	// ReasonFinalizerKept is the reason of an Event on a deleted ModuleReleaseMeta, ModuleTemplate or Watcher:
+	// lifecycle-manager's finalizer stays, because lifecycle-manager has Manifests of the module in the control plane
+	// or because the publisher lacks the permission to remove it. The message names the cause.
 	ReasonFinalizerKept = "FinalizerKept"
-	// ReasonLeftOut is of an Event of type Warning on a ModuleTemplate or ModuleReleaseMeta: no bundle carries the object,
-	// because agents would refuse the bundle or because the object contains a secret. All other modules are published. The
-	// message names the field.
+	// ReasonLeftOut is the reason of a Warning Event on a ModuleTemplate or ModuleReleaseMeta: no bundle contains the
+	// object, because agents would refuse the bundle or because the object contains a secret. All other modules are
+	// published. The message names the field.
 	ReasonLeftOut = "LeftOut"
 )

@@ -1,23 +1,23 @@
 package v1beta2
 
-// Reasons in the ConfigMap kyma-pull-git, which says how following a Git repository goes, and of the Events on it.
+// Reasons in the ConfigMap kyma-pull-git, which contains the status of the Git source, and of the Events on it.
 const (
-	// ReasonCommitApplied says that the control plane has what the commit has.
+	// ReasonCommitApplied: the control plane has all objects of the commit.
 	ReasonCommitApplied = "CommitApplied"
-	// ReasonFetchFailed says that the repository did not answer, or has no such branch or tag. Nothing changed.
+	// ReasonFetchFailed: the repository did not respond, or the branch or tag was not found. Nothing changed.
 	ReasonFetchFailed = "FetchFailed"
-	// ReasonAuthenticationFailed says that the repository does not accept the credentials. Nothing changed.
+	// ReasonAuthenticationFailed: the repository did not accept the credentials. Nothing changed.
 	ReasonAuthenticationFailed = "AuthenticationFailed"
-	// ReasonHostKeyRefused says that known_hosts does not have the key of the SSH server. Nothing changed.
+	// ReasonHostKeyRefused: known_hosts does not contain the key of the SSH server. Nothing changed.
 	ReasonHostKeyRefused = "HostKeyRefused"
-	// ReasonCommitRefused says that the commit cannot be applied. Nothing changed. The message names file and line.
+	// ReasonCommitRefused: the commit cannot be applied. Nothing changed. The message names the file and line.
 	ReasonCommitRefused = "CommitRefused"
-	// ReasonPruneNotAllowed says that the commit waits for the permission to delete what it leaves out. Nothing changed.
+	// ReasonPruneNotAllowed: the commit requires permission to delete the objects that it omits. Nothing changed.
 	ReasonPruneNotAllowed = "PruneNotAllowed"
-	// ReasonCommitApplyFailed says that the API server could not be read, or refused a part of the commit after it had
-	// accepted all of it in a dry run. Until a commit is applied as a whole, nothing is published.
+	// ReasonCommitApplyFailed: the API server could not be read, or refused a part of the commit that it had accepted
+	// in a dry run. Nothing is published until a commit is applied completely.
 	ReasonCommitApplyFailed = "CommitApplyFailed"
-	// ReasonCommitOverwritten says that the commit was applied, and that somebody else changes its objects again at once.
-	// It is published all the same if only Kymas differ, or if the commit was applied as a whole before.
+	// ReasonCommitOverwritten: the commit was applied, but another client immediately changes its objects again. It is
+	// published anyway if only Kymas differ, or if the commit was applied completely before.
 	ReasonCommitOverwritten = "CommitOverwritten"
 )

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Watcher asks for changes of a kind of object in runtimes to be told at once.
+// Watcher requests immediate notifications about changes of one resource in runtimes.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -33,20 +33,20 @@ type WatcherList struct {
 	Items           []Watcher `json:"items"`
 }
 
-// WatcherSpec says what to watch.
+// WatcherSpec selects the objects to watch.
 type WatcherSpec struct {
-	// ServiceInfo names who was called in a push system; accepted and without effect.
+	// ServiceInfo named the notified service in a push system. It is accepted without effect.
 	ServiceInfo Service `json:"serviceInfo"`
-	// LabelsToWatch select the objects.
+	// LabelsToWatch selects objects by label.
 	// +optional
 	LabelsToWatch map[string]string `json:"labelsToWatch,omitempty"`
-	// ResourceToWatch is the kind of object.
+	// ResourceToWatch is the resource of the objects.
 	ResourceToWatch WatchableGVR `json:"resourceToWatch"`
-	// Field is the part whose changes count.
+	// Field is the part of the objects whose changes are reported.
 	Field FieldName `json:"field"`
-	// Gateway named the way in of a push system; accepted and without effect.
+	// Gateway selected the gateway of a push system. It is accepted without effect.
 	Gateway GatewayConfig `json:"gateway"`
-	// Manager is who reacts.
+	// Manager is the component that reacts to the changes.
 	// +optional
 	Manager string `json:"manager,omitempty"`
 }
@@ -55,7 +55,7 @@ type WatcherSpec struct {
 // +kubebuilder:validation:Enum=spec;status
 type FieldName string
 
-// WatchableGVR is a kind of object.
+// WatchableGVR identifies a resource.
 type WatchableGVR struct {
 	Group    string `json:"group"`
 	Version  string `json:"version"`
@@ -74,7 +74,7 @@ type GatewayConfig struct {
 	LabelSelector metav1.LabelSelector `json:"selector"`
 }
 
-// WatcherStatus is what became of a Watcher.
+// WatcherStatus is the observed state of a Watcher.
 type WatcherStatus struct {
 	State State `json:"state"`
 	// +optional

@@ -99,7 +99,7 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		"a mirror":                {settingsFlags{mirrors: []string{"docker.io=registry.example/hub"}}, ""},
 		"a mirror without target": {settingsFlags{mirrors: []string{"docker.io"}}, "want FROM=TO"},
 		"a mirror with a scheme":  {settingsFlags{mirrors: []string{"https://docker.io=registry.example"}}, "without schemes"},
-		"a mirror twice":          {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a has a mirror already"},
+		"a mirror twice":          {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a already has a mirror"},
 		"a field":                 {settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, ""},
 		"a mirror that is a path": {settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH"},
 		"a field with a hole":     {settingsFlags{imagePaths: []string{"Keda=spec..image"}}, `field "spec..image": want names divided by dots`},
@@ -110,7 +110,7 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		"a pull Secret":           {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
 		"one without a name":      {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
 		"one with too many":       {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
-		"one of the agent's":      {settingsFlags{pullSecret: "skr-agent-key"}, "such names are the agent's own"},
+		"one of the agent's":      {settingsFlags{pullSecret: "skr-agent-key"}, "the name is reserved for the agent"},
 		"a field without kind":    {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
 		"labels":                  {settingsFlags{kymaLabels: []string{"kyma-project.io/global-account-id", "kyma-project.io/subaccount-id"}}, ""},
 		"a label with a value":    {settingsFlags{kymaLabels: []string{"team=a"}}, `--kyma-labels: "team=a" is no name of a label`},
@@ -142,7 +142,7 @@ func TestWatchersOfAFolderReachItsRuntimes(t *testing.T) {
 		t.Errorf("a new watcher made no bundle: %+v", second)
 	}
 	write(t, filepath.Join(from, "watcher.yaml"), watcher("secrets"))
-	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != cli.ExitFailed || !strings.Contains(o.err, "secrets are never watched") {
+	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != cli.ExitFailed || !strings.Contains(o.err, "secrets cannot be watched") {
 		t.Errorf("got %+v", o)
 	}
 }

@@ -30,7 +30,11 @@ type diffFlags struct {
 	restricted   []string
 	selector     string
 	maintenance  maintenanceFlags
+	exitCode     bool
 }
+
+// errDiffers is the verdict of --exit-code.
+var errDiffers = errors.New("the commit changes the control plane or its fleet")
 
 func newDiff() *cobra.Command {
 	f := &diffFlags{}
@@ -48,6 +52,7 @@ func newDiff() *cobra.Command {
 	flags.StringVar(&f.selector, "watch-label-selector", "", "forecast for those Kymas only whose labels match, as run with the same flag has them")
 	f.maintenance.add(flags)
 	restrictedFlag(flags, &f.restricted)
+	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if the commit changes an object or a runtime")
 	cli.OutputFlag(flags, &f.format)
 	return cmd
 }
@@ -90,7 +95,13 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if d.Forecast, err = f.forecast(ctx, api, loaded.objects, survey.Plan.Prune, maintenance); err != nil {
 		return err
 	}
-	return cli.Print(cmd.OutOrStdout(), f.format, d, d.draw)
+	if err := cli.Print(cmd.OutOrStdout(), f.format, d, d.draw); err != nil {
+		return err
+	}
+	if f.exitCode && d.any() {
+		return errDiffers
+	}
+	return nil
 }
 
 // forecast resolves the fleet as it is and as it would be.
@@ -123,6 +134,11 @@ type difference struct {
 	// Held is why `run` would wait for permission before it applies any of this, empty when it would not.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
+}
+
+// any reports whether the commit changes an object or a runtime.
+func (d difference) any() bool {
+	return len(d.Objects) > 0 || d.Held != "" || d.Changed > 0 || len(d.Coming) > 0 || len(d.Leaving) > 0
 }
 
 // objectChange is one object of the control plane that would be another.

@@ -20,8 +20,24 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 
 func newProgram(version string) *cobra.Command {
 	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull", version)
-	root.AddCommand(newRun(g), newCheck(), newPublish(g), newKeys(), newEnroll(), newRevoke(), newReconcile(), newSuspend(), newResume(), newStatus(), newWhy(), newRollout(), newComponent(), newRegistry(), newTokenService(g),
-		newPromote(), newDiff(), newExport(), newImportReport(), newTakeover(), newUI(g))
+	for _, part := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"watch", "Watch a fleet:", []*cobra.Command{newStatus(), newWhy(), newEvents(), newUI(g), newCheck()}},
+		{"change", "Change a fleet:", []*cobra.Command{newDiff(), newPromote(), newRollout(), newReconcile(), newSuspend(), newResume()}},
+		{"serve", "Publish:", []*cobra.Command{newRun(g), newPublish(g), newRegistry(), newTokenService(g)}},
+		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke()}},
+		{"modules", "Modules:", []*cobra.Command{newComponent()}},
+		{"carry", "Air gaps:", []*cobra.Command{newExport(), newImportReport()}},
+		{"migrate", "Migrate from lifecycle-manager:", []*cobra.Command{newTakeover()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})
+		for _, cmd := range part.commands {
+			cmd.GroupID = part.id
+		}
+		root.AddCommand(part.commands...)
+	}
 	return root
 }
 
@@ -29,5 +45,5 @@ func newProgram(version string) *cobra.Command {
 func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak
-	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.Is(err, errUnwell) || errors.As(err, &leak)
+	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.Is(err, errUnwell) || errors.Is(err, errDiffers) || errors.As(err, &leak)
 }

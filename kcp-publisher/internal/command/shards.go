@@ -93,7 +93,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 		return err
 	}
 	own := labels.SelectorFromSet(labels.Set{v1beta2.LabelShard: shard.Label(number, f.shards)})
-	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(own)})
+	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(own)}, lease)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	if err := s.change(ctx); err != nil {
 		return err
 	}
-	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(labels.Everything())})
+	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(labels.Everything())}, lease)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package agent ties the steps of the runtime's side together: pull, stage, sync, tell. It is one controller with one
-// request, so that the steps never run twice at once; every event and the clock ask for another round.
+// Package agent runs the rounds of the agent: pull, stage, sync, report. It is one controller with one request, so two
+// rounds never run at once. Events and timers start the next round.
 package agent
 
 import (
@@ -50,102 +50,102 @@ type Options struct {
 	KubernetesVersion string
 	ClusterUID        string
 	Place             store.Store
-	// Notifications connects to the publisher's, nil for none.
+	// Notifications connects to the publisher's notification server. Nil means that none is configured.
 	Notifications func(context.Context) (io.ReadCloser, error)
-	// Folder is looked into for files that were carried, nil for none.
+	// Folder contains exported files to import. Nil means that none is configured.
 	Folder  *importer.Folder
 	Store   *contentstore.Store
 	Puller  *pull.Puller
 	Syncer  *objects.Syncer
 	Secrets *secrets.Keeper
-	// Keeper puts back what the runtime lost.
+	// Keeper restores deleted objects of the agent.
 	Keeper *objects.Keeper
-	// TryAgain takes Manifests that the installer is to look at.
+	// TryAgain receives Manifests that the installer reconciles again.
 	TryAgain chan<- event.GenericEvent
-	// Client may cache; it sees Kyma, Manifests and the catalog. Uncached does not.
+	// Client reads Kyma, Manifests and the catalog from a cache. Uncached reads from the API server.
 	Client, Uncached client.Client
 	Events           events.EventRecorder
-	// Signer is the runtime's own key, Token what introduces it, nil when there is none.
+	// Signer is the runtime's own key. Token introduces it to the control plane, nil without one.
 	Signer trust.Signer
 	Token  *trust.Token
-	// PollInterval and ReportInterval are the defaults; a bundle's settings win.
+	// PollInterval and ReportInterval are defaults, which the settings of a bundle override.
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
-	// Deployment is the agent's own, nil when no bundle may change it.
+	// Deployment is the agent's own, nil if bundles must not change it.
 	Deployment *upgrade.Deployment
-	// UpgradeDeadline is how long another image may lead until it has proven itself.
+	// UpgradeDeadline is the time in which another image must prove itself once it leads.
 	UpgradeDeadline time.Duration
 }
 
-// Agent keeps one runtime. Its fields are used by one worker, but for those that say otherwise.
+// Agent reconciles one runtime. One worker uses its fields, except where a comment says otherwise.
 type Agent struct {
 	Options
 	watches  *watch.Watches
 	nextPoll time.Time
-	// notified asks for a poll before that; notify has a round begin for it.
+	// notified requests a poll before nextPoll, and notify starts a round for it.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// said is what was logged of the registry, the agent's certificate, enrollment, state and decisions, waiting of
-	// upgrades that wait for a maintenance window, by module, and notImported of files that could not be imported.
-	said, waiting, notImported logonce.Memo
-	delivery                   delivery
-	// sequence is that of the last report; resumed says that those of the agent before this one are known.
+	// logged contains the last log line per subject, waiting that of upgrades that wait for a maintenance window, by
+	// module, and notImported that of failed imports, by file.
+	logged, waiting, notImported logonce.Memo
+	delivery                     delivery
+	// sequence is that of the last report. resumed reports that it continues the sequences of the previous process.
 	sequence int64
 	resumed  bool
-	// request asks for a certificate; it is made once for each time that one is due.
+	// request is the pending certificate request, "" if none is needed.
 	request string
-	// unread says that the last look at the registry brought nothing to follow: it could not be read, what it has was
-	// refused, or it could not be kept, which notKept says why.
+	// unread reports that the last poll failed: the registry was unreadable, its bundle was refused, or the bundle could
+	// not be stored. notKept is the error of storing it.
 	unread  bool
 	notKept error
 	outage  outage
-	// rounds is the backoff of rounds that could not be finished.
+	// rounds is the backoff of failed rounds.
 	rounds wait.Backoff
-	// well is since when all rounds were whole, proven that the agent's image has done its work, agentProblem why the
-	// agent is not what the bundle wants.
+	// well is the time since which all rounds succeeded, zero after a failure. proven reports that the agent's image
+	// proved itself. agentProblem is the reason why the agent runs another image than the bundle's.
 	well         time.Time
 	proven       bool
 	agentProblem string
-	// unmanaged are the versions of modules that nobody looks after, by name.
+	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
-	// secrets is what became of the Secrets that the bundle in force brought.
+	// secrets is the outcome for the Secrets of the bundle in force.
 	secrets *bundle.ReportedSecrets
-	// unreadable says why it cannot be read what the runtime's Kyma asks for, nil when it can.
+	// unreadable is the error of parsing the request in the runtime's Kyma.
 	unreadable error
-	// leftovers is how many of them were told to be removed.
+	// leftovers is the number of removed leftovers that were logged.
 	leftovers int
 	contents
 	restoration
 }
 
-// Subjects of Agent.said.
+// Subjects of Agent.logged.
 const (
-	saidOutage      = "registry"
-	saidRound       = "round"
-	saidTrouble     = "trouble"
-	saidDecided     = "decided"
-	saidCertificate = "certificate"
-	saidUnenrolled  = "enrolled"
-	saidNotSaved    = "saved"
+	loggedOutage      = "registry"
+	loggedRound       = "round"
+	loggedTrouble     = "trouble"
+	loggedDecided     = "decided"
+	loggedCertificate = "certificate"
+	loggedUnenrolled  = "enrolled"
+	loggedNotSaved    = "saved"
 )
 
-// New returns an Agent that has not looked at anything yet.
+// New returns an Agent before its first round.
 func New(options Options) *Agent {
 	return &Agent{Options: options, rounds: newRounds(), notify: make(chan event.GenericEvent, 1)}
 }
 
-// Notify has the registry polled now, whatever the interval. It returns at once and may be called by anybody.
+// Notify requests a poll now. It returns at once, and is safe for concurrent use.
 func (a *Agent) Notify() {
 	a.notified.Store(true)
 	select {
 	case a.notify <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
-	default: // a round is to come
+	default: // a round is already requested
 	}
 }
 
-// Reconcile does one round. It never fails: the queue's own backoff would take the place of the poll interval. What
-// went wrong is told, and tried again while polls go on.
+// Reconcile runs one round. It returns no error, because the queue's backoff would replace the poll interval. Failures
+// are reported and retried.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
 	if !a.begun.Swap(true) {
@@ -162,11 +162,11 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
 }
 
-// catchUp takes up what the agent before accepted: this one may have stood by since long before that, and would take an
-// older bundle for the newest.
+// catchUp restores the accepted bundle of the previous leader. A replica that waited for its lease could otherwise accept
+// an older bundle.
 func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
 	if err := a.Puller.Restore(ctx); err != nil {
-		log.Error(err, "what the agent before this one accepted could not be read")
+		log.Error(err, "failed to read the bundle that the previous agent accepted")
 	}
 }
 
@@ -183,7 +183,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	}
 	asking := kyma
 	if a.unreadable != nil {
-		asking = nil // what is asked for cannot be read, and nothing goes for it
+		asking = nil // an unreadable request must not remove modules
 	}
 	followed := autonomy.Follow(a.Puller.Current(), asking, installed)
 	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
@@ -218,27 +218,27 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	}
 	facts.Unenrolled, facts.Unavailable = a.unenrolled(log), a.outage.why
 	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
-	a.tellRemoved(log, facts.Kyma, written.Removed)
+	a.recordRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)
 	measureModules(facts.Manifests)
 	opens := a.noteWaiting(log, gate, facts.Waiting)
-	var moreToTell time.Duration
-	facts.Watched, moreToTell = a.watches.Tell(a.nextSequence(), a.Now())
+	var nextChange time.Duration
+	facts.Watched, nextChange = a.watches.Report(a.nextSequence(), a.Now())
 	pruneErr := a.prune(ctx, facts)
 	a.addTrouble(log, &facts, written, watchErr, pruneErr)
-	var tellErr error
+	var statusErr error
 	if actions.status {
-		tellErr = a.tellKyma(ctx, &facts)
+		statusErr = a.patchStatus(ctx, &facts)
 	}
 	a.report(ctx, log, facts)
-	err = errors.Join(watchErr, pruneErr, tellErr)
+	err = errors.Join(watchErr, pruneErr, statusErr)
 	if actions.upgrade {
 		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, isOurs))
 	}
 	if a.proven {
 		actions.again = 0 // this round proved the image
 	}
-	return shortest(written.Retry, moreToTell, opens, actions.again, a.stageAgain()), err
+	return shortest(written.Retry, nextChange, opens, actions.again, a.stageAgain()), err
 }
 
 func (a *Agent) pollInterval() time.Duration {
@@ -249,7 +249,7 @@ func (a *Agent) reportInterval() time.Duration {
 	return cmp.Or(settingsOf(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
-// poll looks for a newer bundle, and for content that could not be had before.
+// poll reads the registry for a newer bundle and for content that was missing.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
 		a.importFiles(ctx, log)
@@ -257,7 +257,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
 	changed, err := a.Puller.Pull(ctx)
 	if ctx.Err() != nil {
-		return // the agent is ending, which says nothing of the registry
+		return // the process ends, so the error is not the registry's
 	}
 	a.unread, a.notKept = err != nil, nil
 	if errors.Is(err, pull.ErrNotKept) {
@@ -265,11 +265,11 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	for _, refused := range a.Puller.Refused() {
 		if !slices.Contains(before, refused) {
-			a.tellRefused(ctx, log, refused)
+			a.recordRefused(ctx, log, refused)
 		}
 	}
 	if now := a.Puller.Root(); now.Version != root {
-		log.Info("follows a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
+		log.Info("accepted a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
 	}
 	outage := err != nil && refusal.Of(err) == nil
 	a.measurePoll(outage || a.notKept != nil, changed, a.Now())
@@ -281,26 +281,40 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	if changed {
 		b := a.Puller.Current()
-		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules", len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
+		log.Info(
+			"accepted bundle",
+			"sequence",
+			b.Statement.Predicate.Sequence,
+			"digest",
+			b.Digest,
+			"modules",
+			len(b.State.Manifests),
+			"removals",
+			b.Statement.Predicate.Removals,
+		)
 	}
 	a.notePoll()
 }
 
-// noteDecided logs once what the runtime does by itself.
+// noteDecided logs the decisions of an autonomous runtime, once each.
 func (a *Agent) noteDecided(log logr.Logger, followed autonomy.Followed) {
-	if a.said.Changed(saidDecided, strings.Join(followed.Decided, " ")) && len(followed.Decided) > 0 {
-		log.Info("follows the runtime's Kyma before the control plane answers", "modules", followed.Decided)
+	if a.logged.Changed(loggedDecided, strings.Join(followed.Decided, " ")) && len(followed.Decided) > 0 {
+		log.Info("following the runtime's Kyma until the control plane responds", "modules", followed.Decided)
 	}
 }
 
-func (a *Agent) tellRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
+func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
 	bundlesRefused.WithLabelValues(string(refused.Reason)).Inc()
-	what, stays := "a bundle", "the one before stays in force"
+	what, stays := "a bundle", "the previous one stays in force"
 	if refused.Reason.AboutRoot() {
-		what, stays = "a root of trust", "the one before is followed"
+		what = "a root of trust"
 	}
 	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason", refused.Reason)
-	a.event(ctx, v1beta2.ReasonBundleRefused, fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
+	a.event(
+		ctx,
+		v1beta2.ReasonBundleRefused,
+		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail),
+	)
 }
 
 func (a *Agent) event(ctx context.Context, reason, note string) {
@@ -310,8 +324,7 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's own, nil while there is none. Its spec is what it asks for: with the versions that it
-// pins, where they can be read.
+// kyma returns the runtime's Kyma, nil if it does not exist. Its spec includes the pinned versions if they are readable.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -326,7 +339,7 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
-// manifests returns the runtime's own, as the cache has them: they are only read.
+// manifests returns the runtime's Manifests. They belong to the cache, so callers must not modify them.
 func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	var manifests v1beta2.ManifestList
 	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -356,8 +369,8 @@ func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed auton
 	return facts, nil
 }
 
-// tellKyma writes the status of the runtime's Kyma when it changed.
-func (a *Agent) tellKyma(ctx context.Context, facts *report.Facts) error {
+// patchStatus patches the status of the runtime's Kyma if it changed.
+func (a *Agent) patchStatus(ctx context.Context, facts *report.Facts) error {
 	if facts.Kyma == nil {
 		return nil
 	}
@@ -366,8 +379,10 @@ func (a *Agent) tellKyma(ctx context.Context, facts *report.Facts) error {
 	if equality.Semantic.DeepEqual(before.Status, facts.Kyma.Status) {
 		return nil
 	}
-	// The answer has the spec as it is stored, which is not what the Kyma asks for.
-	if err := a.Client.Status().Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	// Patch replaces the object, whose spec lacks the pinned versions of an annotation.
+	if err := a.Client.Status().Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return fmt.Errorf("write status of the runtime's Kyma: %w", err)
 	}
 	return nil

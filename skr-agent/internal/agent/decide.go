@@ -15,11 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// minRound is the shortest time between two rounds that nothing asked for.
+// minRound is the minimum time until a round that no event starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns how long to wait for the next round: until the next poll, or as long as the shortest of others that
-// is above 0.
+// nextRound returns the time until the next round: until the next poll, or the shortest of the others that is above 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
@@ -39,7 +38,7 @@ func shortest(durations ...time.Duration) time.Duration {
 	return found
 }
 
-// settingsOf returns those of the bundle in force, nil for none.
+// settingsOf returns the settings of a bundle, which can be nil.
 func settingsOf(b *bundle.Bundle) bundle.Settings {
 	if b == nil {
 		return bundle.Settings{}
@@ -47,30 +46,30 @@ func settingsOf(b *bundle.Bundle) bundle.Settings {
 	return b.State.Settings
 }
 
-// delivery is what became of the last report.
+// delivery is the outcome of the last report.
 type delivery struct {
-	// sent is what was delivered last, empty before the first.
+	// sent is the content of the last delivered report, "" before the first.
 	sent string
-	// at is when the last delivery was tried, down whether it failed.
+	// at is the time of the last attempt, and down whether it failed.
 	at   time.Time
 	down bool
 }
 
-// due reports whether the control plane is to be told now: when something changed, or when it was not told for the
-// report interval. A report that could not be delivered is tried again with the next poll.
-func (d delivery) due(said string, now time.Time, reportInterval, pollInterval time.Duration) bool {
+// isNeeded reports whether to deliver a report now: its content changed, or the report interval is over. A failed delivery
+// is retried after the poll interval.
+func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollInterval time.Duration) bool {
 	if d.down && now.Before(d.at.Add(pollInterval)) {
 		return false
 	}
-	return said != d.sent || now.Sub(d.at) >= reportInterval
+	return content != d.sent || now.Sub(d.at) >= reportInterval
 }
 
-// after returns the delivery after another try.
-func (d delivery) after(said string, now time.Time, err error) delivery {
+// after returns the outcome after another attempt.
+func (d delivery) after(content string, now time.Time, err error) delivery {
 	if err != nil {
 		return delivery{sent: d.sent, at: now, down: true}
 	}
-	return delivery{sent: said, at: now}
+	return delivery{sent: content, at: now}
 }
 
 // known reports whether the control plane knows an agent by its key: the bundle in force names it, and no newer one was
@@ -85,20 +84,31 @@ func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBu
 // nobody says. The statement of the bundle in force names the key that the control plane knows. An agent with another
 // one is certified, or introduces itself by a token.
 func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
-	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified || token != nil && now.Before(token.Expires) {
+	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified ||
+		token != nil && now.Before(token.Expires) {
 		return ""
 	}
 	why := "there is no token to introduce it"
 	if token != nil {
 		why = "the token to introduce it expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("by the bundle in force the control plane does not know this agent's key %s, no certificate for it is good, and %s: run `kcp-publisher enroll %s` there, apply what it prints here, and restart the agent",
-		trust.ShortThumbprint(thumbprint), why, p.Audience.Runtime)
+	return fmt.Sprintf(
+		"by the bundle in force the control plane does not know this agent's key %s, no certificate for it is good, and %s: run `kcp-publisher enroll %s` there, apply what it prints here, and restart the agent",
+		trust.ShortThumbprint(thumbprint),
+		why,
+		p.Audience.Runtime,
+	)
 }
 
 // Unenrolled returns why the control plane cannot know the reports of an agent with this key as the runtime's, as the
 // agent finds it by the bundle in force and its root of trust.
-func Unenrolled(inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time) string {
+func Unenrolled(
+	inForce bundle.Bundle,
+	root trust.Root,
+	runtime, thumbprint string,
+	token *trust.Token,
+	now time.Time,
+) string {
 	p := inForce.Statement.Predicate
 	certificate, err := certificateOf(p, root, runtime, thumbprint, now)
 	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
@@ -106,7 +116,12 @@ func Unenrolled(inForce bundle.Bundle, root trust.Root, runtime, thumbprint stri
 
 // certificateOf returns the certificate that a statement brings, nil for none. An error says why it is not good for
 // this key.
-func certificateOf(p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time) (*trust.Certificate, error) {
+func certificateOf(
+	p bundle.Predicate,
+	root trust.Root,
+	runtime, thumbprint string,
+	now time.Time,
+) (*trust.Certificate, error) {
 	if p.Certificate == "" {
 		return nil, nil
 	}
@@ -120,7 +135,7 @@ func certificateOf(p bundle.Predicate, root trust.Root, runtime, thumbprint stri
 	return &certificate, nil
 }
 
-// contentsOf names all contents of a state: for which module, from where, and what.
+// contentsOf identifies all contents of a state: module, repository and digest of each.
 func contentsOf(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
@@ -131,8 +146,8 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf are the digests that a Manifest names, whichever bundle it comes from: of what is to be installed, and of
-// what is while that is refused.
+// contentOf returns the digests that a Manifest refers to: those of its spec, and those of the applied version, which stays
+// while the spec is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []v1beta2.AppliedVersion{m.Wanted()}
 	if applied := m.Applied(); applied != nil {
@@ -142,7 +157,7 @@ func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	for _, version := range versions {
 		var source v1beta2.ImageSpec
 		if err := json.Unmarshal(version.Install.Source.Raw, &source); err != nil {
-			continue // the installer says so
+			continue // the installer reports the error
 		}
 		named := []string{source.Ref}
 		if version.Config != nil {

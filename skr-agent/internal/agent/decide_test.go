@@ -20,14 +20,14 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-func TestTheNextRoundIsTheFirstThatSomebodyWaitsFor(t *testing.T) {
+func TestNextRoundIsTheEarliestReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		untilPoll time.Duration
 		others    []time.Duration
 		want      time.Duration
 	}{
-		"nobody but the poll":         {time.Minute, nil, time.Minute},
-		"0 waits for nothing":         {time.Minute, []time.Duration{0, 0}, time.Minute},
+		"the poll only":               {time.Minute, nil, time.Minute},
+		"0 is not a reason":           {time.Minute, []time.Duration{0, 0}, time.Minute},
 		"a window that opens earlier": {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
 		"a poll that is overdue":      {-time.Minute, []time.Duration{time.Second}, minRound},
 	} {
@@ -35,11 +35,11 @@ func TestTheNextRoundIsTheFirstThatSomebodyWaitsFor(t *testing.T) {
 	}
 }
 
-func TestAReportIsSentWhenThereIsNewsOrItIsTime(t *testing.T) {
+func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 	const interval, poll = time.Hour, time.Minute
 	sent := delivery{}.after("first", noon, nil)
 	failed := sent.after("second", noon.Add(10*time.Minute), errors.New("registry is down"))
-	require.Equal(t, "first", failed.sent, "what was not delivered is still to be said")
+	require.Equal(t, "first", failed.sent, "an undelivered report is still pending")
 	for name, c := range map[string]struct {
 		before delivery
 		said   string
@@ -51,10 +51,10 @@ func TestAReportIsSentWhenThereIsNewsOrItIsTime(t *testing.T) {
 		"nothing new for an hour":       {sent, "first", noon.Add(time.Hour), true},
 		"something new":                 {sent, "second", noon.Add(time.Second), true},
 		"the registry was just down":    {failed, "second", noon.Add(10*time.Minute + 59*time.Second), false},
-		"news do not hurry a retry":     {failed, "third", noon.Add(10*time.Minute + time.Second), false},
+		"changes do not hurry retries":  {failed, "third", noon.Add(10*time.Minute + time.Second), false},
 		"the next poll after it failed": {failed, "second", noon.Add(11 * time.Minute), true},
 	} {
-		require.Equal(t, c.want, c.before.due(c.said, c.now, interval, poll), name)
+		require.Equal(t, c.want, c.before.isNeeded(c.said, c.now, interval, poll), name)
 	}
 	require.False(t, failed.after("second", noon, nil).down)
 }
@@ -79,7 +79,8 @@ func TestAnAgentThatNobodyKnowsSaysWhatToDo(t *testing.T) {
 		"another agent's key is known":    {by("other", "u"), false, over, "does not know this agent's key"},
 		"another's is, it can do without": {by("other", "u"), false, good, ""},
 	} {
-		if got := unenrolled(c.statement, "mine", c.certified, c.token, noon); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := unenrolled(c.statement, "mine", c.certified, c.token, noon); (got == "") != (c.want == "") ||
+			!strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -104,14 +105,22 @@ func TestContentThatAManifestNamesIsKept(t *testing.T) {
 		"a source that is none":   {`[]`, &v1beta2.ImageSpec{Ref: values.String()}, nil},
 		"a reference by its name": {`{"ref": "latest"}`, nil, nil},
 	} {
-		m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Config: c.config, Install: v1beta2.InstallInfo{Source: runtime.RawExtension{Raw: []byte(c.raw)}}}}
+		m := &v1beta2.Manifest{
+			Spec: v1beta2.ManifestSpec{
+				Config:  c.config,
+				Install: v1beta2.InstallInfo{Source: runtime.RawExtension{Raw: []byte(c.raw)}},
+			},
+		}
 		require.Equal(t, c.want, contentOf(m), name)
 	}
 }
 
 func TestStagedContentsAreNamedByModuleRepositoryAndDigest(t *testing.T) {
 	content := func(module, repository, name string) string {
-		m := bundle.Manifest{Module: module, Content: []bundle.Content{{Repository: repository, Digest: digest.FromString(name)}}}
+		m := bundle.Manifest{
+			Module:  module,
+			Content: []bundle.Content{{Repository: repository, Digest: digest.FromString(name)}},
+		}
 		return contentsOf(bundle.DesiredState{Manifests: []bundle.Manifest{m}})
 	}
 	one := content("keda", "example.com/keda", "a")

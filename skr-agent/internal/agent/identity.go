@@ -59,7 +59,7 @@ func (a *Agent) unenrolled(log logr.Logger) string {
 		return ""
 	}
 	why := unenrolled(b.Statement.Predicate, thumbprint, a.certificate(log, thumbprint) != nil, a.Token, a.Now())
-	if a.said.Changed(saidUnenrolled, why) && why != "" {
+	if a.logged.Changed(loggedUnenrolled, why) && why != "" {
 		log.Info("reports are refused: " + why)
 	}
 	return why
@@ -74,12 +74,12 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 	}
 	certificate, err := certificateOf(b.Statement.Predicate, a.Puller.Root(), a.Runtime, thumbprint, a.Now())
 	if err != nil {
-		if a.said.Changed(saidCertificate, err.Error()) {
+		if a.logged.Changed(loggedCertificate, err.Error()) {
 			log.Error(err, "refused the agent's certificate, requesting another")
 		}
 		return nil
 	}
-	a.said.Changed(saidCertificate, "")
+	a.logged.Changed(loggedCertificate, "")
 	certificateExpiry.Set(float64(certificate.NotAfter.Unix()))
 	return certificate
 }

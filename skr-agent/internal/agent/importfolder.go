@@ -10,25 +10,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
-// importFiles imports what was dropped into the folder, to be pulled from the location like anything else.
+// importFiles imports the files of the folder into the location, from which the poll reads them.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
-	taken, err := a.Folder.Look(ctx, importer.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew})
+	taken, err := a.Folder.Import(
+		ctx,
+		importer.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew},
+	)
 	if err != nil {
 		taken = []importer.Taken{{File: a.Folder.Dir, Err: err}}
 	}
 	for _, t := range a.importNews(taken) {
 		switch refused := refusal.Of(t.Err); {
 		case t.Err == nil:
-			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written, "images", len(t.Outcome.Images))
+			log.Info(
+				"imported a file",
+				"file",
+				t.File,
+				"bundles",
+				t.Outcome.Bundles,
+				"written",
+				t.Outcome.Written,
+				"images",
+				len(t.Outcome.Images),
+			)
 		case refused != nil && refused.Reason == refusal.Rollback:
-			log.Info("did not import a file that is older than what is here", "file", t.File, "reason", t.Err.Error())
+			log.Info("did not import a file that is older than the bundle in force", "file", t.File, "reason", t.Err.Error())
 		default:
 			log.Error(t.Err, "failed to import a file", "file", t.File)
 		}
 	}
 }
 
-// importNews returns what is to be said of files: of what can only be tried again, once.
+// importNews returns the outcomes to log. A repeated failure of a file is logged once.
 func (a *Agent) importNews(taken []importer.Taken) []importer.Taken {
 	failed := map[string]string{}
 	for _, t := range taken {

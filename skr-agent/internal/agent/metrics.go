@@ -8,21 +8,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 )
 
-// There is one agent in a runtime that works, so that all of them are of the leader.
+// Only the leading agent works, so all metrics are the leader's.
 var (
 	bundlesAccepted = measure.Counter(measure.Definition{
-		Name: "kyma_pull_agent_bundles_accepted_total", Help: "Bundles that were taken into force.", Leader: true,
+		Name: "kyma_pull_agent_bundles_accepted_total", Help: "Accepted bundles.", Leader: true,
 	})
 	bundlesRefused = measure.Counters(measure.Definition{
-		Name: "kyma_pull_agent_bundles_refused_total", Help: "Bundles and roots of trust that were refused, by the check that refused them.",
+		Name: "kyma_pull_agent_bundles_refused_total", Help: "Refused bundles and roots of trust, by the failed check.",
 		Labels: []string{"reason"}, Leader: true,
 	}, refusal.Reasons...)
 	lastPoll = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_last_poll_timestamp_seconds",
-		Help: "Unix time of the last poll that the registry answered and whose bundle could be judged and kept; none before the first.", Leader: true,
+		Help: "Unix time of the last successful poll: the bundle was read, verified and stored. Absent before the first.", Leader: true,
 	})
 	pollFailures = measure.Counter(measure.Definition{
-		Name: "kyma_pull_agent_poll_failures_total", Help: "Polls that the registry did not answer, or whose bundle could not be kept.", Leader: true,
+		Name: "kyma_pull_agent_poll_failures_total", Help: "Failed polls: the registry did not respond, or the bundle could not be stored.", Leader: true,
 	})
 	sequenceInForce = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the bundle in force.", Leader: true,
@@ -31,33 +31,33 @@ var (
 		Name: "kyma_pull_agent_bundle_expiry_timestamp_seconds", Help: "Unix time at which the bundle in force expires.", Leader: true,
 	})
 	rootVersion = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_root_version", Help: "Version of the root of trust that is followed.", Leader: true,
+		Name: "kyma_pull_agent_root_version", Help: "Version of the root of trust in use.", Leader: true,
 	})
 	rootExpiry = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires: no bundle is accepted after it.", Leader: true,
+		Name: "kyma_pull_agent_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires. No bundle is accepted afterwards.", Leader: true,
 	})
 	certificateExpiry = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds", Help: "Unix time at which the agent's certificate expires; none without one.", Leader: true,
+		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds", Help: "Unix time at which the agent's certificate expires. Absent without a certificate.", Leader: true,
 	})
 	reportsSent = measure.Counter(measure.Definition{
 		Name: "kyma_pull_agent_reports_sent_total", Help: "Reports delivered to the registry.", Leader: true,
 	})
 	reportFailures = measure.Counter(measure.Definition{
-		Name: "kyma_pull_agent_report_failures_total", Help: "Attempts to deliver a report that failed.", Leader: true,
+		Name: "kyma_pull_agent_report_failures_total", Help: "Failed attempts to deliver a report.", Leader: true,
 	})
 	upgradesWaiting = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_upgrades_waiting", Help: "Modules whose upgrade waits for a maintenance window.", Leader: true,
 	})
 	modules = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_agent_modules", Help: "1 for each installed module in the state that it is in.", Labels: []string{"module", "state"}, Leader: true,
+		Name: "kyma_pull_agent_modules", Help: "1 for each installed module and its state.", Labels: []string{"module", "state"}, Leader: true,
 	})
 )
 
-// measurePoll notes how a poll went; unanswered says that newer bundles cannot be had, whatever the reason.
-func (a *Agent) measurePoll(unanswered, changed bool, now time.Time) {
+// measurePoll records the outcome of a poll. A failed poll could not read or store a newer bundle.
+func (a *Agent) measurePoll(failed, changed bool, now time.Time) {
 	rootVersion.Set(float64(a.Puller.Root().Version))
 	rootExpiry.Set(float64(a.Puller.Root().Expires.Unix()))
-	if unanswered {
+	if failed {
 		pollFailures.Inc()
 	} else {
 		lastPoll.Set(float64(now.Unix()))
@@ -65,14 +65,14 @@ func (a *Agent) measurePoll(unanswered, changed bool, now time.Time) {
 	if changed {
 		bundlesAccepted.Inc()
 	}
-	// The bundle in force may be one that was kept before this process began.
+	// The previous process may have accepted the bundle in force.
 	if b := a.Puller.Current(); b != nil {
 		sequenceInForce.Set(float64(b.Statement.Predicate.Sequence))
 		expiry.Set(float64(b.Statement.Predicate.ExpiresAt.Unix()))
 	}
 }
 
-// measureModules counts what is installed.
+// measureModules sets the metrics of installed modules.
 func measureModules(installed []v1beta2.Manifest) {
 	modules.Reset()
 	for i := range installed {

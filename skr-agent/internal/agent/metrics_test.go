@@ -28,9 +28,11 @@ func family(t *testing.T, name string) []*dto.Metric {
 	return nil
 }
 
-func TestModulesAreCountedInTheStateThatTheyAreIn(t *testing.T) {
+func TestModulesAreCountedByState(t *testing.T) {
 	manifest := func(module string, state v1beta2.State) v1beta2.Manifest {
-		m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: module, Labels: map[string]string{v1beta2.LabelModuleName: module}}}
+		m := v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Name: module, Labels: map[string]string{v1beta2.LabelModuleName: module}},
+		}
 		m.Status.State = state
 		return m
 	}
@@ -53,8 +55,8 @@ func TestModulesAreCountedInTheStateThatTheyAreIn(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatHasNotPolledExportsNoTimes: nor does one whose registry never answered, which counts its failed polls.
-func TestAnAgentThatHasNotPolledExportsNoTimes(t *testing.T) {
+// A failed poll is counted, but is not the last successful one.
+func TestTimesAreAbsentBeforeTheFirstPoll(t *testing.T) {
 	for _, name := range []string{
 		"kyma_pull_agent_last_poll_timestamp_seconds", "kyma_pull_agent_bundle_sequence", "kyma_pull_agent_bundle_expiry_timestamp_seconds",
 		"kyma_pull_agent_root_expiry_timestamp_seconds", "kyma_pull_agent_certificate_expiry_timestamp_seconds", "kyma_pull_agent_notifications_connected",
@@ -73,6 +75,6 @@ func TestAnAgentThatHasNotPolledExportsNoTimes(t *testing.T) {
 		t.Errorf("failed polls after one: %v", got)
 	}
 	if got := family(t, "kyma_pull_agent_last_poll_timestamp_seconds"); got != nil {
-		t.Errorf("a poll that failed counts as the last: %v", got)
+		t.Errorf("a failed poll counts as successful: %v", got)
 	}
 }

@@ -10,50 +10,62 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outageEvents is the least time between two Events that say that no bundle can be read: a registry that comes and goes
-// makes no more.
+// outageEvents is the minimum time between two Events for outages, so that an unstable registry causes few of them.
 const outageEvents = 5 * time.Minute
 
-// outage is whether bundles can be read from the registry. The Pod stays ready meanwhile: what runs keeps running, and
-// an upgrade of the agent that waited for its Pods would be rolled back for the registry's sake.
+// outage is the state of the connection to the registry. It does not affect the Pod's readiness: modules continue to work,
+// and an upgrade of the agent that waits for ready Pods would be rolled back.
 type outage struct {
-	// why is why no bundle can be read, as it was when that began; empty when bundles can be read.
+	// why is the first error of the current outage, "" if bundles are readable.
 	why string
-	// told is when an Event told of an outage last, open whether it told of this one.
-	told time.Time
-	open bool
+	// reportedAt is the time of the last Event for an outage, and reported whether it was for the current one.
+	reportedAt time.Time
+	reported   bool
 }
 
-// next returns the outage after another poll, and whether an Event is to tell of the change. The error says why no
-// bundle can be read, nil when one can.
-func (o outage) next(err error, now time.Time) (after outage, tell bool) {
+// next returns the outage after another poll, and whether to emit an Event for the change. The error is that of reading the
+// bundle.
+func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.why == "":
 		o.why = bundle.Bounded(err.Error(), bundle.MaxNoteBytes)
-		if o.told.IsZero() || now.Sub(o.told) >= outageEvents {
-			o.told, o.open = now, true
+		if o.reportedAt.IsZero() || now.Sub(o.reportedAt) >= outageEvents {
+			o.reportedAt, o.reported = now, true
 			return o, true
 		}
 	case err == nil && o.why != "":
-		tell, o.why, o.open = o.open, "", false
-		return o, tell
+		emit, o.why, o.reported = o.reported, "", false
+		return o, emit
 	}
 	return o, false
 }
 
-// noteRegistry tells who looks at the runtime whether bundles can be read. Before the first bundle there is no Kyma
-// that could say it, but Events in its name can be found.
+// noteRegistry emits an Event if bundles become unreadable or readable. Before the first bundle the Kyma does not exist, but
+// operators find Events by its name.
 func (a *Agent) noteRegistry(err error) {
-	after, tell := a.outage.next(err, a.Now())
+	after, emit := a.outage.next(err, a.Now())
 	a.outage = after
-	if !tell {
+	if !emit {
 		return
 	}
-	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}}
+	kyma := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
+	}
 	if after.why == "" {
-		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRegistryAvailable, "Pull", "bundles can be read again from %s", a.Place.String())
+		a.Events.Eventf(
+			kyma,
+			nil,
+			corev1.EventTypeNormal,
+			v1beta2.ReasonRegistryAvailable,
+			"Pull",
+			"bundles are readable again from %s",
+			a.Place.String(),
+		)
 		return
 	}
-	note := bundle.Bounded("no bundle can be read from "+a.Place.String()+", what is in force stays: "+after.why, bundle.MaxNoteBytes)
+	note := bundle.Bounded(
+		"failed to read bundles from "+a.Place.String()+", the bundle in force stays: "+after.why,
+		bundle.MaxNoteBytes,
+	)
 	a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonRegistryUnavailable, "Pull", "%s", note)
 }

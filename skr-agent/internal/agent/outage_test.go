@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestAnOutageIsToldOnceAndItsEndTooUnlessItFlaps(t *testing.T) {
+func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 	down, start := errors.New("connection refused"), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	var o outage
 	for i, step := range []struct {
@@ -25,7 +25,7 @@ func TestAnOutageIsToldOnceAndItsEndTooUnlessItFlaps(t *testing.T) {
 	} {
 		var tell bool
 		if o, tell = o.next(step.err, start.Add(step.after)); tell != step.tell || (o.why != "") != (step.err != nil) {
-			t.Errorf("step %d: tells %t, %+v", i, tell, o)
+			t.Errorf("step %d: emits %t, %+v", i, tell, o)
 		}
 		if i == 2 && o.why != "connection refused" {
 			t.Errorf("the reason changes with each poll: %q", o.why)

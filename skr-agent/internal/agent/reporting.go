@@ -13,19 +13,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 )
 
-// report tells the control plane when something changed or it has not been told for long. A report that cannot be
-// delivered is tried again with the next poll.
+// report delivers a report if it is needed. A failed delivery is retried with the next poll.
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
 	next.Recipient = a.Secrets.Recipient()
 	if err := a.identify(log, &next); err != nil {
-		log.Error(err, "cannot introduce the runtime's key")
+		log.Error(err, "failed to add the identity to the report")
 		return
 	}
-	said, err := json.Marshal(next)
+	content, err := json.Marshal(next)
 	now := a.Now()
-	if err != nil || !a.delivery.due(string(said), now, a.reportInterval(), a.pollInterval()) {
+	if err != nil || !a.delivery.isNeeded(string(content), now, a.reportInterval(), a.pollInterval()) {
 		return
 	}
 	a.resume(ctx)
@@ -33,12 +32,12 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	next.Sequence, next.Time = a.sequence, now.UTC().Truncate(time.Second)
 	err = a.push(ctx, next)
 	before := a.delivery
-	a.delivery = before.after(string(said), now, err)
+	a.delivery = before.after(string(content), now, err)
 	switch {
 	case err != nil && !before.down:
-		log.Error(err, "failed to deliver the report, it is tried again")
+		log.Error(err, "failed to deliver the report, retrying")
 	case err == nil && before.down:
-		log.Info("reports are delivered again")
+		log.Info("delivering reports again")
 	}
 	if err != nil {
 		reportFailures.Inc()
@@ -48,37 +47,36 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	a.saveReported(ctx, log)
 }
 
-// saveReported makes the sequence survive a restart, also where the registry loses the report.
+// saveReported stores the sequence for the next process, which needs it if the registry loses the report.
 func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	err := a.Puller.SaveReported(ctx, a.sequence)
 	if err == nil {
-		a.said.Changed(saidNotSaved, "")
+		a.logged.Changed(loggedNotSaved, "")
 		return
 	}
-	if a.said.Changed(saidNotSaved, "reported") {
-		log.Error(err, "failed to save the sequence of a report that was delivered, it is tried again with the next one")
+	if a.logged.Changed(loggedNotSaved, "reported") {
+		log.Error(err, "failed to save the sequence of a delivered report, retrying with the next one")
 	}
 }
 
-// nextSequence returns the sequence of the next report, or less while it is not known which was the last.
+// nextSequence returns the sequence of the next report, or a lower number while the last one is unknown.
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestTime()
 	if a.resumed && a.sequence == 0 {
-		verified = time.Time{} // a registry that lost the last one may not have brought a bundle for long: only the clock is later
+		verified = time.Time{} // after a loss of the registry, the newest bundle may be old, so only the clock counts
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume goes on from the sequence of the last report that was delivered: the saved one, or that in the registry where
-// it is higher. By the clock alone a restarted agent would fall behind it where the clock was set back meanwhile, and
-// be refused until the clock is there again.
+// resume continues from the sequence of the last delivered report: the saved one or the registry's, whichever is higher. If
+// the clock was set back, a sequence from the clock alone would be refused.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return
 	}
 	saved, err := a.Puller.Reported(ctx)
 	if err != nil {
-		return // nor could it be saved
+		return // saving it would fail too
 	}
 	a.sequence = max(a.sequence, saved)
 	key, err := a.Signer.PublicKey()
@@ -87,7 +85,7 @@ func (a *Agent) resume(ctx context.Context) {
 	}
 	repository, err := a.Place.Reading(ctx, bundle.ReportRepository(a.Runtime))
 	if err != nil {
-		return // nor can a report be delivered
+		return // delivering a report would fail too
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
 	if err == nil {

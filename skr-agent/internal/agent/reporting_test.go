@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// nothing is an API server on which nothing is installed, and which takes everything and keeps nothing.
+// nothing is an API server without objects that accepts every write and stores none.
 type nothing struct{ client.Client }
 
 func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
@@ -36,28 +36,47 @@ func (nothing) Update(context.Context, client.Object, ...client.UpdateOption) er
 
 func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// TestReportsAreTakenFromAClockThatWasSet: a control plane refuses a report whose sequence is less than that of the
-// last one that it took. An agent whose clock was set back by days knows from its bundle that it is later than that,
-// and one whose clock is days ahead that it may be.
-func TestReportsAreTakenFromAClockThatWasSet(t *testing.T) {
+// A control plane refuses a report with a lower sequence than the last accepted one. The time of the newest bundle is a
+// lower limit for the sequence if the clock was set back.
+func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
 	root := trusttest.RootFor(t, signer)
 	now := trusttest.Now
 	documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
 	require.NoError(t, err)
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour), RootVersion: 1,
+		Audience: bundle.Audience{
+			Runtime: trusttest.Runtime,
+		}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour), RootVersion: 1,
 	}, signer)
 	require.NoError(t, err)
 	require.NoError(t, store.ShareDocuments(t.Context(), place, documents))
-	require.NoError(t, store.PushBundle(t.Context(), place, trusttest.Runtime, documents, manifest, func(digest.Digest) bool { return false }))
+	require.NoError(
+		t,
+		store.PushBundle(
+			t.Context(),
+			place,
+			trusttest.Runtime,
+			documents,
+			manifest,
+			func(digest.Digest) bool { return false },
+		),
+	)
 
 	identity, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
 	clock := func() time.Time { return now }
 	a := New(Options{
 		Runtime: trusttest.Runtime, Place: place, Signer: key, Now: clock, Secrets: &secrets.Keeper{Identity: identity},
-		Puller: pull.New(pull.Options{Place: place, Client: nothing{}, Store: contentstore.New(nothing{}, nothing{}, "kyma-system"), Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock}),
+		Puller: pull.New(
+			pull.Options{
+				Place:  place,
+				Client: nothing{},
+				Store:  contentstore.New(nothing{}, nothing{}, "kyma-system"),
+				Trust:  bundle.Trust{Root: root, Runtime: trusttest.Runtime},
+				Now:    clock,
+			},
+		),
 	})
 	_, err = a.Puller.Pull(t.Context())
 	require.NoError(t, err)
@@ -78,22 +97,35 @@ func TestReportsAreTakenFromAClockThatWasSet(t *testing.T) {
 		require.NoError(t, err)
 		fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
 		require.NoError(t, err)
-		said, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(3 * time.Minute)})
+		said, err := bundle.VerifyReport(
+			fetched,
+			bundle.Reporter{
+				Runtime:      trusttest.Runtime,
+				Key:          public,
+				LastSequence: last,
+				Now:          trusttest.Now.Add(3 * time.Minute),
+			},
+		)
 		if clock.refused {
 			require.Error(t, err, "with a clock that is wrong by %s", clock.by)
 			continue
 		}
 		require.NoError(t, err, "with a clock that is wrong by %s", clock.by)
 		require.Greater(t, said.Sequence, last, "with a clock that is wrong by %s", clock.by)
-		require.WithinDuration(t, now, said.Time, time.Second, "its time is that of the runtime's clock, which people are told of")
+		require.WithinDuration(
+			t,
+			now,
+			said.Time,
+			time.Second,
+			"its time is that of the runtime's clock, which people are told of",
+		)
 		last = said.Sequence
 	}
 }
 
-// TestReportsAreTakenAfterTheRegistryLostOne: an agent whose clock was ahead for hours is told to restart with the
-// right clock. Where the registry has its last report no more, or was restored from an older copy, only the cluster
-// knows how far the sequences went.
-func TestReportsAreTakenAfterTheRegistryLostOne(t *testing.T) {
+// The clock was hours ahead, and is right after a restart. If the registry lost the last report, only the saved sequence in
+// the cluster is left.
+func TestReportsAreAcceptedAfterTheRegistryLostOne(t *testing.T) {
 	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
 		identity, err := age.GenerateX25519Identity()
 		require.NoError(t, err)
@@ -112,7 +144,16 @@ func TestReportsAreTakenAfterTheRegistryLostOne(t *testing.T) {
 					Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock,
 				})
 				require.NoError(t, puller.Restore(t.Context()))
-				return New(Options{Runtime: trusttest.Runtime, Place: place, Signer: key, Now: clock, Secrets: &secrets.Keeper{Identity: identity}, Puller: puller})
+				return New(
+					Options{
+						Runtime: trusttest.Runtime,
+						Place:   place,
+						Signer:  key,
+						Now:     clock,
+						Secrets: &secrets.Keeper{Identity: identity},
+						Puller:  puller,
+					},
+				)
 			}
 			newest := func() bundle.Fetched {
 				repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
@@ -122,7 +163,10 @@ func TestReportsAreTakenAfterTheRegistryLostOne(t *testing.T) {
 				return fetched
 			}
 			verified := func(last int64) bundle.AcceptedReport {
-				said, err := bundle.VerifyReport(newest(), bundle.Reporter{Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(time.Hour)})
+				said, err := bundle.VerifyReport(
+					newest(),
+					bundle.Reporter{Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(time.Hour)},
+				)
 				require.NoError(t, err)
 				return said
 			}

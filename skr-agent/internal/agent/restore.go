@@ -27,42 +27,43 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// restoreInterval is how soon something is tried again that could not be put back, and restoreMost how often that
-// doubles.
 const (
-	restoreInterval = time.Second
-	restoreMost     = 5
-	// definitionsInterval is how often definitions are looked at although no watch saw a change.
-	definitionsInterval = time.Minute
+	// restoreInterval is the time until a failed restore is retried, and restoreDoublings how often it doubles.
+	restoreInterval  = time.Second
+	restoreDoublings = 5
+	// definitionsInterval is the time between two checks of the definitions without a change. Watches report changes; the
+	// check is for agents that may not watch definitions.
+	definitionsInterval = 10 * time.Minute
 )
 
-// restoration is what a round has to know to put back what the agent works by.
+// restoration is the state for restoring the agent's own objects between rounds.
 type restoration struct {
-	// changes is what watches saw; notRestored is what was said of it, and suspected of Manifests without content.
+	// changes are the changes since the last round. notRestored contains the logged failures, and suspected the state of each
+	// Manifest whose content was checked because its module failed.
 	changes                changes
 	notRestored, suspected logonce.Memo
 	lost                   losses
-	// undefined says that a definition of the agent's kinds is not served, undocumented why documents of the bundle in
-	// force are not stored.
+	// undefined reports that a definition of the agent's kinds is not served. undocumented is the error of storing documents
+	// of the bundle in force.
 	undefined    bool
 	undocumented error
-	// definitions are those of the agent's kinds, which are looked at again at nextDefinitions.
+	// definitions are those of the agent's kinds. The next check without a change is at nextDefinitions.
 	definitions     objects.Definitions
 	nextDefinitions time.Time
-	// restoreFailed counts rounds in a row in which something could not be put back.
+	// restoreFailed counts consecutive rounds with a failed restore.
 	restoreFailed int
-	// begun says that there was a round. Anybody may read it.
+	// begun reports that a round started. It is safe for concurrent use.
 	begun atomic.Bool
 }
 
-// changes is what happened since the last round to what the agent works by. Watches write it, and rounds take it.
+// changes contains changes of the agent's own objects since the last round. Watches write it, and rounds take it.
 type changes struct {
-	mu sync.Mutex // guards what follows
-	// definitions says that one of the agent's CRDs was changed or deleted.
+	mu sync.Mutex // guards all fields below
+	// definitions reports that one of the agent's CRDs was changed or deleted.
 	definitions bool
-	// contents are blobs of which a Secret was written or, where it says true, deleted.
+	// contents contains the blobs of changed Secrets. The value is true if a Secret was deleted.
 	contents map[digest.Digest]bool
-	// secrets are those with the agent's memory that were deleted.
+	// secrets contains the names of deleted Secrets with the agent's state.
 	secrets map[string]bool
 }
 
@@ -83,7 +84,7 @@ func (c *changes) noteContents(touched []digest.Digest, deleted bool) {
 	}
 }
 
-// noteSecret reports whether the Secret matters.
+// noteSecret records a change of a Secret, and reports whether it starts a round.
 func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
 	if d := contentstore.DigestOf(secret.Annotations); d.Validate() == nil {
 		c.noteContents([]digest.Digest{d}, deleted)
@@ -109,15 +110,15 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses are stored contents that were deleted or damaged. Whoever goes on damaging one has it logged once: it is news
-// again after a time between two polls in which it was left alone.
+// losses contains stored contents that were deleted or damaged. Repeated damage is logged once, and again after an
+// interval between two polls without damage.
 type losses struct {
-	said logonce.Memo
-	// sincePoll are those since the last poll.
+	logged logonce.Memo
+	// sincePoll contains the losses since the last poll.
 	sincePoll map[string]string
 }
 
-// news returns the contents of which it was not said yet.
+// news returns the losses that were not logged yet.
 func (l *losses) news(lost []digest.Digest) []digest.Digest {
 	if l.sincePoll == nil {
 		l.sincePoll = map[string]string{}
@@ -125,7 +126,7 @@ func (l *losses) news(lost []digest.Digest) []digest.Digest {
 	var news []digest.Digest
 	for _, d := range lost {
 		l.sincePoll[d.String()] = "lost"
-		if l.said.Changed(d.String(), "lost") {
+		if l.logged.Changed(d.String(), "lost") {
 			news = append(news, d)
 		}
 	}
@@ -133,14 +134,18 @@ func (l *losses) news(lost []digest.Digest) []digest.Digest {
 }
 
 func (l *losses) poll() {
-	l.said.Replace(l.sincePoll)
+	l.logged.Replace(l.sincePoll)
 	l.sincePoll = nil
 }
 
-// watchOwn watches what the agent works by: its definitions and its Secrets.
+// watchOwn watches the agent's definitions and Secrets.
 func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue) error {
 	wake := func() { q.AddAfter(request, gather) }
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds := schema.GroupVersionResource{
+		Group:    "apiextensions.k8s.io",
+		Version:  "v1",
+		Resource: "customresourcedefinitions",
+	}
 	for _, kind := range []string{"kymas", "manifests", "moduletemplates", "modulereleasemetas"} {
 		definition := manager.Watched{Resource: crds, Name: kind + "." + v1beta2.Group}
 		err := manager.WatchChanges(ctx, client, definition, func(*metav1.PartialObjectMetadata, bool) {
@@ -151,7 +156,10 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 			return err
 		}
 	}
-	secrets := manager.Watched{Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Namespace: v1beta2.RuntimeNamespace}
+	secrets := manager.Watched{
+		Resource:  corev1.SchemeGroupVersion.WithResource("secrets"),
+		Namespace: v1beta2.RuntimeNamespace,
+	}
 	return manager.WatchChanges(ctx, client, secrets, func(secret *metav1.PartialObjectMetadata, deleted bool) {
 		if a.changes.noteSecret(secret, deleted) {
 			wake()
@@ -159,8 +167,7 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 	})
 }
 
-// restore puts back what the agent works by, and returns how soon to try again what could not be put back yet, 0 for
-// nothing.
+// restore restores the agent's own objects. It returns the time until a retry, 0 if none is needed.
 func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.Duration {
 	definitions, contents, secrets := a.changes.take()
 	problems := map[string]string{}
@@ -183,23 +190,23 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	}
 	restored, err := a.restoreObjects(ctx, b)
 	if len(restored) > 0 {
-		log.Info("restored what somebody deleted", "objects", restored)
+		log.Info("restored deleted objects", "objects", restored)
 	}
 	if err != nil {
 		problems["objects"] = err.Error()
 	}
 	if ctx.Err() != nil {
-		return 0 // the agent is ending, which is no news
+		return 0 // the process ends, so errors are expected
 	}
-	told := maps.Clone(problems)
+	failed := maps.Clone(problems)
 	if polled && a.undocumented != nil {
 		a.undocumented = a.Puller.StageDocuments(ctx)
 	}
 	if a.undocumented != nil {
-		told["documents"] = a.undocumented.Error() // the next poll tries again
+		failed["documents"] = a.undocumented.Error() // the next poll retries
 	}
-	for _, what := range a.notRestored.Replace(told) {
-		log.Info("cannot restore what the agent needs yet, it is tried again", "what", what, "error", told[what])
+	for _, what := range a.notRestored.Replace(failed) {
+		log.Info("failed to restore objects of the agent, retrying", "objects", what, "error", failed[what])
 	}
 	if len(problems) == 0 && !a.undefined {
 		a.restoreFailed = 0
@@ -209,10 +216,10 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 		return 0
 	}
 	a.restoreFailed++
-	return restoreInterval << min(a.restoreFailed-1, restoreMost)
+	return restoreInterval << min(a.restoreFailed-1, restoreDoublings)
 }
 
-// restoreObjects puts back the objects of the agent's kinds. What was given back is not the agent's any more.
+// restoreObjects restores objects of the agent's kinds, unless the runtime was released.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
 	if released(b) {
 		return nil, nil
@@ -220,43 +227,42 @@ func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string,
 	return a.Keeper.Restore(ctx, b)
 }
 
-// restoreDefinitions leaves in undefined whether one is not served yet.
+// restoreDefinitions restores the definitions, and records in undefined whether one is not served yet.
 func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	served, err := a.definitions.Restore(ctx, a.Uncached)
 	switch undefined := err != nil || !served; {
 	case ctx.Err() != nil:
 	case undefined && !a.undefined:
-		log.Info("definitions of the agent's kinds were deleted or changed, they are put back")
+		log.Info("definitions of the agent's kinds were deleted or changed, restoring them")
 		a.undefined = true
 	case !undefined && a.undefined:
-		log.Info("all definitions of the agent's kinds are there again")
+		log.Info("restored all definitions of the agent's kinds")
 		a.undefined = false
 	}
 	return err
 }
 
-// defineUntilBegun puts back definitions that are deleted while the agent starts, until its first round: the
-// controllers wait for their kinds to be served, and rounds for the controllers. One that was being deleted when the
-// agent began was there until then.
+// defineUntilBegun restores definitions that are deleted while the agent starts, until its first round. The controllers wait
+// for their kinds, and rounds wait for the controllers. A definition that was terminating at the start existed until then.
 func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(restoreInterval << min(failed, restoreMost)):
+		case <-time.After(restoreInterval << min(failed, restoreDoublings)):
 		}
 		if a.begun.Load() {
 			return nil
 		}
 		if served, err := definitions.Restore(ctx, a.Uncached); err == nil && served {
-			failed = -1 // it may still be deleted
+			failed = -1 // it can still be deleted
 		}
 	}
 }
 
-// restoreSecrets writes again what the agent remembers. Its keys it does not: deleting one is how an operator has it
-// make another.
+// restoreSecrets writes deleted Secrets with the agent's state again. It does not restore keys, because operators delete
+// them to replace them.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save, objects.MemorySecret: a.Keeper.Save} {
 		if !deleted[name] {
@@ -271,15 +277,18 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck looks whether contents that somebody touched are still what they should be. What is not is fetched again by
-// stage, and documents of the bundle in force here: at once, and then with every poll. It reports whether it is to look
-// again when all contents were looked for: until then it is not known which are kept. What was only written meanwhile
-// is what the agent stored.
-func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched map[digest.Digest]bool) (postponed bool, err error) {
+// recheck verifies changed contents. stage fetches damaged ones again, and recheck fetches documents of the bundle in force,
+// now and with every poll. It reports whether some must wait until a running fetch ends, because the kept contents are
+// unknown until then. Contents that were only written are those that the agent stored.
+func (a *Agent) recheck(
+	ctx context.Context,
+	log logr.Logger,
+	touched map[digest.Digest]bool,
+) (postponed bool, err error) {
 	var kept, later []digest.Digest
 	for _, d := range slices.Sorted(maps.Keys(touched)) {
 		switch deleted := touched[d]; {
-		case a.lacks(d): // what a refused write left is dropped, which is no loss
+		case a.lacks(d): // a failed write left parts of it
 		case a.kept[d]:
 			kept = append(kept, d)
 		case deleted && a.unpruned:
@@ -294,7 +303,7 @@ func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched map[digest
 		return postponed, err
 	}
 	if news := a.lost.news(lost); len(news) > 0 {
-		log.Info("stored content was deleted or damaged, it is fetched again", "contents", news)
+		log.Info("stored content was deleted or damaged, fetching it again", "contents", news)
 	}
 	if len(lost) > 0 {
 		a.staged, a.undocumented = "", a.Puller.StageDocuments(ctx)
@@ -302,13 +311,14 @@ func (a *Agent) recheck(ctx context.Context, log logr.Logger, touched map[digest
 	return postponed, nil
 }
 
-// suspect has contents looked at again that modules could not use, once for each time that a module says so, and lets
-// those modules try again whose content was fetched in this round.
+// suspect rechecks the content of modules that failed because of it, once per failure. If this round fetched the content,
+// the installer retries the module.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]
 		c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionResources)
-		if c == nil || c.Status == metav1.ConditionTrue || c.Reason != v1beta2.ReasonContentMissing && c.Reason != v1beta2.ReasonContentBroken {
+		if c == nil || c.Status == metav1.ConditionTrue ||
+			c.Reason != v1beta2.ReasonContentMissing && c.Reason != v1beta2.ReasonContentBroken {
 			a.suspected.Changed(m.Name, "")
 			continue
 		}
@@ -318,7 +328,7 @@ func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 		if fetched && a.unstaged[m.Module()] == nil {
 			select {
 			case a.TryAgain <- event.GenericEvent{Object: m}:
-			default: // it tries again by itself, later
+			default: // the installer retries later
 			}
 		}
 	}

@@ -18,9 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestDefinitionsThatGoWhileTheAgentStartsComeBack: its controllers would wait for them for good, and the rounds that
-// put them back for its controllers.
-func TestDefinitionsThatGoWhileTheAgentStartsComeBack(t *testing.T) {
+// Without the restore, the controllers would wait for their kinds, and the rounds that restore them for the controllers.
+func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()
 		a := New(Options{Uncached: api, Now: time.Now})
@@ -29,7 +28,9 @@ func TestDefinitionsThatGoWhileTheAgentStartsComeBack(t *testing.T) {
 		ended := false
 		go func() { _ = a.defineUntilBegun(ctx); ended = true }()
 		kymas := &unstructured.Unstructured{}
-		kymas.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+		kymas.SetGroupVersionKind(
+			schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+		)
 		kymas.SetName("kymas." + v1beta2.Group)
 		for range 2 {
 			time.Sleep(time.Minute)
@@ -45,7 +46,7 @@ func TestDefinitionsThatGoWhileTheAgentStartsComeBack(t *testing.T) {
 	})
 }
 
-func TestOnlyLossesOfWhatTheAgentKeepsAreNoticed(t *testing.T) {
+func TestOnlyChangesOfOwnSecretsStartARound(t *testing.T) {
 	var c changes
 	content := digest.FromString("content")
 	secret := func(name string, annotations map[string]string) *metav1.PartialObjectMetadata {
@@ -61,8 +62,8 @@ func TestOnlyLossesOfWhatTheAgentKeepsAreNoticed(t *testing.T) {
 	for what, matters := range map[string]bool{
 		"the state that the agent writes":   c.noteSecret(secret("skr-agent-state", nil), false),
 		"a key that an operator deletes":    c.noteSecret(secret("skr-agent-key", nil), true),
-		"somebody else's Secret":            c.noteSecret(secret("login", nil), true),
-		"a Secret that pretends to be some": c.noteSecret(secret("login", map[string]string{"kyma-pull.dev/content-digest": "none"}), true),
+		"a Secret of another owner":         c.noteSecret(secret("login", nil), true),
+		"a Secret with a forged annotation": c.noteSecret(secret("login", map[string]string{"kyma-pull.dev/content-digest": "none"}), true),
 	} {
 		require.False(t, matters, what)
 	}
@@ -77,7 +78,7 @@ func TestOnlyLossesOfWhatTheAgentKeepsAreNoticed(t *testing.T) {
 	require.Empty(t, secrets)
 }
 
-func TestContentThatIsDamagedAgainAndAgainIsLoggedOnce(t *testing.T) {
+func TestRepeatedDamageIsLoggedOnce(t *testing.T) {
 	var l losses
 	one, other := digest.FromString("one"), digest.FromString("other")
 	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}))

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// keepSecrets writes what the bundle in force has sealed for this agent: when it is new, when not all of it could be
-// written, and with every poll. A runtime whose Kyma was deleted keeps what it has until its modules are gone.
+// keepSecrets writes the sealed Secrets of the bundle in force if they are new or some are missing, and with every poll. A
+// runtime whose Kyma was deleted keeps its Secrets until its modules are gone.
 func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	if p.Deleting {
 		return
@@ -23,8 +23,8 @@ func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predi
 	switch {
 	case a.secrets == nil || *a.secrets == before:
 	case a.secrets.Trouble != "":
-		log.Error(errors.New(a.secrets.Trouble), "not all Secrets of the bundle in force are written")
+		log.Error(errors.New(a.secrets.Trouble), "failed to write all Secrets of the bundle in force")
 	default:
-		log.Info("the Secrets of the bundle in force are written", "revision", a.secrets.Revision)
+		log.Info("wrote the Secrets of the bundle in force", "revision", a.secrets.Revision)
 	}
 }

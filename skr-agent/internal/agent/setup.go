@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// gather is how long events are collected before a round: installing a module makes many.
+// gather is the time for which events are collected before a round, because installing a module causes many.
 const gather = 300 * time.Millisecond
 
 // Setup adds the agent's controller to the manager.
@@ -29,11 +29,11 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 	agent.Events = mgr.GetEventRecorder("skr-agent")
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("connect to metadata: %w", err)
+		return fmt.Errorf("create the metadata client: %w", err)
 	}
 	dynamicClient, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("connect to objects of any kind: %w", err)
+		return fmt.Errorf("create the dynamic client: %w", err)
 	}
 	agent.watches = watch.New(metadataClient, dynamicClient)
 	if agent.Deployment != nil {
@@ -42,10 +42,14 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 		}
 	}
 	if err := mgr.Add(manager.RunnableFunc(agent.defineUntilBegun)); err != nil {
-		return fmt.Errorf("put back definitions: %w", err)
+		return fmt.Errorf("restore definitions: %w", err)
 	}
 	if agent.Notifications != nil {
-		options := subscription.Options{Open: agent.Notifications, Notify: agent.Notify, Log: mgr.GetLogger().WithName("notifications")}
+		options := subscription.Options{
+			Open:   agent.Notifications,
+			Notify: agent.Notify,
+			Log:    mgr.GetLogger().WithName("notifications"),
+		}
 		if err := mgr.Add(subscription.New(options)); err != nil {
 			return fmt.Errorf("connect to notifications: %w", err)
 		}
@@ -68,10 +72,12 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// request is the one there is.
-var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}}
+// request is the only request of the controller.
+var request = ctrl.Request{
+	NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
+}
 
-// another turns every event into the one request there is.
+// another returns a handler that starts a round some time after an event.
 func another(after time.Duration) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },

@@ -14,30 +14,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// contents is what a round has to know of the contents that are stored.
+// contents is the state of stored contents between rounds.
 type contents struct {
-	// unstaged says why contents cannot be had, by module.
+	// unstaged contains the error of each module whose content is missing.
 	unstaged map[string]error
-	// staged names the contents that were looked for last; staging goes on with it, nil once all were.
+	// staged identifies the contents that were fetched last. staging continues the fetch, nil once it ended.
 	staged  string
 	staging *pull.Staging
-	// looked is the last one that ended.
-	looked *pull.Staging
-	// postponed says that the round of a poll ended early for that, so that the next one does what a poll asks for.
+	// finished is the last fetch that ended.
+	finished *pull.Staging
+	// postponed reports that the round of a poll ended early, so that a later one does the work of a poll.
 	postponed bool
-	// polled says that a poll came while contents were fetched, of which some may not have been there before.
+	// polled reports a poll during a fetch, which may make missing contents available.
 	polled bool
-	// kept is what the last prune left; unpruned says that more may have been stored since.
+	// kept contains the digests that the last prune kept, and unpruned reports that more contents were stored since.
 	kept     map[digest.Digest]bool
 	unpruned bool
 }
 
-// stageStretch is how long contents are fetched until Manifests are written of what is there.
+// stageStretch is the time for which a round fetches contents before it writes the Manifests of present ones.
 const stageStretch = 300 * time.Millisecond
 
-// stage fetches the content of what is followed, once, and again with every poll while some cannot be had. It reports
-// whether it did, and leaves in staging whether there is more to fetch. What was known of modules stays known when it
-// cannot be read what is stored.
+// stage fetches the contents of the state once, and missing ones again with every poll. It reports whether it fetched, and
+// keeps an unfinished fetch in staging. If the content store is unreadable, the errors of modules stay as they are.
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {
@@ -57,15 +56,14 @@ func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.Desired
 	}
 	for module, why := range unstaged {
 		if known := a.unstaged[module]; known == nil || known.Error() != why.Error() {
-			log.Error(why, "content of a module is not at hand", "module", module)
+			log.Error(why, "failed to fetch the content of a module", "module", module)
 		}
 	}
-	a.unstaged, a.looked, a.staging = unstaged, a.staging, nil
+	a.unstaged, a.finished, a.staging = unstaged, a.staging, nil
 	return true, nil
 }
 
-// notePoll has looked again for what could not be had, which may be there now: at once, or when all other contents were
-// looked for.
+// notePoll requests another fetch of missing contents: at once, or after the current fetch.
 func (a *Agent) notePoll() {
 	switch {
 	case a.staging != nil:
@@ -75,8 +73,7 @@ func (a *Agent) notePoll() {
 	}
 }
 
-// stageAgain returns how soon to look again because a poll came while contents were fetched, 0 for not before the next
-// poll.
+// stageAgain returns the time until another fetch, if a poll ran during the last one. 0 means the next poll.
 func (a *Agent) stageAgain() time.Duration {
 	polled := a.polled
 	a.polled = false
@@ -87,13 +84,13 @@ func (a *Agent) stageAgain() time.Duration {
 	return minRound
 }
 
-// lacks reports whether it is known that a content is not stored: it is fetched with the next poll at the latest.
+// lacks reports whether a content is known to be missing. The next poll fetches it.
 func (a *Agent) lacks(d digest.Digest) bool {
-	last := cmp.Or(a.staging, a.looked)
+	last := cmp.Or(a.staging, a.finished)
 	return last != nil && last.Lacks(d)
 }
 
-// prune drops content that neither the bundle in force nor any Manifest needs.
+// prune deletes stored content that neither the bundle in force nor a Manifest needs.
 func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	if facts.Bundle == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// server is an API server with Secrets, which answers lists with err unless that is nil.
+// server is an API server with Secrets. Lists fail with err if it is set.
 type server struct {
 	client.Client
 	items []metav1.PartialObjectMetadata
@@ -36,17 +36,21 @@ func (s *server) Delete(_ context.Context, o client.Object, _ ...client.DeleteOp
 	return nil
 }
 
-// stocked returns an Agent that keeps its contents in these Secrets.
+// stocked returns an Agent whose contents are in these Secrets.
 func stocked(s *server) *Agent {
 	store := contentstore.New(s, s, "kyma-system")
 	return New(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
 }
 
 func of(module, text string) bundle.Manifest {
-	return bundle.Manifest{Name: module, Module: module, Content: []bundle.Content{{Repository: "example.com/" + module, Digest: digest.FromString(text)}}}
+	return bundle.Manifest{
+		Name:    module,
+		Module:  module,
+		Content: []bundle.Content{{Repository: "example.com/" + module, Digest: digest.FromString(text)}},
+	}
 }
 
-func TestNoModuleFailsBecauseStoredContentsCannotBeListed(t *testing.T) {
+func TestModulesStayStagedIfStoreIsUnreadable(t *testing.T) {
 	api := &server{err: errors.New("too many requests")}
 	a := stocked(api)
 	known := map[string]error{"keda": errors.New("not in the registry")}
@@ -64,7 +68,7 @@ func TestNoModuleFailsBecauseStoredContentsCannotBeListed(t *testing.T) {
 	require.Empty(t, a.unstaged)
 }
 
-func TestWhatWasStagedForABundleThatWasTakenBackIsPruned(t *testing.T) {
+func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 	api := &server{}
 	a := stocked(api)
 	facts := report.Facts{Bundle: &bundle.Bundle{}}
@@ -77,14 +81,21 @@ func TestWhatWasStagedForABundleThatWasTakenBackIsPruned(t *testing.T) {
 	round(bundle.DesiredState{})
 	// Another bundle has some of its contents stored, and then the first one is in force again.
 	a.staged, a.staging = "others", a.Puller.Stage(bundle.DesiredState{}, nil)
-	api.items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "left", Annotations: map[string]string{"kyma-pull.dev/content-digest": digest.FromString("a").String()}}}}
+	api.items = []metav1.PartialObjectMetadata{
+		{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        "left",
+				Annotations: map[string]string{"kyma-pull.dev/content-digest": digest.FromString("a").String()},
+			},
+		},
+	}
 	round(bundle.DesiredState{})
 	require.Equal(t, []string{"left"}, api.deleted)
 	round(bundle.DesiredState{})
 	require.Equal(t, []string{"left"}, api.deleted, "once")
 }
 
-func TestContentThatIsDeletedWhileOthersAreFetchedIsLookedAtAfterThat(t *testing.T) {
+func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
 	a := stocked(&server{})
 	old, lost, written := digest.FromString("old"), digest.FromString("lost"), digest.FromString("written")
 	a.kept, a.unpruned = map[digest.Digest]bool{old: true}, true
@@ -111,7 +122,7 @@ func TestContentThatIsDeletedWhileOthersAreFetchedIsLookedAtAfterThat(t *testing
 	require.Empty(t, a.changes.contents, "nothing needs it")
 }
 
-func TestAPollWhileContentsAreFetchedHasWhatFailedLookedForOnceMore(t *testing.T) {
+func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
 	a := stocked(&server{})
 	failed := map[string]error{"keda": errors.New("not in the registry")}
 	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)

@@ -10,12 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// released reports whether the runtime is given back: another product writes the Kyma's status, the catalog and their
-// definitions then.
+// released reports whether the runtime was given back to lifecycle-manager, which then writes the Kyma's status, the catalog
+// and their definitions.
 func released(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
 
-// tellRemoved names once, in the log and an Event, what was removed of lifecycle-manager.
-func (a *Agent) tellRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundle.ObjectRef) {
+// recordRemoved logs the removed objects of lifecycle-manager once, and emits an Event.
+func (a *Agent) recordRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundle.ObjectRef) {
 	if len(removed) == a.leftovers {
 		return
 	}
@@ -25,9 +25,9 @@ func (a *Agent) tellRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundl
 		names[i] = o.String()
 	}
 	text := strings.Join(names, ", ")
-	log.Info("removed what lifecycle-manager left in the runtime", "objects", text)
+	log.Info("removed leftovers of lifecycle-manager", "objects", text)
 	if kyma != nil {
-		note := bundle.Bounded("removed what lifecycle-manager left in the runtime: "+text, bundle.MaxNoteBytes)
+		note := bundle.Bounded("removed leftovers of lifecycle-manager: "+text, bundle.MaxNoteBytes)
 		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonLeftoverRemoved, "Clean", "%s", note)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// addTrouble adds to the facts what could not be written into the runtime, and logs once what of it nothing else logs.
+// addTrouble adds failed writes to the facts, and logs them once.
 func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects.Outcome, others ...error) {
 	facts.Unstaged = withRefused(facts.Unstaged, written.Failures)
 	facts.Trouble = troubleOf(a.notKept, facts.Unreadable, written.Failures, others...)
@@ -28,16 +28,15 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	if refused := troubleOf(nil, nil, written.Failures); refused != nil {
 		text = refused.Message
 	}
-	switch changed := a.said.Changed(saidTrouble, text); {
+	switch changed := a.logged.Changed(loggedTrouble, text); {
 	case changed && text != "":
-		log.Error(errors.New(text), "not everything could be written into the runtime, it is tried again")
+		log.Error(errors.New(text), "failed to write objects into the runtime, retrying")
 	case changed:
-		log.Info("everything is written into the runtime")
+		log.Info("wrote all objects into the runtime")
 	}
 }
 
-// withRefused returns why modules are not in the version that they should have: for lack of content, or because their
-// Manifest was refused.
+// withRefused returns the reason why modules do not have their version: missing content, or a refused Manifest.
 func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(unstaged)
 	for _, f := range failures {
@@ -52,27 +51,26 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
-// isOurs reports whether a failure may be the agent's own doing. What a policy, webhook or quota of the runtime denies,
-// or would do to the agent, is not, and says nothing against an image of the agent.
+// isOurs reports whether a failure can be a fault of the agent's image. A policy, webhook or quota of the runtime is not.
 func isOurs(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf returns what could not be read or written, nil for nothing. A bundle that cannot be kept comes first: while
-// that lasts, nothing newer is followed; what the Kyma asks for comes next.
+// troubleOf summarizes failed reads and writes, nil for none. A bundle that cannot be stored comes first, because it blocks
+// all newer ones, followed by an unreadable request of the Kyma.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string
 	if notKept != nil {
 		trouble.Reason = v1beta2.ReasonStorageRefused
-		texts = append(texts, "the agent cannot keep a newer bundle: let it write Secrets in "+v1beta2.RuntimeNamespace+
-			" (no quota, admission policy or webhook may refuse them): "+innermost(notKept).Error())
+		texts = append(texts, "the agent cannot store a newer bundle: allow it to write Secrets in "+v1beta2.RuntimeNamespace+
+			" (a quota, admission policy or webhook refuses them): "+innermost(notKept).Error())
 	}
 	if unreadable != nil {
 		if notKept == nil {
 			trouble.Reason = v1beta2.ReasonPinsUnreadable
 		}
-		texts = append(texts, fmt.Sprintf("Kyma %s/%s: %v; what it asked for before is followed until that can be read",
+		texts = append(texts, fmt.Sprintf("Kyma %s/%s: %v; its previous request stays in force until this is corrected",
 			v1beta2.RuntimeNamespace, v1beta2.RuntimeKymaName, unreadable))
 	}
 	for _, f := range failures {
@@ -97,7 +95,7 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 	return &trouble
 }
 
-// named lists the first few objects, with names that leave room for the reason.
+// named lists the first few objects, with names short enough to leave room for the reason.
 func named(failures []objects.Failure) string {
 	const shown, nameBytes = 3, 64
 	var names []string
@@ -110,10 +108,10 @@ func named(failures []objects.Failure) string {
 	return strings.Join(names, ", ")
 }
 
-// innermost returns what the API server said, without what was being done.
+// innermost returns the error of the API server without its context.
 func innermost(err error) error {
 	for {
-		switch wrapped := err.(type) { //nolint:errorlint // each layer is taken off
+		switch wrapped := err.(type) { //nolint:errorlint // it removes each layer
 		case interface{ Unwrap() error }:
 			if wrapped.Unwrap() == nil {
 				return err
@@ -131,7 +129,7 @@ func innermost(err error) error {
 	}
 }
 
-// noteOutage logs once that there may be newer bundles that cannot be had, whatever the reason, and that this is over.
+// noteOutage logs once that newer bundles are unavailable, and once that they are available again.
 func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
 	state := ""
 	switch {
@@ -140,13 +138,13 @@ func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
 	case outage:
 		state = "unreadable"
 	}
-	switch changed := a.said.Changed(saidOutage, state); {
+	switch changed := a.logged.Changed(loggedOutage, state); {
 	case changed && a.notKept != nil:
-		log.Error(err, "failed to keep a newer bundle in the runtime, the bundle in force stays")
+		log.Error(err, "failed to store a newer bundle, the bundle in force stays")
 	case changed && outage:
 		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Place.String())
 	case changed:
-		log.Info("bundles can be read again", "location", a.Place.String())
+		log.Info("bundles are readable again", "location", a.Place.String())
 	}
 }
 
@@ -154,17 +152,17 @@ func newRounds() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 }
 
-// noteRound logs once that a round could not be finished, and returns when it is tried again: 0 when it was finished.
+// noteRound logs a failed round once, and returns the time until its retry, 0 after a success.
 func (a *Agent) noteRound(ctx context.Context, log logr.Logger, err error) time.Duration {
 	if err == nil || ctx.Err() != nil {
 		a.rounds = newRounds()
-		if a.said.Changed(saidRound, "") {
-			log.Info("rounds are finished again")
+		if a.logged.Changed(loggedRound, "") {
+			log.Info("rounds succeed again")
 		}
 		return 0
 	}
-	if a.said.Changed(saidRound, err.Error()) {
-		log.Error(err, "failed to finish a round, it is tried again")
+	if a.logged.Changed(loggedRound, err.Error()) {
+		log.Error(err, "failed to finish a round, retrying")
 	}
 	return a.rounds.Step()
 }

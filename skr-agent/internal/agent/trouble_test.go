@@ -15,33 +15,60 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-func TestTroubleNamesTheObjectsAndTheReason(t *testing.T) {
+func TestTroubleListsObjectsAndReason(t *testing.T) {
 	require.Nil(t, troubleOf(nil, nil, nil, nil, nil))
 
-	refused := objects.Failure{Kind: "ModuleTemplate", Name: "keda-1.0.0", Err: errors.New("create ModuleTemplate kyma-system/keda-1.0.0: denied by a tenant")}
+	refused := objects.Failure{
+		Kind: "ModuleTemplate",
+		Name: "keda-1.0.0",
+		Err:  errors.New("create ModuleTemplate kyma-system/keda-1.0.0: denied by a tenant"),
+	}
 	one := troubleOf(nil, nil, []objects.Failure{refused})
-	require.Equal(t, bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: refused.Err.Error(), Catalog: true}, *one)
+	require.Equal(
+		t,
+		bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: refused.Err.Error(), Catalog: true},
+		*one,
+	)
 
 	var many []objects.Failure
 	for i := range 20 {
-		many = append(many, objects.Failure{Kind: "Manifest", Name: fmt.Sprint("m", i), Err: fmt.Errorf("m%d is denied: %s", i, strings.Repeat("x", 1000))})
+		many = append(
+			many,
+			objects.Failure{
+				Kind: "Manifest",
+				Name: fmt.Sprint("m", i),
+				Err:  fmt.Errorf("m%d is denied: %s", i, strings.Repeat("x", 1000)),
+			},
+		)
 	}
 	all := troubleOf(nil, nil, many, errors.New("prune"))
-	require.Contains(t, all.Message, "20 objects could not be written (Manifest m0, Manifest m1, Manifest m2, and 17 more): m0 is denied")
+	require.Contains(
+		t,
+		all.Message,
+		"20 objects could not be written (Manifest m0, Manifest m1, Manifest m2, and 17 more): m0 is denied",
+	)
 	require.LessOrEqual(t, len(all.Message), bundle.MaxMessageBytes)
 	require.False(t, all.Catalog)
 
 	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotKept, fmt.Errorf("store content: %w", errors.New("exceeded quota")))
 	stored := troubleOf(notKept, errors.New("entry keda"), many)
 	require.Equal(t, v1beta2.ReasonStorageRefused, stored.Reason)
-	require.Contains(t, stored.Message, "let it write Secrets in kyma-system (no quota, admission policy or webhook may refuse them): exceeded quota")
+	require.Contains(
+		t,
+		stored.Message,
+		"allow it to write Secrets in kyma-system (a quota, admission policy or webhook refuses them): exceeded quota",
+	)
 
 	unreadable := troubleOf(nil, errors.New("entry keda"), nil)
 	require.Equal(t, v1beta2.ReasonPinsUnreadable, unreadable.Reason)
-	require.Equal(t, "Kyma kyma-system/default: entry keda; what it asked for before is followed until that can be read", unreadable.Message)
+	require.Equal(
+		t,
+		"Kyma kyma-system/default: entry keda; its previous request stays in force until this is corrected",
+		unreadable.Message,
+	)
 }
 
-func TestWhatATenantDeniesSaysNothingAgainstTheAgentsImage(t *testing.T) {
+func TestTenantPolicyIsNoFaultOfTheAgentsImage(t *testing.T) {
 	for text, want := range map[string]bool{
 		`moduletemplates "a" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no`: false,
 		`admission webhook "x" denied the request: no`:                                                        false,
@@ -54,10 +81,14 @@ func TestWhatATenantDeniesSaysNothingAgainstTheAgentsImage(t *testing.T) {
 	require.False(t, isOurs(objects.Failure{Err: fmt.Errorf("%w: a label", guard.ErrExposed)}))
 }
 
-func TestAModuleWhoseManifestIsRefusedIsToldLikeOneWithoutContent(t *testing.T) {
+func TestModuleWithRefusedManifestIsReportedWithItsReason(t *testing.T) {
 	content := map[string]error{"keda": errors.New("no content")}
 	all := withRefused(content, []objects.Failure{
-		{Kind: "Manifest", Module: "keda", Err: errors.New("refused")}, {Kind: "Manifest", Module: "nats", Err: errors.New("refused")}, {Kind: "Kyma", Err: errors.New("refused")},
+		{
+			Kind:   "Manifest",
+			Module: "keda",
+			Err:    errors.New("refused"),
+		}, {Kind: "Manifest", Module: "nats", Err: errors.New("refused")}, {Kind: "Kyma", Err: errors.New("refused")},
 	})
 	require.EqualError(t, all["keda"], "no content")
 	require.EqualError(t, all["nats"], "refused")

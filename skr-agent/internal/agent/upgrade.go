@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// upgrade lets the agent's own Deployment run the image of the bundle in force. whole says that nothing was wrong with
-// this round.
+// upgrade reconciles the image of the agent's Deployment. whole reports that the round had no failure.
 func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	if a.Deployment == nil {
 		return
@@ -32,8 +31,8 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 		log.Error(err, "failed to reconcile the agent's Deployment") // the next poll tries again
 		return
 	}
-	if outcome.Say != "" {
-		log.Info(outcome.Say)
+	if outcome.Message != "" {
+		log.Info(outcome.Message)
 	}
 	if outcome.Problem != "" && outcome.Problem != a.agentProblem {
 		a.event(ctx, v1beta2.ReasonAgentUpgradeRolledBack, outcome.Problem)
@@ -41,7 +40,8 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// wantedImage is the bundle's, empty for none. A bundle that expired, or a root with release keys, changes nothing.
+// wantedImage returns the image of the bundle in force, "" for none. An expired bundle, and any bundle under a root with
+// release keys, changes nothing.
 func (a *Agent) wantedImage() string {
 	b := a.Puller.Current()
 	if b == nil || a.Puller.Expired() || a.Puller.Root().Locked() {
@@ -50,8 +50,8 @@ func (a *Agent) wantedImage() string {
 	return agentImage(b.State.Settings)
 }
 
-// watchImage rolls the agent's image back when it led for as long as it has to prove itself. It asks nothing of the
-// rounds: they may hang.
+// watchImage rolls the agent's image back if it did not prove itself within the deadline. It is independent of the rounds,
+// which can hang.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = again {
 		select {
@@ -65,16 +65,16 @@ func (a *Agent) watchImage(ctx context.Context) error {
 			ctrl.Log.Error(err, "failed to reconcile the agent's Deployment")
 		case outcome.Proven:
 			return nil
-		case outcome.Say != "":
-			ctrl.Log.Info(outcome.Say)
+		case outcome.Message != "":
+			ctrl.Log.Info(outcome.Message)
 		}
 	}
 }
 
-// again is when the Deployment is looked at once more where that failed, or where a newer pod is on its way.
+// again is the time until the Deployment is checked again after a failure, or while a newer Pod starts.
 const again = 30 * time.Second
 
-// agentImage returns the image that the agent shall run, from where the runtime reads it.
+// agentImage returns the agent's image of the settings, with the runtime's mirrors applied.
 func agentImage(settings bundle.Settings) string {
 	name, pin, pinned := strings.Cut(settings.Agent, "@")
 	if !pinned {

@@ -69,13 +69,28 @@ func newCheck() *cobra.Command {
 	f.cluster.AddTimeoutFlag(flags)
 	flags.StringVar(&f.run.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	flags.StringVar(&f.run.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
-	flags.StringVar(&f.run.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
+	flags.StringVar(
+		&f.run.location,
+		"location",
+		"",
+		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's",
+	)
 	flags.DurationVar(&f.run.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
-	flags.StringArrayVar(&f.run.accounts, "module-service-account", nil, "ServiceAccounts that modules are installed with, as with the same flag of run: checks that the agent may act as them, "+
-		"and that it has charts/"+rightsDir+"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated")
+	flags.StringArrayVar(
+		&f.run.accounts,
+		"module-service-account",
+		nil,
+		"ServiceAccounts that modules are installed with, as with the same flag of run: checks that the agent may act as them, "+
+			"and that it has charts/"+rightsDir+"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated",
+	)
 	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, as with the same flag of run; may be repeated")
 	flags.BoolVar(&f.self, "self-upgrade", false, "bundles may change the agent's image, which takes rights on top")
-	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob, to see whether the registry lets the agent report")
+	flags.BoolVar(
+		&f.write,
+		"registry-write",
+		false,
+		"also push an empty blob, to see whether the registry lets the agent report",
+	)
 	cli.OutputFlag(flags, &f.format)
 	f.run.registry.AddFlags(flags)
 	return cmd
@@ -93,7 +108,10 @@ func (f *checkFlags) check(cmd *cobra.Command) error {
 		return cli.Usage(err)
 	}
 	findings := f.findings(cmd.Context())
-	return errors.Join(preflight.Summarize(findings), cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
+	return errors.Join(
+		preflight.Summarize(findings),
+		cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }),
+	)
 }
 
 func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
@@ -111,7 +129,9 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 		return findings
 	}
 	findings = append(findings, f.rights(ctx, api, config)...)
-	findings = append(findings, api.Definitions(ctx, charts.AgentCRDs, "skr-agent/crds", preflight.Warning, "the agent brings it when it starts")...)
+	findings = append(
+		findings,
+		api.Definitions(ctx, charts.AgentCRDs, "skr-agent/crds", preflight.Warning, "the agent brings it when it starts")...)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return append(findings, preflight.Fail(check, err.Error(), ""))
@@ -127,7 +147,13 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []preflight.Finding {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace); apierrors.IsNotFound(err) {
-		return []preflight.Finding{preflight.Fail("namespace "+v1beta2.RuntimeNamespace, "is not there", "kubectl create namespace "+v1beta2.RuntimeNamespace)}
+		return []preflight.Finding{
+			preflight.Fail(
+				"namespace "+v1beta2.RuntimeNamespace,
+				"is not there",
+				"kubectl create namespace "+v1beta2.RuntimeNamespace,
+			),
+		}
 	} // one that must not be read is there as long as its Secrets are
 	known, err := readBootstrap(ctx, reader, &f.run)
 	if err != nil {
@@ -137,7 +163,10 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	findings := []preflight.Finding{ownKey}
 	uid, err := clusterUID(ctx, reader)
 	if err != nil {
-		findings = append(findings, preflight.Fail("identity of the cluster", err.Error(), "let the agent read that Namespace"))
+		findings = append(
+			findings,
+			preflight.Fail("identity of the cluster", err.Error(), "let the agent read that Namespace"),
+		)
 	}
 	times := preflight.NewTimes(time.Now)
 	access := known.access
@@ -181,7 +210,11 @@ func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.F
 	}
 	thumbprint, err := thumbprintOf(secret.Data[fieldKey], nil)
 	if err != nil {
-		return "", preflight.Fail(check, fmt.Sprintf("Secret %s: %s: %v", name, fieldKey, err), "delete the Secret, enroll the runtime again and restart the agent")
+		return "", preflight.Fail(
+			check,
+			fmt.Sprintf("Secret %s: %s: %v", name, fieldKey, err),
+			"delete the Secret, enroll the runtime again and restart the agent",
+		)
 	}
 	return thumbprint, preflight.Pass(check, trust.ShortThumbprint(thumbprint)+" can be read")
 }

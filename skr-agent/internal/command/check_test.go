@@ -60,7 +60,10 @@ func TestEnrollmentIsJudgedByTheBundleAlone(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	by := func(known, kyma string) *bundle.Bundle {
 		b := &bundle.Bundle{}
-		b.Statement.Predicate = bundle.Predicate{Audience: bundle.Audience{Runtime: "berlin", KeyThumbprint: known}, KymaUID: kyma}
+		b.Statement.Predicate = bundle.Predicate{
+			Audience: bundle.Audience{Runtime: "berlin", KeyThumbprint: known},
+			KymaUID:  kyma,
+		}
 		return b
 	}
 	good, over := &trust.Token{Expires: now.Add(time.Hour)}, &trust.Token{Expires: now.Add(-time.Hour)}
@@ -81,14 +84,18 @@ func TestEnrollmentIsJudgedByTheBundleAlone(t *testing.T) {
 		"there is no control plane":             {by("", ""), "mine", nil, preflight.Passed, "without a control plane"},
 	} {
 		s := seen{known: bootstrap{runtime: "berlin", token: c.token}, thumbprint: c.own, uid: "u"}
-		if got := judgeEnrollment(c.inForce, trust.Root{}, s, s.unknown(nil), now); got.Result != c.want || !strings.Contains(got.Message, c.says) {
+		if got := judgeEnrollment(c.inForce, trust.Root{}, s, s.unknown(nil), now); got.Result != c.want ||
+			!strings.Contains(got.Message, c.says) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
 func TestAccountsOfModulesAreThoseThatRightsAreAskedFor(t *testing.T) {
-	asked := []preflight.Permission{{Verb: "impersonate", Resource: "serviceaccounts", Name: "modules", Namespace: "kyma-system"}, {Verb: "watch", Group: "*", Resource: "*"}}
+	asked := []preflight.Permission{
+		{Verb: "impersonate", Resource: "serviceaccounts", Name: "modules", Namespace: "kyma-system"},
+		{Verb: "watch", Group: "*", Resource: "*"},
+	}
 	got := impersonating(asked, []string{"system:serviceaccount:keda:installer", "system:serviceaccount:kyma-system:own"})
 	want := []preflight.Permission{
 		{Verb: "impersonate", Resource: "serviceaccounts", Name: "installer", Namespace: "keda"},
@@ -98,7 +105,8 @@ func TestAccountsOfModulesAreThoseThatRightsAreAskedFor(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if own := ownRights("modules istio are", []preflight.Finding{preflight.Fail("rights, all-modules", "1 is missing", "apply")}); own[0].Result != preflight.Warning || !strings.HasPrefix(own[0].Message, "modules istio are installed") {
+	if own := ownRights("modules istio are", []preflight.Finding{preflight.Fail("rights, all-modules", "1 is missing", "apply")}); own[0].Result != preflight.Warning ||
+		!strings.HasPrefix(own[0].Message, "modules istio are installed") {
 		t.Errorf("%+v", own)
 	}
 }

@@ -37,11 +37,23 @@ type seen struct {
 
 // judge looks at the registry as a round of the agent does: with its key, its cluster and its memory, and by the same
 // code, which keeps nothing here.
-func (f *checkFlags) judge(ctx context.Context, reader client.Client, place store.Store, registries *store.Registries, s seen) []preflight.Finding {
+func (f *checkFlags) judge(
+	ctx context.Context,
+	reader client.Client,
+	place store.Store,
+	registries *store.Registries,
+	s seen,
+) []preflight.Finding {
 	puller := pull.New(pull.Options{
 		Mirrors: f.mirrors, Place: place, Registries: registries, Client: reader, Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now,
 		Store: contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
-		Trust: bundle.Trust{Root: s.known.root, Runtime: s.known.runtime, ClusterUID: s.uid, KeyThumbprint: s.thumbprint, ClockSkew: f.run.skew},
+		Trust: bundle.Trust{
+			Root:          s.known.root,
+			Runtime:       s.known.runtime,
+			ClusterUID:    s.uid,
+			KeyThumbprint: s.thumbprint,
+			ClockSkew:     f.run.skew,
+		},
 	})
 	restored := puller.Restore(ctx)
 	changed, err := puller.Pull(ctx)
@@ -76,7 +88,11 @@ func judgeMemory(err error) preflight.Finding {
 	if manager.IsPassing(err) {
 		return preflight.Fail(checkOfMemory, err.Error(), readAdvice)
 	}
-	return preflight.Warn(checkOfMemory, err.Error(), "what is installed stays; the agent takes the next bundle from the registry")
+	return preflight.Warn(
+		checkOfMemory,
+		err.Error(),
+		"what is installed stays; the agent takes the next bundle from the registry",
+	)
 }
 
 // judgeRoots fails for roots of trust in the registry that do not follow: agents keep the one that they have.
@@ -84,7 +100,14 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, r := range refused {
 		if r.Reason.AboutRoot() {
-			findings = append(findings, preflight.Fail("root of trust in the registry", r.Detail, "see docs/guides/troubleshooting.md; or the location is another fleet's"))
+			findings = append(
+				findings,
+				preflight.Fail(
+					"root of trust in the registry",
+					r.Detail,
+					"see docs/guides/troubleshooting.md; or the location is another fleet's",
+				),
+			)
 		}
 	}
 	return findings
@@ -94,21 +117,40 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
-		return preflight.Fail(checkOfBundle, place+": "+err.Error(), "the publisher writes it again while it runs; or carry it here")
+		return preflight.Fail(
+			checkOfBundle,
+			place+": "+err.Error(),
+			"the publisher writes it again while it runs; or carry it here",
+		)
 	case errors.Is(err, store.ErrNotFound):
-		return preflight.Warn(checkOfBundle, fmt.Sprintf("%s has none of runtime %s", place, runtime), "create the Kyma of this runtime id in the control plane; or the id is wrong")
+		return preflight.Warn(
+			checkOfBundle,
+			fmt.Sprintf("%s has none of runtime %s", place, runtime),
+			"create the Kyma of this runtime id in the control plane; or the id is wrong",
+		)
 	case refusal.Of(err) != nil:
 		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
 	case apierrors.ReasonForError(err) != "": // what is installed could not be read
-		return preflight.Fail(checkOfBundle, "not known: "+err.Error(), "check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent")
+		return preflight.Fail(
+			checkOfBundle,
+			"not known: "+err.Error(),
+			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent",
+		)
 	case err != nil:
 		return preflight.Registry(checkOfBundle, place, "", err)
 	case unknown != "":
-		return preflight.Warn(checkOfBundle, "not known whether it would be accepted: "+unknown+" could not be read", readAdvice)
+		return preflight.Warn(
+			checkOfBundle,
+			"not known whether it would be accepted: "+unknown+" could not be read",
+			readAdvice,
+		)
 	case changed:
 		return preflight.Pass(checkOfBundle, fmt.Sprintf("%d would be accepted", current.Statement.Predicate.Sequence))
 	}
-	return preflight.Pass(checkOfBundle, fmt.Sprintf("%d was accepted and is in force", current.Statement.Predicate.Sequence))
+	return preflight.Pass(
+		checkOfBundle,
+		fmt.Sprintf("%d was accepted and is in force", current.Statement.Predicate.Sequence),
+	)
 }
 
 // judgeEnrollment says whether the control plane knows the agent's reports as the runtime's, as the agent itself finds
@@ -119,7 +161,11 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 	case s.thumbprint == "":
 		return preflight.Warn(checkOfEnrollment, "not known: "+unknown+" could not be read", "")
 	case inForce == nil:
-		return preflight.Warn(checkOfEnrollment, "not known: there is no bundle, which names the key that the control plane knows; "+introduction(s.known.token, now), "")
+		return preflight.Warn(
+			checkOfEnrollment,
+			"not known: there is no bundle, which names the key that the control plane knows; "+introduction(s.known.token, now),
+			"",
+		)
 	}
 	if why := agent.Unenrolled(*inForce, root, s.known.runtime, s.thumbprint, s.known.token, now); why != "" {
 		return preflight.Fail(checkOfEnrollment, why, "")

@@ -38,7 +38,9 @@ func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config 
 	findings = append(findings, api.Given(ctx, partModuleAccount, impersonating(permissions, users),
 		rightsAdvice(path)+" with the names of these ServiceAccounts"))
 	if own := f.accounts.WithOwnRights(); own != "" {
-		findings = append(findings, ownRights(own, api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
+		findings = append(
+			findings,
+			ownRights(own, api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
 	}
 	for _, user := range users {
 		findings = append(findings, preflight.ActsAs(ctx, config, user))

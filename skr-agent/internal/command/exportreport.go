@@ -63,7 +63,10 @@ func newestReport(ctx context.Context, place store.Store, runtime string) (bundl
 	}
 	report, err := bundle.ClaimedReport(fetched)
 	if err == nil && report.Runtime != runtime {
-		err = &refusal.Error{Reason: refusal.WrongRuntime, Detail: fmt.Sprintf("report is about runtime %q, this is the place of %q", report.Runtime, runtime)}
+		err = &refusal.Error{
+			Reason: refusal.WrongRuntime,
+			Detail: fmt.Sprintf("found a report of runtime %q, want a report of runtime %q", report.Runtime, runtime),
+		}
 	}
 	return fetched, err
 }

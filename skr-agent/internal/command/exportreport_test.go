@@ -15,7 +15,15 @@ import (
 func TestExportReportWritesTheReportOfItsRuntimeAlone(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "fleet")
 	signer := trusttest.NewSigner(t)
-	manifest, err := bundle.ComposeReport(bundle.Report{Runtime: "berlin", Sequence: 7, Time: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), AgentVersion: "v1.0.0"}, signer)
+	manifest, err := bundle.ComposeReport(
+		bundle.Report{
+			Runtime:      "berlin",
+			Sequence:     7,
+			Time:         time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC),
+			AgentVersion: "v1.0.0",
+		},
+		signer,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,12 @@ func newImporter(registry *cli.Registry, to, trustFile string) (importer.Importe
 	return target, err
 }
 
-func importOne(ctx context.Context, cmd *cobra.Command, target importer.Importer, paths []string) (importer.Outcome, error) {
+func importOne(
+	ctx context.Context,
+	cmd *cobra.Command,
+	target importer.Importer,
+	paths []string,
+) (importer.Outcome, error) {
 	advance, done := cli.Bytes(cmd.ErrOrStderr(), "checking and importing", -1)
 	defer done()
 	target.Advance = advance
@@ -98,7 +103,11 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 	return cli.Print(out, format, outcomes, func(out io.Writer) {
 		for _, o := range outcomes {
 			if o.TrustedAtFirst != "" {
-				fmt.Fprintf(out, "trusts     root of trust %s: using the file's own, as no --trust was given; compare it with sha256sum of the fleet's root-1.json or root.json\n", o.TrustedAtFirst)
+				fmt.Fprintf(
+					out,
+					"trusts     root of trust %s: using the file's own, as no --trust was given; compare it with sha256sum of the fleet's root-1.json or root.json\n",
+					o.TrustedAtFirst,
+				)
 			}
 			fmt.Fprintf(out, "%s: %d written, %d there already\n", strings.Join(o.Files, " "), o.Written, o.Known)
 			for _, b := range o.Bundles {

@@ -41,7 +41,8 @@ func newProvenance() *cobra.Command {
 			"once more by the root of trust that the agent follows.\n\n" +
 			"KIND is a kind or resource, with its group where that is needed, or a short name: configmap, deployments.apps, deploy. It changes nothing.",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") || strings.HasSuffix(args[0], "/") {
+			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") ||
+				strings.HasSuffix(args[0], "/") {
 				return cli.Usage(errors.New("want one object as KIND/NAME"))
 			}
 			return nil
@@ -57,7 +58,13 @@ func newProvenance() *cobra.Command {
 	flags := cmd.Flags()
 	f.cluster.AddFlags(flags, "the runtime")
 	f.cluster.AddTimeoutFlag(flags)
-	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the object; of no account for kinds without")
+	flags.StringVarP(
+		&f.namespace,
+		"namespace",
+		"n",
+		metav1.NamespaceDefault,
+		"namespace of the object; of no account for kinds without",
+	)
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	cli.OutputFlag(flags, &f.format)
 	return cmd
@@ -93,7 +100,12 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 }
 
 // readObject reads of an object what a chain needs: it is not known what else is in it.
-func readObject(ctx context.Context, config *rest.Config, api client.Client, kind, namespace, name string) (provenance.Object, error) {
+func readObject(
+	ctx context.Context,
+	config *rest.Config,
+	api client.Client,
+	kind, namespace, name string,
+) (provenance.Object, error) {
 	mapping, err := mappingOf(config, kind)
 	if err != nil {
 		return provenance.Object{}, err
@@ -104,7 +116,12 @@ func readObject(ctx context.Context, config *rest.Config, api client.Client, kin
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(mapping.GroupVersionKind)
 	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found); err != nil {
-		return provenance.Object{}, fmt.Errorf("read %s %s: %w", mapping.GroupVersionKind.Kind, strings.TrimPrefix(namespace+"/"+name, "/"), err)
+		return provenance.Object{}, fmt.Errorf(
+			"read %s %s: %w",
+			mapping.GroupVersionKind.Kind,
+			strings.TrimPrefix(namespace+"/"+name, "/"),
+			err,
+		)
 	}
 	return provenance.Object{
 		Group: mapping.GroupVersionKind.Group, Kind: mapping.GroupVersionKind.Kind, Namespace: namespace, Name: name,
@@ -152,15 +169,32 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 }
 
 func drawChain(out io.Writer, c provenance.Chain) {
-	fmt.Fprintf(out, "object     %s\nmanifest   %s, %s\nmodule     %s %s\n", c.Object, c.Manifest, c.State, c.Module, c.Version)
+	fmt.Fprintf(
+		out,
+		"object     %s\nmanifest   %s, %s\nmodule     %s %s\n",
+		c.Object,
+		c.Manifest,
+		c.State,
+		c.Module,
+		c.Version,
+	)
 	if c.Component != "" {
 		fmt.Fprintf(out, "component  %s:%s\n", c.Component, c.Version)
 	}
 	for _, i := range c.Content {
 		fmt.Fprintf(out, "content    %s@%s\n", i.Repository, i.Digest)
 	}
-	fmt.Fprintf(out, "bundle     %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nsigned by  %s, under root of trust version %d\n",
-		c.Bundle.Digest, c.Bundle.Runtime, c.Bundle.Sequence, c.Bundle.Epoch, c.Bundle.IssuedAt.Format(time.RFC3339), c.Bundle.PublisherKey, c.Bundle.RootVersion)
+	fmt.Fprintf(
+		out,
+		"bundle     %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nsigned by  %s, under root of trust version %d\n",
+		c.Bundle.Digest,
+		c.Bundle.Runtime,
+		c.Bundle.Sequence,
+		c.Bundle.Epoch,
+		c.Bundle.IssuedAt.Format(time.RFC3339),
+		c.Bundle.PublisherKey,
+		c.Bundle.RootVersion,
+	)
 	if c.Bundle.Source != nil {
 		fmt.Fprintf(out, "source     %s\n", c.Bundle.Source)
 	}

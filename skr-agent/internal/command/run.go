@@ -65,20 +65,65 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.manager.AddFlags(flags, "the runtime", manager.Single, nil)
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	flags.StringVar(&f.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
-	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
-	flags.StringVar(&f.deployment, "deployment", "", "name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not")
+	flags.StringVar(
+		&f.location,
+		"location",
+		"",
+		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's",
+	)
+	flags.StringVar(
+		&f.deployment,
+		"deployment",
+		"",
+		"name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not",
+	)
 	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
-	flags.DurationVar(&f.upgradeDeadline, "upgrade-deadline", 15*time.Minute, "how long a new image of the agent may take to work for a minute without interruption; it is rolled back otherwise")
-	flags.DurationVar(&f.poll, "poll-interval", time.Minute, "how often to look for a newer bundle; the bundle's own setting wins")
-	flags.DurationVar(&f.report, "report-interval", 5*time.Minute, "how often to report although nothing changed; the bundle's own setting wins")
+	flags.DurationVar(
+		&f.upgradeDeadline,
+		"upgrade-deadline",
+		15*time.Minute,
+		"how long a new image of the agent may take to work for a minute without interruption; it is rolled back otherwise",
+	)
+	flags.DurationVar(
+		&f.poll,
+		"poll-interval",
+		time.Minute,
+		"how often to look for a newer bundle; the bundle's own setting wins",
+	)
+	flags.DurationVar(
+		&f.report,
+		"report-interval",
+		5*time.Minute,
+		"how often to report although nothing changed; the bundle's own setting wins",
+	)
 	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to reconcile at once")
-	flags.StringArrayVar(&f.accounts, "module-service-account", nil, "install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
-		"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated")
-	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's settings; may be repeated")
-	flags.StringVar(&f.importFolder, "import-folder", "", "folder whose files, written by kcp-publisher export, are imported into the location")
-	flags.StringVar(&f.notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" at which the publisher says that there is a new bundle, asked with the registry credentials for HOST; "+
-		"default: the bootstrap Secret's, or none: polls alone")
+	flags.StringArrayVar(
+		&f.accounts,
+		"module-service-account",
+		nil,
+		"install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
+			"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated",
+	)
+	flags.StringArrayVar(
+		&f.mirrors,
+		"mirror",
+		nil,
+		"FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's settings; may be repeated",
+	)
+	flags.StringVar(
+		&f.importFolder,
+		"import-folder",
+		"",
+		"folder whose files, written by kcp-publisher export, are imported into the location",
+	)
+	flags.StringVar(
+		&f.notifications,
+		"notifications-url",
+		"",
+		"https://HOST"+bundle.NotificationsPath+" at which the publisher says that there is a new bundle, asked with the registry credentials for HOST; "+
+			"default: the bootstrap Secret's, or none: polls alone",
+	)
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -93,6 +138,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return err
 	}
+	config = longWatches(config)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return err
@@ -179,11 +225,18 @@ func (f *runFlags) check() (checked, error) {
 	case (f.deployment == "") != (f.pod == ""):
 		err = errors.New("--deployment and --pod belong together")
 	case f.upgradeDeadline <= upgrade.Trial:
-		err = fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline, upgrade.Trial)
+		err = fmt.Errorf(
+			"--upgrade-deadline %s: want more than %s, which a good image takes",
+			f.upgradeDeadline,
+			upgrade.Trial,
+		)
 	case f.skew <= 0:
 		err = fmt.Errorf("--clock-skew %s: want more than 0", f.skew)
 	case f.notifications != "" && store.CheckStreamURL(f.notifications) != nil:
-		err = fmt.Errorf("--notifications-url: %w", store.CheckStreamURL(f.notifications)) // without the URL, which may hold credentials
+		err = fmt.Errorf(
+			"--notifications-url: %w",
+			store.CheckStreamURL(f.notifications),
+		) // without the URL, which may hold credentials
 	default:
 		return checked{accounts, mirrors}, nil
 	}
@@ -215,8 +268,8 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	if err != nil {
 		return nil, err
 	}
-	if outcome.Say != "" {
-		ctrl.Log.Info(outcome.Say)
+	if outcome.Message != "" {
+		ctrl.Log.Info(outcome.Message)
 	}
 	return deployment, nil
 }
@@ -262,7 +315,13 @@ func (f *runFlags) agent(
 	}
 	puller := pull.New(pull.Options{
 		Mirrors: flags.mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
-		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime, ClusterUID: uid, KeyThumbprint: thumbprint, ClockSkew: f.skew},
+		Trust: bundle.Trust{
+			Root:          known.root,
+			Runtime:       known.runtime,
+			ClusterUID:    uid,
+			KeyThumbprint: thumbprint,
+			ClockSkew:     f.skew,
+		},
 	})
 	if err := puller.Restore(ctx); manager.IsPassing(err) {
 		return agent.Options{}, err

@@ -58,7 +58,12 @@ func newVerify() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&trustFile, "trust", "", "root of trust, as kcp-publisher keys init wrote it")
 	flags.StringVar(&runtime, "runtime", "", "runtime id that the bundle must be for")
-	flags.StringVar(&clusterUID, "cluster-uid", "", "UID of the runtime's kube-system namespace; empty does not compare it")
+	flags.StringVar(
+		&clusterUID,
+		"cluster-uid",
+		"",
+		"UID of the runtime's kube-system namespace; empty does not compare it",
+	)
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	cli.OutputFlag(flags, &format)
 	registry.AddFlags(flags)
@@ -67,7 +72,12 @@ func newVerify() *cobra.Command {
 
 // verify judges a bundle as the runtime's agent would that knows nothing newer than the root: by the newest root that
 // follows.
-func verify(ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust) (bundle.Bundle, trust.Root, error) {
+func verify(
+	ctx context.Context,
+	registries *store.Registries,
+	ref string,
+	trusted bundle.Trust,
+) (bundle.Bundle, trust.Root, error) {
 	at, err := locate(ctx, registries, ref, trusted.Runtime)
 	if err != nil {
 		return bundle.Bundle{}, trusted.Root, err
@@ -76,7 +86,12 @@ func verify(ctx context.Context, registries *store.Registries, ref string, trust
 }
 
 // verifyAt is verify for what was located.
-func verifyAt(ctx context.Context, registries *store.Registries, at location, trusted bundle.Trust) (bundle.Bundle, trust.Root, error) {
+func verifyAt(
+	ctx context.Context,
+	registries *store.Registries,
+	at location,
+	trusted bundle.Trust,
+) (bundle.Bundle, trust.Root, error) {
 	if at.place != nil {
 		newest, refused, _, err := store.FollowRoot(ctx, at.place, trusted.Root)
 		if err != nil {
@@ -190,8 +205,18 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root trust.Root
 }
 
 func (v verdict) draw(out io.Writer) {
-	fmt.Fprintf(out, "accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
-		v.Digest, v.Runtime, v.Sequence, v.Epoch, v.IssuedAt.Format(time.RFC3339), v.ExpiresAt.Format(time.RFC3339), v.SignedBy, v.Root)
+	fmt.Fprintf(
+		out,
+		"accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
+		v.Digest,
+		v.Runtime,
+		v.Sequence,
+		v.Epoch,
+		v.IssuedAt.Format(time.RFC3339),
+		v.ExpiresAt.Format(time.RFC3339),
+		v.SignedBy,
+		v.Root,
+	)
 	if v.Source != nil {
 		fmt.Fprintf(out, "source     %s\n", v.Source)
 	}

@@ -43,7 +43,12 @@ type fleet struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{T: t, maker: trusttest.NewMaker(t), release: trusttest.RSAKey(t), at: store.LayoutScheme + filepath.Join(t.TempDir(), "fleet")}
+	f := &fleet{
+		T:       t,
+		maker:   trusttest.NewMaker(t),
+		release: trusttest.RSAKey(t),
+		at:      store.LayoutScheme + filepath.Join(t.TempDir(), "fleet"),
+	}
 	draft := trust.DraftRoot("fleet-a", 1, time.Now().AddDate(1, 0, 0))
 	f.must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, f.maker.Keys[0])))
 	f.must(draft.Add(trust.RolePublisher, trusttest.PublicKey(t, f.maker.Publisher)))
@@ -77,7 +82,11 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 		Resources: []ocm.Resource{{
 			Element: ocm.Element{Name: "raw-manifest", Version: "1.0.0"}, Type: "yaml", Relation: "local",
 			Access: ocm.Access{Type: "localBlob", LocalReference: file.Descriptor.Digest.String()},
-			Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: file.Descriptor.Digest.Encoded()},
+			Digest: &ocm.Digest{
+				HashAlgorithm:          "SHA-256",
+				NormalisationAlgorithm: "genericBlobDigest/v1",
+				Value:                  file.Descriptor.Digest.Encoded(),
+			},
 		}},
 	}
 	normal, err := ocm.Normalize(descriptor, ocm.NormalisationV3)
@@ -87,7 +96,11 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	f.must(err)
 	descriptor.Signatures = []ocm.Signature{{
 		Name: "release", Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa", Value: hex.EncodeToString(value),
-		Digest: ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: hex.EncodeToString(sum[:])},
+		Digest: ocm.Digest{
+			HashAlgorithm:          "SHA-256",
+			NormalisationAlgorithm: ocm.NormalisationV3,
+			Value:                  hex.EncodeToString(sum[:]),
+		},
 	}}
 	document, err := descriptor.Document()
 	f.must(err)
@@ -116,22 +129,34 @@ func (f *fleet) share(name string, blob bundle.Blob) bundle.Content {
 // publish makes a bundle that installs a module and offers another.
 func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	f.Helper()
-	state := bundle.DesiredState{CRDs: []string{}, Manifests: []bundle.Manifest{installed}, Offers: []bundle.Manifest{offered}}
+	state := bundle.DesiredState{
+		CRDs:      []string{},
+		Manifests: []bundle.Manifest{installed},
+		Offers:    []bundle.Manifest{offered},
+	}
 	state.Settings.Autonomy = bundle.AutonomyCatalog
 	var err error
 	f.documents, err = bundle.NewDocuments(state, bundle.Catalog{})
 	f.must(err)
 	f.manifest, err = bundle.Compose(f.documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: "berlin"}, Epoch: f.root.Epoch, Sequence: 1, RootVersion: 1, IssuedAt: issued, ExpiresAt: issued.Add(72 * time.Hour),
+		Audience: bundle.Audience{
+			Runtime: "berlin",
+		}, Epoch: f.root.Epoch, Sequence: 1, RootVersion: 1, IssuedAt: issued, ExpiresAt: issued.Add(72 * time.Hour),
 	}, f.maker.Publisher)
 	f.must(err)
-	f.must(store.PushBundle(f.Context(), f.place, "berlin", f.documents, f.manifest, func(digest.Digest) bool { return false }))
+	f.must(
+		store.PushBundle(f.Context(), f.place, "berlin", f.documents, f.manifest, func(digest.Digest) bool { return false }),
+	)
 }
 
 // export writes the bundle and all that it refers to into a file.
 func (f *fleet) export() string {
 	f.Helper()
-	layout := airgap.Layout{References: []airgap.Reference{{Name: bundle.DesiredRepository("berlin") + ":" + bundle.TagDesired, Descriptor: f.manifest.Descriptor}}}
+	layout := airgap.Layout{
+		References: []airgap.Reference{
+			{Name: bundle.DesiredRepository("berlin") + ":" + bundle.TagDesired, Descriptor: f.manifest.Descriptor},
+		},
+	}
 	for _, blob := range append(f.everything, f.documents.State, f.documents.Catalog, f.manifest) {
 		layout.Items = append(layout.Items, airgap.InMemory(blob))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blobsIn returns the content of each blob of a folder by its file.
+// blobsIn returns the content of each blob file of a folder.
 func blobsIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -27,7 +27,7 @@ func blobsIn(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// sameBlobs fails the test unless the folder has what an undisturbed import wrote.
+// sameBlobs fails the test unless the folder has the blobs of an uninterrupted import.
 func sameBlobs(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	got := blobsIn(t, dir)
@@ -41,7 +41,7 @@ func sameBlobs(t *testing.T, dir string, want map[string]string) {
 	}
 }
 
-func TestAnImportThatFoundTheDiskFullIsContinuedByTheNext(t *testing.T) {
+func TestImportContinuesAfterFullDisk(t *testing.T) {
 	s := newSender(t)
 	first, second := s.next(1, false, "keda"), s.next(2, true, "keda", "nats")
 	undisturbed := s.importer(filepath.Join(t.TempDir(), "target"))
@@ -74,7 +74,7 @@ func TestAnImportThatFoundTheDiskFullIsContinuedByTheNext(t *testing.T) {
 	})
 }
 
-func TestADamagedFileOfTheTargetIsWrittenAgainOrNamed(t *testing.T) {
+func TestDamagedTargetFileIsReplacedOrNamed(t *testing.T) {
 	s := newSender(t)
 	file, target := s.next(1, false, "keda"), filepath.Join(t.TempDir(), "target")
 	_, err := s.importer(target).Import(t.Context(), []string{file})

@@ -14,29 +14,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Folder is a folder that files are dropped into. It is used by one goroutine, and only read.
+// Folder is a folder with exported files. One goroutine uses it, and never writes to it.
 type Folder struct {
 	Dir string
-	// seen is how files looked when they were last looked at, judged those that were imported or refused as they are, and
-	// lacking those of them that another file may complete.
+	// seen contains the size and time of each file at the last scan, judged those of imported and refused files, and lacking
+	// the refused files that another file can complete.
 	seen, judged map[string]string
 	lacking      [][]string
 }
 
-// Taken is what became of one file.
+// Taken is the outcome of one file.
 type Taken struct {
 	File    string
 	Outcome Outcome
-	// Err is a *bundle.Refusal, or why the file or the target could not be used; nil when everything is at the target.
+	// Err is a *bundle.Refusal, or the error of reading the file or writing to the target. It is nil after a complete import.
 	Err error
 }
 
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
-// Look imports every file that has not changed since the look before, so that none is taken while it is still being
-// copied. A file is judged once, unless it lacks something that another one brings. The error says that the folder
-// cannot be read.
-func (f *Folder) Look(ctx context.Context, importer Importer) ([]Taken, error) {
+// Import imports every file that has not changed since the previous call, so that files that are still being copied are
+// skipped. A file is judged once, unless another file can complete it. The error is that of reading the folder.
+func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
 	waiting, err := f.settled()
 	if err != nil || len(waiting) == 0 {
 		return nil, err
@@ -79,11 +78,11 @@ func (f *Folder) Look(ctx context.Context, importer Importer) ([]Taken, error) {
 	}
 }
 
-// settled returns the files that look as they did before and were not judged as they are.
+// settled returns the files that have not changed since the last scan and were not judged in this state.
 func (f *Folder) settled() ([][]string, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("look into the import folder: %w", err)
+		return nil, fmt.Errorf("read the import folder: %w", err)
 	}
 	now := map[string]string{}
 	var paths []string
@@ -93,7 +92,7 @@ func (f *Folder) settled() ([][]string, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look into the import folder: %w", err)
+			return nil, fmt.Errorf("read the import folder: %w", err)
 		}
 		if !info.Mode().IsRegular() || !carriedFile.MatchString(entry.Name()) {
 			continue
@@ -106,7 +105,7 @@ func (f *Folder) settled() ([][]string, error) {
 	f.seen = now
 	files, err := airgap.Files(paths)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a volume is still to come
+		return nil, nil //nolint:nilerr // a volume is still missing
 	}
 	var settled [][]string
 	for _, file := range files {

@@ -15,8 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeImages takes the images that a publisher listed, and no others.
-func (i Importer) judgeImages(ctx context.Context, file *airgap.File, root trust.Root, found *judged, missing *lacking) error {
+// judgeImages accepts the images that a publisher listed, and refuses others.
+func (i Importer) judgeImages(
+	ctx context.Context,
+	file *airgap.File,
+	root trust.Root,
+	found *judged,
+	missing *lacking,
+) error {
 	list := bundle.Carried{}
 	if found.list != nil {
 		verified, read, err := readList(ctx, file, root, *found.list)
@@ -34,7 +40,10 @@ func (i Importer) judgeImages(ctx context.Context, file *airgap.File, root trust
 			return image.Name == r.Name && image.Digest == r.Descriptor.Digest
 		}
 		if isImage && !slices.ContainsFunc(list.Images, listed) {
-			return &refusal.Error{Reason: refusal.Unsigned, Detail: fmt.Sprintf("image %s: is %s, which no publisher listed", r.Name, r.Descriptor.Digest)}
+			return &refusal.Error{
+				Reason: refusal.Unsigned,
+				Detail: fmt.Sprintf("image %s: %s is not in a list that a publisher signed", r.Name, r.Descriptor.Digest),
+			}
 		}
 	}
 	found.imageBlobs = map[string][]ocispec.Descriptor{}
@@ -49,7 +58,12 @@ func (i Importer) judgeImages(ctx context.Context, file *airgap.File, root trust
 	return i.keepNewer(ctx, root, found)
 }
 
-func readList(ctx context.Context, file *airgap.File, root trust.Root, r airgap.Reference) (bundle.VerifiedCarried, bundle.Carried, error) {
+func readList(
+	ctx context.Context,
+	file *airgap.File,
+	root trust.Root,
+	r airgap.Reference,
+) (bundle.VerifiedCarried, bundle.Carried, error) {
 	var none bundle.VerifiedCarried
 	repository, tag, _ := strings.Cut(r.Name, ":")
 	from := file.Repository(repository)
@@ -72,9 +86,14 @@ func readList(ctx context.Context, file *airgap.File, root trust.Root, r airgap.
 	return verified, list, nil
 }
 
-// blobs are those of an image that are in the file, what is pointed to before what points. What neither the file nor
-// the target has is missing.
-func (i Importer) blobs(ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *lacking) ([]ocispec.Descriptor, error) {
+// blobs returns the blobs of an image that are in the file, each before its referrers. Blobs that neither the file nor the
+// target has are missing.
+func (i Importer) blobs(
+	ctx context.Context,
+	file *airgap.File,
+	image bundle.CarriedImage,
+	missing *lacking,
+) ([]ocispec.Descriptor, error) {
 	repository, _, _ := strings.Cut(image.Name, ":")
 	carried := file.Repository(repository)
 	target, err := i.reading(ctx, repository)
@@ -86,14 +105,14 @@ func (i Importer) blobs(ctx context.Context, file *airgap.File, image bundle.Car
 		Locate: func(ctx context.Context, d ocispec.Descriptor) (store.Fetcher, error) {
 			size, inFile := file.Size(d.Digest)
 			if inFile && size != d.Size {
-				return nil, refusal.New(refusal.WrongDigest, "%s is %d bytes, its image says %d", d.Digest, size, d.Size)
+				return nil, refusal.New(refusal.WrongDigest, "%s has %d bytes, but its image specifies %d", d.Digest, size, d.Size)
 			}
 			if inFile {
 				return carried, nil
 			}
 			there, err := exists(ctx, target, d)
 			if err != nil {
-				return nil, fmt.Errorf("look at %s: %w", i.To, err)
+				return nil, fmt.Errorf("read %s: %w", i.To, err)
 			}
 			if there {
 				return target, nil

@@ -1,9 +1,9 @@
-// Package importer imports files that were carried: a file and what lies at the target go in; either everything that
-// the file brings is at the target afterwards, or, if one thing about it is wrong, nothing was written.
+// Package importer imports exported files into a registry or folder. It either writes everything in the file to the target,
+// or refuses the file and writes nothing.
 //
-// A file is followed by the same rules as a registry: bundles by intake.Open with the pinned root, contents by the
-// digests that bundles name, images by a list that a publisher signed. A bundle becomes visible after everything that
-// it needs, so that an import that is cut off leaves what was there, and the next one continues it.
+// The rules are those for a registry: intake.Open verifies bundles with the pinned root, digests in bundles verify contents,
+// and a list that a publisher signed verifies images. A bundle becomes visible after everything that it needs, so an
+// interrupted import keeps the previous state, and the next import continues it.
 package importer
 
 import (
@@ -26,45 +26,44 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
-// Importer takes in files.
+// Importer imports files.
 type Importer struct {
 	To store.Store
-	// Root is the pinned one. Without it (version 0) the root of the first import is followed.
+	// Root is the pinned root of trust. If it is unset (version 0), the root of the first import is pinned.
 	Root trust.Root
 	Now  func() time.Time
-	// ClockSkew is how far ahead of Now a bundle may have been issued; 0 stands for bundle.MaxClockSkew.
+	// ClockSkew is how far ahead of Now a bundle may have been issued. The default is bundle.MaxClockSkew.
 	ClockSkew time.Duration
-	// Advance hears of bytes that were read or written; nil for nobody.
+	// Advance is called with the number of bytes read or written. It can be nil.
 	Advance func(int64)
 }
 
-// Outcome is what an import did.
+// Outcome is the outcome of an import.
 type Outcome struct {
 	Bundles []Received `json:"bundles"`
 	Images  []string   `json:"images"`
-	// Kept are those of them that were there already from a newer file, which stay.
+	// Kept are the images whose tag stays, because a newer file set it.
 	Kept []string `json:"kept,omitempty"`
-	// Mirrors are what runtimes need to find the images, as --mirror takes it.
+	// Mirrors are the values of --mirror with which runtimes find the images.
 	Mirrors []string `json:"mirrors"`
-	// TrustedAtFirst is the digest of a root of trust that nobody named and no import brought before: a person has to
-	// compare it.
+	// TrustedAtFirst is the digest of a root of trust that this import pinned. An operator must compare it.
 	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
-	// Written and Known count blobs and manifests that were written, and that were there.
+	// Written and Known are the numbers of written and of existing blobs and manifests.
 	Written int `json:"written"`
 	Known   int `json:"known"`
 }
 
-// Received is a bundle that is at the target now.
+// Received is an imported bundle.
 type Received struct {
 	Runtime  string        `json:"runtime"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Before is the sequence of the bundle that was there, 0 for none.
+	// Before is the sequence of the replaced bundle, 0 for none.
 	Before int64 `json:"before"`
 }
 
-// Import takes in one file, given as its volumes in order. A *bundle.Refusal says that the file is not taken, and that
-// nothing was written; any other error may leave blobs behind that the next import counts as known.
+// Import imports one file, given as its volumes in order. After a *bundle.Refusal nothing was written. After any other error,
+// the target can contain blobs that the next import counts as known.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
@@ -91,19 +90,19 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	return outcome, err
 }
 
-// judged is a file that may be taken in.
+// judged is the content of an accepted file.
 type judged struct {
 	bundles []judgedBundle
-	// roots are the versions of the root of trust that the file brings and that were followed.
+	// roots are the verified versions of the root of trust in the file.
 	roots  []int64
 	images []bundle.CarriedImage
 	list   *airgap.Reference
-	// made is what the list says of itself; kept are images that a newer list brought for another runtime.
+	// made is the predicate of the list. kept are images that a newer list of another runtime contains.
 	made bundle.CarriedPredicate
 	kept map[string]bool
-	// contents are what the bundles refer to.
+	// contents are the contents of the bundles.
 	contents []ocispec.Descriptor
-	// imageBlobs are those of each image that are in the file, below the image itself first.
+	// imageBlobs are the blobs of each image in the file, each before its referrers.
 	imageBlobs map[string][]ocispec.Descriptor
 }
 
@@ -132,16 +131,16 @@ func (i Importer) judge(ctx context.Context, file *airgap.File) (judged, error) 
 			found.bundles = append(found.bundles, b)
 		case ok && repository == bundle.CarriedRepository:
 			if found.list != nil {
-				return found, malformed("there is more than one list of images")
+				return found, malformed("the file has more than one list of images")
 			}
 			found.list = &r
 		case ok && (repository == bundle.TrustRepository || repository == bundle.ContentRepository || strings.HasPrefix(repository, bundle.ImageRepository(""))):
 		default:
-			return found, malformed("%q does not belong into such a file", r.Name)
+			return found, malformed("unexpected reference %q", r.Name)
 		}
 	}
 	if len(found.bundles) == 0 {
-		return found, malformed("there is no bundle in the file")
+		return found, malformed("the file has no bundle")
 	}
 	for _, b := range found.bundles {
 		if err := i.judgeContents(ctx, file, b, &found, &missing); err != nil {
@@ -158,38 +157,49 @@ func malformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
-// followRoot walks from the pinned root over what lies at the target and in the file. Only roots that were followed are
-// written.
+// followRoot returns the newest root that the pinned root leads to, with the versions at the target and in the file. Only
+// these versions are written.
 func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *judged) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
 	if data, _, err := store.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
 		found.roots = append(found.roots, root.Version)
 	}
-	newest, refused, _, err := store.FollowRootFrom(ctx, func(ctx context.Context, version int64) ([]byte, digest.Digest, error) {
-		data, at, err := store.FetchRoot(ctx, i.To, version)
-		if !i.absent(err) {
+	newest, refused, _, err := store.FollowRootFrom(
+		ctx,
+		func(ctx context.Context, version int64) ([]byte, digest.Digest, error) {
+			data, at, err := store.FetchRoot(ctx, i.To, version)
+			if !i.absent(err) {
+				return data, at, err
+			}
+			data, at, err = store.ReadRoot(ctx, carried, version)
+			if err == nil {
+				found.roots = append(found.roots, version)
+			}
 			return data, at, err
-		}
-		data, at, err = store.ReadRoot(ctx, carried, version)
-		if err == nil {
-			found.roots = append(found.roots, version)
-		}
-		return data, at, err
-	}, root)
+		},
+		root,
+	)
 	if refused != nil {
 		return newest, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refused)
 	}
 	return newest, err
 }
 
-// absent says that there is nothing at the target; a folder that does not exist yet has nothing.
+// absent reports that the target lacks something. A missing folder lacks everything.
 func (i Importer) absent(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.To) && isNotExist(err)
 }
 
-// judgeBundle decides whether a runtime may follow the bundle after the one that is there.
-func (i Importer) judgeBundle(ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking) (judgedBundle, error) {
+// judgeBundle verifies the bundle of a runtime as a successor of the one at the target.
+func (i Importer) judgeBundle(
+	ctx context.Context,
+	file *airgap.File,
+	root trust.Root,
+	runtime string,
+	d ocispec.Descriptor,
+	missing *lacking,
+) (judgedBundle, error) {
 	if err := trust.CheckRuntimeID(runtime); err != nil {
 		return judgedBundle{}, malformed("%v", err)
 	}
@@ -219,7 +229,7 @@ func (i Importer) judgeBundle(ctx context.Context, file *airgap.File, root trust
 	return judgedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
-// source reads the documents of a bundle in the file, and what the file leaves out at the target.
+// source reads the documents of a bundle from the file, and from the target if the file omits them.
 func (i Importer) source(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
 		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
@@ -244,9 +254,13 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 	}
 }
 
-// last is the bundle that lies at the target. What no publisher of this fleet signed counts as nothing, and is
-// replaced.
-func (i Importer) last(ctx context.Context, target store.Reader, root trust.Root, runtime string) (bundle.Accepted, error) {
+// last returns the bundle at the target. A bundle that no publisher of this fleet signed is ignored and replaced.
+func (i Importer) last(
+	ctx context.Context,
+	target store.Reader,
+	root trust.Root,
+	runtime string,
+) (bundle.Accepted, error) {
 	if target == nil {
 		return bundle.Accepted{}, nil
 	}
@@ -264,7 +278,7 @@ func (i Importer) last(ctx context.Context, target store.Reader, root trust.Root
 	return verified.Accepted, nil
 }
 
-// want is a content that a bundle names; what is not needed is taken when it is carried, and not missed.
+// want is a content of a bundle. Optional content is imported if the file has it.
 type want struct {
 	content bundle.Content
 	what    string
@@ -282,15 +296,21 @@ func (b judgedBundle) wants() []want {
 		add(m, m.Content, true)
 		add(m, m.Release, true)
 	}
-	for _, m := range b.State.Offers { // agents ask for all proofs; the contents may have been left out on purpose
+	for _, m := range b.State.Offers { // agents read all proofs, but an export can omit the contents
 		add(m, m.Content, false)
 		add(m, m.Release, true)
 	}
 	return wants
 }
 
-// judgeContents finds the contents of a bundle in the file or at the target.
-func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judgedBundle, found *judged, missing *lacking) error {
+// judgeContents checks that the contents of a bundle are in the file or at the target.
+func (i Importer) judgeContents(
+	ctx context.Context,
+	file *airgap.File,
+	b judgedBundle,
+	found *judged,
+	missing *lacking,
+) error {
 	target, err := i.reading(ctx, bundle.ContentRepository)
 	if err != nil {
 		return err
@@ -299,7 +319,10 @@ func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judged
 		d := ocispec.Descriptor{MediaType: w.content.MediaType, Digest: w.content.Digest, Size: w.content.SizeBytes}
 		size, carried := file.Size(d.Digest)
 		if carried && size != d.Size {
-			return &refusal.Error{Reason: refusal.WrongDigest, Detail: fmt.Sprintf("%s: %s is %d bytes, signed was %d", w.what, d.Digest, size, d.Size)}
+			return &refusal.Error{
+				Reason: refusal.WrongDigest,
+				Detail: fmt.Sprintf("%s: %s has %d bytes, but the bundle specifies %d", w.what, d.Digest, size, d.Size),
+			}
 		}
 		if carried {
 			found.contents = append(found.contents, d)
@@ -310,7 +333,7 @@ func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judged
 		}
 		there, err := exists(ctx, target, d)
 		if err != nil {
-			return fmt.Errorf("look for content at %s: %w", i.To, err)
+			return fmt.Errorf("read content at %s: %w", i.To, err)
 		}
 		if !there {
 			missing.add(b.Statement.Predicate.Audience.Runtime, w.what, d, b.Statement.Predicate.Previous, b.lastSeen())
@@ -321,7 +344,7 @@ func (i Importer) judgeContents(ctx context.Context, file *airgap.File, b judged
 
 func (b judgedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequence: b.before} }
 
-// reading opens a repository at the target; nil when there is no target yet.
+// reading opens a repository at the target. It returns nil if the target does not exist yet.
 func (i Importer) reading(ctx context.Context, name string) (store.Reader, error) {
 	target, err := i.To.Reading(ctx, name)
 	if err != nil && store.IsLayout(i.To) && isNotExist(err) {

@@ -27,7 +27,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// sender is a control plane that makes files for runtime berlin.
+// sender is a control plane that exports files for runtime berlin.
 type sender struct {
 	t      *testing.T
 	signer trust.Signer
@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// next is the next bundle with these modules, and a file of it without what files before had, if delta says so.
+// next returns a file with the next bundle of these modules. A delta omits the content of previous files.
 func (s *sender) next(sequence int64, delta bool, modules ...string) string {
 	s.t.Helper()
 	layout := s.layout(sequence, delta, modules...)
@@ -109,7 +109,7 @@ func (s *sender) layout(sequence int64, delta bool, modules ...string) airgap.La
 	return layout
 }
 
-// contentOf is larger than what is read at once, so that there is a middle to be stopped in.
+// contentOf returns a content that is larger than one read, so that an import can be stopped within it.
 func contentOf(module string) []byte { return bytes.Repeat([]byte(module+" "), 50_000) }
 
 func (s *sender) importer(dir string) Importer {
@@ -128,14 +128,15 @@ func sequenceAt(t *testing.T, i Importer) int64 {
 	return last.Sequence
 }
 
-// whole fails the test unless the bundle at the target is there with all that it needs.
+// whole fails the test unless the target has the bundle and all of its content.
 func whole(t *testing.T, i Importer, modules ...string) {
 	t.Helper()
 	for _, module := range modules {
 		target, err := i.reading(t.Context(), bundle.ContentRepository)
 		must(t, err)
 		want := bundle.NewBlob("application/x-tar", contentOf(module))
-		if data, err := store.FetchBlob(t.Context(), target, want.Descriptor, 1<<20); err != nil || !bytes.Equal(data, want.Bytes) {
+		if data, err := store.FetchBlob(t.Context(), target, want.Descriptor, 1<<20); err != nil ||
+			!bytes.Equal(data, want.Bytes) {
 			t.Errorf("content of %s: %v", module, err)
 		}
 		if _, err := store.Head(t.Context(), target, "blob-"+want.Descriptor.Digest.Encoded()[:32]); err != nil {
@@ -144,10 +145,25 @@ func whole(t *testing.T, i Importer, modules ...string) {
 	}
 }
 
-func TestDeltasInARowAndOneMissingBetween(t *testing.T) {
+func TestDeltasAreImportedInOrder(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
-	first, second, third := s.next(1, false, "keda"), s.next(2, true, "keda", "nats"), s.next(3, true, "keda", "nats", "istio")
+	first, second, third := s.next(
+		1,
+		false,
+		"keda",
+	), s.next(
+		2,
+		true,
+		"keda",
+		"nats",
+	), s.next(
+		3,
+		true,
+		"keda",
+		"nats",
+		"istio",
+	)
 
 	outcome, err := i.Import(t.Context(), []string{first})
 	must(t, err)
@@ -159,7 +175,7 @@ func TestDeltasInARowAndOneMissingBetween(t *testing.T) {
 		t.Fatalf("the third after the first: %v", err)
 	}
 	nats := digest.FromBytes(contentOf("nats")).String()
-	for _, want := range []string{nats, "module nats", "bundle 1 is at the target", "the one before this is 2"} {
+	for _, want := range []string{nats, "module nats", "bundle 1 is at the target", "the predecessor of this one is 2"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("does not say %q: %v", want, err)
 		}
@@ -186,7 +202,7 @@ func TestDeltasInARowAndOneMissingBetween(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
+func TestRefusedFileWritesNothing(t *testing.T) {
 	s, stranger := newSender(t), newSender(t)
 	good := s.next(5, false, "keda")
 	data, err := os.ReadFile(good)
@@ -244,19 +260,26 @@ func TestWhatIsWrongIsRefusedWithNothingWritten(t *testing.T) {
 	}
 }
 
-// newSenderLike signs as the other does and knows nothing of what it sent.
+// newSenderLike returns a sender with the same keys and no history.
 func newSenderLike(t *testing.T, s *sender) *sender {
 	return &sender{t: t, signer: s.signer, root: s.root, known: map[digest.Digest]bool{}}
 }
 
-func TestOffersMayBeLeftOutAndTheirProofsMayNot(t *testing.T) {
+func TestFileCanOmitOffersButNotTheirProofs(t *testing.T) {
 	named := func(module string) []bundle.Content {
 		blob := bundle.NewBlob("application/x-tar", contentOf(module))
 		return []bundle.Content{{
 			Name: "raw-manifest", Repository: "far.example/modules", MediaType: blob.Descriptor.MediaType, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
 		}}
 	}
-	offer := bundle.Manifest{Name: "nats", Module: "nats", Channel: "fast", Version: "1.0.0", Spec: v1beta2.ManifestSpec{Version: "1.0.0"}, Content: named("nats")}
+	offer := bundle.Manifest{
+		Name:    "nats",
+		Module:  "nats",
+		Channel: "fast",
+		Version: "1.0.0",
+		Spec:    v1beta2.ManifestSpec{Version: "1.0.0"},
+		Content: named("nats"),
+	}
 	s := newSender(t)
 	s.offers = []bundle.Manifest{offer}
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
@@ -265,7 +288,8 @@ func TestOffersMayBeLeftOutAndTheirProofsMayNot(t *testing.T) {
 	}
 	s.offers[0].Release = named("proof of nats")
 	_, err := i.Import(t.Context(), []string{s.next(2, false, "keda")})
-	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete || !strings.Contains(err.Error(), s.offers[0].Release[0].Digest.String()) {
+	if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.Incomplete ||
+		!strings.Contains(err.Error(), s.offers[0].Release[0].Digest.String()) {
 		t.Errorf("without the offer's proof: %v", err)
 	}
 	layout := s.layout(3, false, "keda")
@@ -280,7 +304,7 @@ func TestOffersMayBeLeftOutAndTheirProofsMayNot(t *testing.T) {
 	whole(t, i, "keda", "nats", "proof of nats")
 }
 
-func TestAnImportThatIsKilledIsContinuedByTheNext(t *testing.T) {
+func TestImportContinuesAfterKill(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -322,7 +346,7 @@ func TestAnImportThatIsKilledIsContinuedByTheNext(t *testing.T) {
 	whole(t, i, "keda", "nats", "istio", "eventing")
 }
 
-func TestFilesDroppedIntoAFolderAreTakenInTheirOrder(t *testing.T) {
+func TestFolderImportsFilesInOrder(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	dir := t.TempDir()
@@ -335,7 +359,7 @@ func TestFilesDroppedIntoAFolderAreTakenInTheirOrder(t *testing.T) {
 	folder := &Folder{Dir: dir}
 	look := func() string {
 		t.Helper()
-		taken, err := folder.Look(t.Context(), i)
+		taken, err := folder.Import(t.Context(), i)
 		must(t, err)
 		var told []string
 		for _, x := range taken {

@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// lacking collects what neither the file nor the target has: the file was made for a target that has seen more than
-// this one.
+// lacking collects blobs that neither the file nor the target has. The file was exported for a target with more imports.
 type lacking struct{ lines []string }
 
 const maxLacking = 20
@@ -26,7 +25,7 @@ func (l *lacking) add(runtime, what string, d ocispec.Descriptor, previous *bund
 	l.lines = append(l.lines, line)
 }
 
-// history says which file was not imported.
+// history describes the bundle at the target, and the predecessor that was not imported.
 func history(previous *bundle.Position, last bundle.Accepted) string {
 	there := "no bundle is at the target"
 	if last.Sequence > 0 {
@@ -35,10 +34,10 @@ func history(previous *bundle.Position, last bundle.Accepted) string {
 	if previous == nil || previous.Sequence == last.Sequence {
 		return " (" + there + ")"
 	}
-	return fmt.Sprintf(" (%s, the one before this is %d)", there, previous.Sequence)
+	return fmt.Sprintf(" (%s, the predecessor of this one is %d)", there, previous.Sequence)
 }
 
-// refusal is nil as an error when nothing is missing.
+// refusal returns nil if nothing is missing.
 func (l *lacking) refusal() error {
 	if len(l.lines) == 0 {
 		return nil
@@ -48,7 +47,10 @@ func (l *lacking) refusal() error {
 		shown, more = shown[:maxLacking], fmt.Sprintf("\n  and %d more", len(l.lines)-maxLacking)
 	}
 	return &refusal.Error{Reason: refusal.Incomplete, Detail: fmt.Sprintf(
-		"the file leaves out what is not at the target: import the files before it, or export again without --since; missing are\n  %s%s", strings.Join(shown, "\n  "), more)}
+		"the file omits content that the target lacks: import the files before it, or export again without --since; missing:\n  %s%s",
+		strings.Join(shown, "\n  "),
+		more,
+	)}
 }
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

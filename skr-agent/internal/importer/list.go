@@ -13,9 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeList decides whether a signed list of images belongs to the bundles of the file, and is not older than what was
-// imported for their runtimes before. A list that comes again is fine.
-func (i Importer) judgeList(ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *judged) error {
+// judgeList checks that a signed list of images belongs to the bundles of the file, and is not older than the last imported
+// one of their runtimes. The same list is accepted again.
+func (i Importer) judgeList(
+	ctx context.Context,
+	made bundle.CarriedPredicate,
+	list bundle.Carried,
+	root trust.Root,
+	found *judged,
+) error {
 	now := i.Now()
 	var with []bundle.CarriedBundle
 	var last *bundle.CarriedPredicate
@@ -36,7 +42,7 @@ func (i Importer) judgeList(ctx context.Context, made bundle.CarriedPredicate, l
 	return bundle.CheckCarried(made, list, with, last, root.Epoch, now, i.ClockSkew)
 }
 
-// lastList is a list that was imported before, nil for none. What no publisher of this fleet signed counts as nothing.
+// lastList returns an imported list, nil for none. A list that no publisher of this fleet signed is ignored.
 func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*bundle.VerifiedCarried, error) {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
@@ -56,7 +62,7 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 	return &verified, nil
 }
 
-// keepNewer finds the images that a newer file brought for another runtime: their tags stay where they are.
+// keepNewer finds the images that a newer file of another runtime contains. Their tags stay.
 func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *judged) error {
 	moving := map[string]bool{}
 	for _, image := range found.images {
@@ -70,7 +76,7 @@ func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *judged)
 		}
 		there, err := store.Head(ctx, target, tag)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("look at image %s at %s: %w", image.Name, i.To, err)
+			return fmt.Errorf("read image %s at %s: %w", image.Name, i.To, err)
 		}
 		moving[image.Name] = err == nil && there != image.Digest
 	}
@@ -82,7 +88,7 @@ func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *judged)
 	return nil
 }
 
-// compareLists reads all lists that were imported before.
+// compareLists finds the images of newer imported lists.
 func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *judged) error {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
@@ -121,7 +127,7 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 	return nil
 }
 
-// list keeps the list for each runtime of the file, so that an older one is known when it comes.
+// list stores the list for each runtime of the file, so that an older one is refused later.
 func (w *writing) list(ctx context.Context, j judged) error {
 	if j.list == nil {
 		return nil

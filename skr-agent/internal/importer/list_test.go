@@ -16,11 +16,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// image is one that the name images/docker.io/library/nginx:1 may stand for.
+// image returns an image for the name images/docker.io/library/nginx:1.
 func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	t.Helper()
-	config, layer := bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte("{}")), bundle.NewBlob(ocispec.MediaTypeImageLayer, []byte(content))
-	manifest, err := bundle.NewManifest(ocispec.Manifest{Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor}})
+	config, layer := bundle.NewBlob(
+		ocispec.MediaTypeImageConfig,
+		[]byte("{}"),
+	), bundle.NewBlob(
+		ocispec.MediaTypeImageLayer,
+		[]byte(content),
+	)
+	manifest, err := bundle.NewManifest(
+		ocispec.Manifest{Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor}},
+	)
 	must(t, err)
 	d := manifest.Descriptor
 	return bundle.CarriedImage{
@@ -28,19 +36,32 @@ func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
-// journey is a file of the runtime's next bundle with an image, and a list that predicate and bundles change before it
-// is signed.
-func (s *sender) journey(sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle)) airgap.Layout {
+// journey returns a file with the runtime's next bundle and an image. The arguments change the list before it is signed.
+func (s *sender) journey(
+	sequence int64,
+	content string,
+	change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
+) airgap.Layout {
 	s.t.Helper()
 	layout := s.layout(sequence, false, "keda")
 	return s.withImage(layout, sequence, content, change)
 }
 
-func (s *sender) withImage(layout airgap.Layout, sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle)) airgap.Layout {
+func (s *sender) withImage(
+	layout airgap.Layout,
+	sequence int64,
+	content string,
+	change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
+) airgap.Layout {
 	s.t.Helper()
 	carried, items := image(s.t, content)
 	bundles := []bundle.CarriedBundle{{Runtime: "berlin", Digest: s.last.Digest}}
-	predicate := bundle.CarriedPredicate{Epoch: 1, Sequence: sequence, IssuedAt: noon.Add(-time.Hour), ExpiresAt: noon.Add(time.Hour)}
+	predicate := bundle.CarriedPredicate{
+		Epoch:     1,
+		Sequence:  sequence,
+		IssuedAt:  noon.Add(-time.Hour),
+		ExpiresAt: noon.Add(time.Hour),
+	}
 	if change != nil {
 		change(&predicate, &bundles)
 	}
@@ -48,10 +69,20 @@ func (s *sender) withImage(layout airgap.Layout, sequence int64, content string,
 	must(s.t, err)
 	signed, err := bundle.ComposeCarried(list, predicate, s.signer)
 	must(s.t, err)
-	layout.Items = append(slices.Concat(layout.Items, items), airgap.InMemory(list), airgap.InMemory(signed), airgap.InMemory(bundle.EmptyBlob()))
-	layout.References = append(layout.References,
+	layout.Items = append(
+		slices.Concat(layout.Items, items),
+		airgap.InMemory(list),
+		airgap.InMemory(signed),
+		airgap.InMemory(bundle.EmptyBlob()),
+	)
+	layout.References = append(
+		layout.References,
 		airgap.Reference{Name: carried.Name, Descriptor: carried.Descriptor()},
-		airgap.Reference{Name: bundle.CarriedRepository + ":" + bundle.CarriedTag(list.Descriptor.Digest), Descriptor: signed.Descriptor})
+		airgap.Reference{
+			Name:       bundle.CarriedRepository + ":" + bundle.CarriedTag(list.Descriptor.Digest),
+			Descriptor: signed.Descriptor,
+		},
+	)
 	return layout
 }
 
@@ -63,7 +94,7 @@ func (s *sender) packed(layout airgap.Layout) string {
 	return path
 }
 
-// imageAt returns what the image's tag stands for at the target.
+// imageAt returns the digest of the image's tag at the target.
 func imageAt(t *testing.T, i Importer) string {
 	t.Helper()
 	target, err := i.reading(t.Context(), "images/docker.io/library/nginx")
@@ -80,7 +111,7 @@ func refusedFor(t *testing.T, err error, reason refusal.Reason, says string) {
 	}
 }
 
-func TestAListOfImagesIsGoodForItsOwnFileOnly(t *testing.T) {
+func TestImageListIsValidForItsOwnFileOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle)
 		reason refusal.Reason
@@ -112,7 +143,7 @@ func TestAListOfImagesIsGoodForItsOwnFileOnly(t *testing.T) {
 	}
 }
 
-func TestAnOlderListOfImagesIsRefused(t *testing.T) {
+func TestOlderImageListIsRefused(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	old := s.journey(1, "vulnerable", nil)
@@ -157,8 +188,8 @@ func cloned(l airgap.Layout) airgap.Layout {
 	return airgap.Layout{References: slices.Clone(l.References), Items: slices.Clone(l.Items)}
 }
 
-// Files for two runtimes with one registry may come in any order; none takes an image back that a newer one brought.
-func TestAFileForAnotherRuntimeTakesNoImageBack(t *testing.T) {
+// Files of two runtimes with one registry can arrive in any order. An older one does not move the tag of an image back.
+func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	_, err := i.Import(t.Context(), []string{s.packed(s.journey(5, "patched", nil))})
@@ -168,23 +199,32 @@ func TestAFileForAnotherRuntimeTakesNoImageBack(t *testing.T) {
 	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{}}, bundle.Catalog{})
 	must(t, err)
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: "munich"}, Epoch: 1, Sequence: 4, IssuedAt: noon.Add(-time.Hour), ExpiresAt: noon.Add(time.Hour), RootVersion: 1,
+		Audience: bundle.Audience{
+			Runtime: "munich",
+		}, Epoch: 1, Sequence: 4, IssuedAt: noon.Add(-time.Hour), ExpiresAt: noon.Add(time.Hour), RootVersion: 1,
 	}, s.signer)
 	must(t, err)
 	layout := airgap.Layout{
-		Items:      []airgap.Item{airgap.InMemory(documents.State), airgap.InMemory(documents.Catalog), airgap.InMemory(manifest)},
+		Items: []airgap.Item{
+			airgap.InMemory(documents.State),
+			airgap.InMemory(documents.Catalog),
+			airgap.InMemory(manifest),
+		},
 		References: []airgap.Reference{{Name: "runtimes/munich:desired", Descriptor: manifest.Descriptor}},
 	}
-	outcome, err := i.Import(t.Context(), []string{s.packed(s.withImage(layout, 4, "vulnerable", func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
-		*b = []bundle.CarriedBundle{{Runtime: "munich", Digest: manifest.Descriptor.Digest}}
-	}))})
+	outcome, err := i.Import(
+		t.Context(),
+		[]string{s.packed(s.withImage(layout, 4, "vulnerable", func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
+			*b = []bundle.CarriedBundle{{Runtime: "munich", Digest: manifest.Descriptor.Digest}}
+		}))},
+	)
 	must(t, err)
 	if got := imageAt(t, i); got != patched || len(outcome.Bundles) != 1 || len(outcome.Kept) != 1 {
 		t.Errorf("the image is %s, was %s: %+v", got, patched, outcome)
 	}
 }
 
-func TestAListThatSomebodyElseSignedIsForgotten(t *testing.T) {
+func TestImageListOfAnotherSignerIsIgnored(t *testing.T) {
 	s := newSender(t)
 	dir := filepath.Join(t.TempDir(), "target")
 	i := s.importer(dir)
@@ -192,7 +232,11 @@ func TestAListThatSomebodyElseSignedIsForgotten(t *testing.T) {
 	must(t, err)
 	list, err := bundle.NewCarried(nil, []bundle.CarriedBundle{{Runtime: "berlin", Digest: s.last.Digest}})
 	must(t, err)
-	forged, err := bundle.ComposeCarried(list, bundle.CarriedPredicate{Epoch: 1, Sequence: 1 << 60, IssuedAt: noon, ExpiresAt: noon.Add(time.Hour)}, trusttest.NewSigner(t))
+	forged, err := bundle.ComposeCarried(
+		list,
+		bundle.CarriedPredicate{Epoch: 1, Sequence: 1 << 60, IssuedAt: noon, ExpiresAt: noon.Add(time.Hour)},
+		trusttest.NewSigner(t),
+	)
 	must(t, err)
 	to, err := i.To.Repository(t.Context(), bundle.CarriedRepository)
 	must(t, err)

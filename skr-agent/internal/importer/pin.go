@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust by which a file is judged when nobody named one: that of the first import, which lies
-// at the target, and for the first import that of the file. The second return value says that it is the file's.
+// pin returns the root of trust for a file if no root is configured: the root at the target, which the first import wrote, or
+// else the root in the file. The second result reports that it is the file's.
 //
 // The agent always verifies with its own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
@@ -30,7 +30,7 @@ func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool,
 	}
 	versions := carriedRoots(file)
 	if len(versions) == 0 {
-		return trust.Root{}, false, malformed("no root of trust lies at the target or in the file: name one with --trust")
+		return trust.Root{}, false, malformed("neither the target nor the file has a root of trust: specify one with --trust")
 	}
 	data, _, err := store.ReadRoot(ctx, file.Repository(bundle.TrustRepository), versions[0])
 	if err != nil {
@@ -43,7 +43,7 @@ func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool,
 	return root, true, nil
 }
 
-// carriedRoots are the versions of the root that a file holds, ascending.
+// carriedRoots returns the versions of the root in a file, in ascending order.
 func carriedRoots(file *airgap.File) []int64 {
 	var versions []int64
 	for _, r := range file.References() {

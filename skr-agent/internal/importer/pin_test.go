@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func TestWithoutAPinnedRootThatOfTheFirstImportIsFollowed(t *testing.T) {
+func TestFirstImportPinsItsRoot(t *testing.T) {
 	s, stranger := newSender(t), newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	i.Root = trust.Root{}
@@ -39,7 +39,7 @@ func TestWithoutAPinnedRootThatOfTheFirstImportIsFollowed(t *testing.T) {
 	}
 }
 
-func TestAFileWithoutARootNeedsOneThatIsNamed(t *testing.T) {
+func TestFileWithoutRootNeedsConfiguredRoot(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	i.Root = trust.Root{}
@@ -48,7 +48,7 @@ func TestAFileWithoutARootNeedsOneThatIsNamed(t *testing.T) {
 	}
 }
 
-// withRoot is the next file, with the first version of the root in it.
+// withRoot returns the next file with the first version of the root.
 func (s *sender) withRoot(sequence int64) string {
 	s.t.Helper()
 	place, err := store.Open(store.LayoutScheme+s.t.TempDir(), nil)
@@ -66,7 +66,10 @@ func (s *sender) withRoot(sequence int64) string {
 	for _, blob := range []bundle.Blob{manifest, bundle.NewBlob(bundle.MediaTypeRoot, s.root.Raw), bundle.NewBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))} {
 		layout.Items = append(layout.Items, airgap.InMemory(blob))
 	}
-	layout.References = append(layout.References, airgap.Reference{Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: manifest.Descriptor})
+	layout.References = append(
+		layout.References,
+		airgap.Reference{Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: manifest.Descriptor},
+	)
 	path := filepath.Join(s.t.TempDir(), "file.tar")
 	_, err = airgap.Write(s.t.Context(), path, layout, airgap.Packing{}, func(int64) {})
 	must(s.t, err)

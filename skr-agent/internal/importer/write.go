@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// writing is an import at work. Its order is what makes it safe to stop anywhere: blobs, what holds them, the list of
-// images, images, the root of trust, and bundles last.
+// writing is a running import. Its order allows an interruption at any point: blobs, their holders, the list of images,
+// images, the root of trust, and bundles last.
 type writing struct {
 	Importer
 	file    *airgap.File
@@ -24,7 +24,11 @@ type writing struct {
 }
 
 func (i Importer) write(ctx context.Context, file *airgap.File, j judged) (Outcome, error) {
-	w := &writing{Importer: i, file: file, outcome: Outcome{Bundles: []Received{}, Images: []string{}, Mirrors: []string{}}}
+	w := &writing{
+		Importer: i,
+		file:     file,
+		outcome:  Outcome{Bundles: []Received{}, Images: []string{}, Mirrors: []string{}},
+	}
 	for _, step := range []func(context.Context, judged) error{w.contents, w.list, w.images, w.roots, w.bundles} {
 		if err := step(ctx, j); err != nil {
 			return w.outcome, fmt.Errorf("write to %s: %w", i.To, err)
@@ -91,8 +95,8 @@ func (w *writing) images(ctx context.Context, j judged) error {
 	return nil
 }
 
-// mirror says how a runtime finds the images of a host at the target, as --mirror takes it. Nothing pulls images from a
-// folder.
+// mirror returns the value of --mirror with which a runtime finds the images of a host at the target. Runtimes cannot pull
+// images from a folder.
 func (w *writing) mirror(image bundle.CarriedImage) string {
 	if store.IsLayout(w.To) {
 		return ""
@@ -100,7 +104,7 @@ func (w *writing) mirror(image bundle.CarriedImage) string {
 	host, _, _ := strings.Cut(image.Reference, "/")
 	carried, _, _ := strings.Cut(strings.TrimPrefix(image.Name, bundle.ImageRepository("")), "/")
 	if bundle.ImageRepository(host) != bundle.ImageRepository(carried) {
-		host = carried // a reference without its host is of Docker Hub
+		host = carried // a reference without a host refers to Docker Hub
 	}
 	return host + "=" + w.To.Name(bundle.ImageRepository(carried))
 }
@@ -155,7 +159,12 @@ func (w *writing) bundles(ctx context.Context, j judged) error {
 				}
 			}
 		}
-		data, err := store.FetchBlob(ctx, w.file.Repository(bundle.DesiredRepository(runtime)), b.manifest, bundle.MaxManifestBytes)
+		data, err := store.FetchBlob(
+			ctx,
+			w.file.Repository(bundle.DesiredRepository(runtime)),
+			b.manifest,
+			bundle.MaxManifestBytes,
+		)
 		if err != nil {
 			return err
 		}
@@ -169,14 +178,14 @@ func (w *writing) bundles(ctx context.Context, j judged) error {
 	return nil
 }
 
-// copy makes a blob of the file exist, stream to stream. The target compares it with its digest once more.
+// copy streams a blob of the file to the target, which verifies its digest again.
 func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descriptor) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	there, err := to.Exists(ctx, d)
 	if err != nil {
-		return fmt.Errorf("look for %s: %w", d.Digest, err)
+		return fmt.Errorf("check for %s: %w", d.Digest, err)
 	}
 	if there {
 		w.outcome.Known++
@@ -196,7 +205,7 @@ func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descr
 	return nil
 }
 
-// stoppable ends with its context, also where a target does not look at it.
+// stoppable is a reader that ends with its context, even if the target ignores the context.
 type stoppable struct {
 	ctx  context.Context
 	body io.Reader

@@ -20,62 +20,65 @@ func names(w bundle.ReportedWatch) (all []string) {
 	return all
 }
 
-func TestLedgerTellsEachChangeOnceAndAtOnce(t *testing.T) {
+func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	var l ledger
-	l.tell(10, noon)
-	if l.told.Since != 0 || l.news() {
-		t.Fatalf("told %+v before anything changed", l.told)
+	l.include(10, noon)
+	if l.reported.Since != 0 || l.pending() {
+		t.Fatalf("told %+v before anything changed", l.reported)
 	}
 	l.changed(object{name: "a"})
 	l.changed(object{name: "b"})
-	l.tell(20, noon)
-	if got, want := names(l.told), []string{"b@20", "a@20"}; !reflect.DeepEqual(got, want) || l.told.Since != 20 || l.told.Changes != 2 {
-		t.Fatalf("got %v of %+v, want %v", got, l.told, want)
+	l.include(20, noon)
+	if got, want := names(l.reported), []string{"b@20", "a@20"}; !reflect.DeepEqual(got, want) || l.reported.Since != 20 ||
+		l.reported.Changes != 2 {
+		t.Fatalf("got %v of %+v, want %v", got, l.reported, want)
 	}
-	before := l.told
-	l.tell(30, noon.Add(time.Hour))
-	if !reflect.DeepEqual(l.told, before) {
-		t.Errorf("without news the report changed: %+v", l.told)
+	before := l.reported
+	l.include(30, noon.Add(time.Hour))
+	if !reflect.DeepEqual(l.reported, before) {
+		t.Errorf("without news the report changed: %+v", l.reported)
 	}
 
 	l.changed(object{name: "a"})
-	l.tell(40, noon.Add(spacing-1))
-	if !reflect.DeepEqual(l.told, before) || l.due(noon.Add(spacing-1)) != 1 {
-		t.Errorf("a storm is not held back: %+v", l.told)
+	l.include(40, noon.Add(spacing-1))
+	if !reflect.DeepEqual(l.reported, before) || l.hold(noon.Add(spacing-1)) != 1 {
+		t.Errorf("a storm is not held back: %+v", l.reported)
 	}
 	l.changed(object{name: "a"})
-	l.tell(50, noon.Add(spacing))
-	if got, want := names(l.told), []string{"a@50", "b@20"}; !reflect.DeepEqual(got, want) || l.told.Changes != 4 || l.news() {
-		t.Errorf("got %v of %+v, want %v", got, l.told, want)
+	l.include(50, noon.Add(spacing))
+	if got, want := names(l.reported), []string{"a@50", "b@20"}; !reflect.DeepEqual(got, want) ||
+		l.reported.Changes != 4 ||
+		l.pending() {
+		t.Errorf("got %v of %+v, want %v", got, l.reported, want)
 	}
 }
 
-func TestLedgerTellsTroubleOnceAndItsEnd(t *testing.T) {
+func TestLedgerReportsTroubleAndItsEnd(t *testing.T) {
 	var l ledger
 	l.trouble = "forbidden"
-	l.tell(10, noon)
-	if l.told.Trouble != "forbidden" || l.told.Since != 10 || l.news() {
-		t.Fatalf("got %+v", l.told)
+	l.include(10, noon)
+	if l.reported.Trouble != "forbidden" || l.reported.Since != 10 || l.pending() {
+		t.Fatalf("got %+v", l.reported)
 	}
 	l.trouble = ""
-	l.tell(20, noon.Add(spacing))
-	if l.told.Trouble != "" || l.told.Since != 20 {
-		t.Errorf("got %+v", l.told)
+	l.include(20, noon.Add(spacing))
+	if l.reported.Trouble != "" || l.reported.Since != 20 {
+		t.Errorf("got %+v", l.reported)
 	}
 }
 
-func TestSummaryStaysWithinItsRoomAndFair(t *testing.T) {
+func TestSummaryDividesTheSizeEqually(t *testing.T) {
 	for _, watches := range []int{1, 2, 7, bundle.MaxWatchers} {
 		for _, length := range []int{1, 40, 253} {
 			t.Run(fmt.Sprintf("%d watches of names of %d bytes", watches, length), func(t *testing.T) {
 				var told []bundle.ReportedWatch
 				for i := range watches {
-					l := ledger{told: bundle.ReportedWatch{Watcher: fmt.Sprintf("w-%02d", watches-i)}}
+					l := ledger{reported: bundle.ReportedWatch{Watcher: fmt.Sprintf("w-%02d", watches-i)}}
 					for n := range 500 {
 						l.changed(object{name: fmt.Sprintf("%d-%s", n, strings.Repeat("x", length))})
 					}
-					l.tell(1, noon)
-					told = append(told, l.told)
+					l.include(1, noon)
+					told = append(told, l.reported)
 				}
 				got := summary(told)
 				objects, last := 0, ""

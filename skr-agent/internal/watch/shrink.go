@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// seen is all that a watch remembers of an object: its name, and a fingerprint of the part whose changes count.
-type seen struct {
+// known is the stored part of an object: its name, and a fingerprint of the part whose changes count.
+type known struct {
 	metav1.ObjectMeta
 	print string
 }
 
-// shrink makes of an object what is remembered of it: of metadata alone the fingerprint is that of the spec, of a whole
-// object that of the status.
+// shrink is the transform of informers. It returns the stored part of an object, with a fingerprint of the spec for
+// metadata, and of the status for a whole object.
 func shrink(in any) (any, error) {
 	switch o := in.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -32,15 +32,19 @@ func shrink(in any) (any, error) {
 	return in, nil
 }
 
-func small(o metav1.Object, fingerprint string) *seen {
-	return &seen{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()},
-		print:      string(o.GetUID()) + " " + fingerprint,
+func small(o metav1.Object, fingerprint string) *known {
+	return &known{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       o.GetNamespace(),
+			Name:            o.GetName(),
+			ResourceVersion: o.GetResourceVersion(),
+		},
+		print: string(o.GetUID()) + " " + fingerprint,
 	}
 }
 
-// specPrint changes with the generation, and when a deletion begins. Kinds without generations, such as ConfigMaps,
-// have no status either, so that each of their versions counts.
+// specPrint returns a fingerprint that changes with the generation, and at the start of a deletion. Kinds without
+// generations, such as ConfigMaps, have no status, so each of their versions counts.
 func specPrint(o metav1.Object) string {
 	deleting := o.GetDeletionTimestamp() != nil
 	if o.GetGeneration() == 0 {
@@ -50,12 +54,12 @@ func specPrint(o metav1.Object) string {
 }
 
 func statusPrint(o *unstructured.Unstructured) (string, error) {
-	status, there := o.Object["status"]
-	if !there {
+	status, ok := o.Object["status"]
+	if !ok {
 		return "", nil
 	}
 	sum := fnv.New128a()
-	if err := json.NewEncoder(sum).Encode(status); err != nil { // maps are encoded in the order of their keys
+	if err := json.NewEncoder(sum).Encode(status); err != nil { // maps are encoded sorted by key
 		return "", err
 	}
 	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)), nil

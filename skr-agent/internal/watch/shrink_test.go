@@ -18,14 +18,14 @@ func printOf(t *testing.T, in any) string {
 	if err != nil || again != out {
 		t.Fatalf("shrunk again: %v, %v", again, err)
 	}
-	o := out.(*seen)
+	o := out.(*known)
 	if o.Name != "one" || o.Namespace != "shop" || o.Labels != nil || o.Annotations != nil || o.ManagedFields != nil {
 		t.Fatalf("kept %+v", o.ObjectMeta)
 	}
 	return o.print
 }
 
-func TestWhichChangesOfTheSpecCount(t *testing.T) {
+func TestSpecFingerprint(t *testing.T) {
 	now := metav1.Now()
 	meta := func(change func(*metav1.ObjectMeta)) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
@@ -53,11 +53,17 @@ func TestWhichChangesOfTheSpecCount(t *testing.T) {
 	}
 }
 
-func TestWhichChangesOfTheStatusCount(t *testing.T) {
+func TestStatusFingerprint(t *testing.T) {
 	whole := func(change func(map[string]any)) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: map[string]any{
-			"metadata": map[string]any{"namespace": "shop", "name": "one", "uid": "u", "resourceVersion": "7", "generation": int64(3)},
-			"spec":     map[string]any{"size": int64(1)}, "status": map[string]any{"state": "Ready", "seen": int64(1)},
+			"metadata": map[string]any{
+				"namespace":       "shop",
+				"name":            "one",
+				"uid":             "u",
+				"resourceVersion": "7",
+				"generation":      int64(3),
+			},
+			"spec": map[string]any{"size": int64(1)}, "status": map[string]any{"state": "Ready", "seen": int64(1)},
 		}}
 		change(o.Object)
 		return o

@@ -1,9 +1,9 @@
-// Package watch sees objects of the runtime change that the control plane asked about. The watchers of the bundle in
-// force go in; what changed comes out for the report, and the agent is woken as soon as there is something to tell.
+// Package watch reports changes of objects in the runtime to the control plane. Its input are the watchers of the bundle in
+// force. Its output are the changed objects for the report, and a call that starts a round.
 //
-// It promises bounds: one open watch per watcher, a name and a fingerprint per object, at most maxObjects of them, and
-// a report of bounded size. Nothing of an object leaves the package but its name. What is there when a watch begins is
-// no change; an object that gets or loses the labels is one. Kinds that are not served are looked for again.
+// Its limits are one watch per watcher, a name and a fingerprint per object, maxObjects objects per watch, and a bounded
+// report. Only the names of objects leave the package. Objects that exist at the start of a watch are not changes. An object
+// that gains or loses the labels is one. Watches of kinds that are not served are retried.
 package watch
 
 import (
@@ -26,49 +26,49 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxObjects bounds the objects of one watch: at some 600 bytes each, one watch is little and all are below 40 MiB.
+// maxObjects limits the objects of one watch. With about 600 bytes each, all watches need less than 40 MiB.
 const maxObjects = 2_000
 
 // Watches are the watches of one runtime.
 type Watches struct {
 	metadata metadata.Interface
 	objects  dynamic.Interface
-	// most bounds the objects of one watch.
-	most int
-	// ctx ends all watches; wake tells that there is news. Start sets both.
+	// limit is the maximum number of objects of one watch.
+	limit int
+	// ctx ends all watches, and wake reports changes. Start sets both.
 	ctx  context.Context
 	wake func(wait time.Duration)
 
-	mu      sync.Mutex // guards what follows, and the watches in it
+	mu      sync.Mutex // guards all fields below, and the watches in the map
 	running map[string]*watch
 }
 
-// watch is one watcher at work.
+// watch is one running watcher.
 type watch struct {
 	bundle.Watcher
 	ledger
 	stop context.CancelFunc
-	// synced lets go of the informer when the watch gives up.
+	// synced is the informer's. It is replaced once the watch is full, so that the informer can be freed.
 	synced cache.InformerSynced
-	// objects counts what is remembered; full says that it was too much and that the watch gave up.
+	// objects is the number of stored objects. full reports that it exceeded the limit, which ended the watch.
 	objects int
 	full    bool
-	// absent says that the kind was not served when the watch began: what is found later is new.
+	// absent reports that the kind was not served at the start, so that all of its objects are changes.
 	absent bool
 }
 
-// New returns Watches that watch nothing yet.
+// New returns Watches without watchers.
 func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
-	return &Watches{metadata: metadata, objects: objects, most: maxObjects, running: map[string]*watch{}}
+	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
 
-// Start says how long watches may live and who wants to know when there is news: wake gets the time before which Tell
-// would not tell it yet. It is called once, before Set.
+// Start sets the context of all watches, and the function that is called for changes. Its argument is the time until Report
+// includes the change. Start is called once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
 }
 
-// Set makes these the watchers at work. Those that are at work already go on undisturbed.
+// Set replaces the watchers. Those that already run continue.
 func (w *Watches) Set(watchers []bundle.Watcher) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,31 +96,33 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Tell returns what is to be reported of all watches, sorted by name; it is the same until there is news. Since is a
-// sequence that no report had yet and the next report does not fall below. Wait is when to ask again for news that is
-// held back, 0 when there is none.
-func (w *Watches) Tell(since int64, now time.Time) (told []bundle.ReportedWatch, wait time.Duration) {
+// Report returns the reported changes of all watches, sorted by name. The result is the same until there are changes. since
+// is a sequence above all previous reports and not above the next one. wait is the time until held changes are included, 0
+// for none.
+func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, one := range w.running {
-		one.tell(since, now)
-		told = append(told, one.told)
-		if due := one.due(now); one.news() && (wait == 0 || due < wait) {
-			wait = due
+		one.include(since, now)
+		reported = append(reported, one.reported)
+		if hold := one.hold(now); one.pending() && (wait == 0 || hold < wait) {
+			wait = hold
 		}
 	}
-	return summary(told), wait
+	return summary(reported), wait
 }
 
 func (w *Watches) start(watcher bundle.Watcher) (*watch, error) {
 	ctx, stop := context.WithCancel(w.ctx)
 	one := &watch{Watcher: watcher, stop: stop}
-	one.told.Watcher = watcher.Name
+	one.reported.Watcher = watcher.Name
 	informer := w.informer(one)
 	one.synced = informer.HasSynced
 	err := informer.SetTransform(shrink)
 	if err == nil {
-		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) { w.failed(ctx, one, r, err) })
+		err = informer.SetWatchErrorHandlerWithContext(
+			func(ctx context.Context, r *cache.Reflector, err error) { w.failed(ctx, one, r, err) },
+		)
 	}
 	if err == nil {
 		_, err = informer.AddEventHandler(w.handler(one))
@@ -133,13 +135,13 @@ func (w *Watches) start(watcher bundle.Watcher) (*watch, error) {
 	return one, nil
 }
 
-// selection lists and watches, of metadata or of whole objects.
+// selection lists and watches metadata or whole objects.
 type selection[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// informer sees only metadata where that is enough.
+// informer returns the informer of a watch. It receives whole objects only if the status counts.
 func (w *Watches) informer(one *watch) cache.SharedIndexInformer {
 	if one.Field == bundle.FieldStatus {
 		return informerOf(w, one, w.objects.Resource(one.GVR()), w.objects, &unstructured.Unstructured{})
@@ -147,7 +149,13 @@ func (w *Watches) informer(one *watch) cache.SharedIndexInformer {
 	return informerOf(w, one, w.metadata.Resource(one.GVR()), w.metadata, &metav1.PartialObjectMetadata{})
 }
 
-func informerOf[L runtime.Object](w *Watches, one *watch, resource selection[L], client any, example runtime.Object) cache.SharedIndexInformer {
+func informerOf[L runtime.Object](
+	w *Watches,
+	one *watch,
+	resource selection[L],
+	client any,
+	example runtime.Object,
+) cache.SharedIndexInformer {
 	selector := one.Selector()
 	lister := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -163,15 +171,20 @@ func informerOf[L runtime.Object](w *Watches, one *watch, resource selection[L],
 			return opened, err
 		},
 	}
-	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lister, client), example, 0, cache.Indexers{})
+	return cache.NewSharedIndexInformer(
+		cache.ToListWatcherWithWatchListSemantics(lister, client),
+		example,
+		0,
+		cache.Indexers{},
+	)
 }
 
 func (w *Watches) handler(one *watch) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) { w.saw(one, obj, 1, !initial) },
 		UpdateFunc: func(before, after any) {
-			was, _ := before.(*seen)
-			is, _ := after.(*seen)
+			was, _ := before.(*known)
+			is, _ := after.(*known)
 			w.saw(one, after, 0, was != nil && is != nil && was.print != is.print)
 		},
 		DeleteFunc: func(obj any) {
@@ -184,7 +197,7 @@ func (w *Watches) handler(one *watch) cache.ResourceEventHandler {
 }
 
 func (w *Watches) saw(one *watch, obj any, more int, counts bool) {
-	o, ok := obj.(*seen)
+	o, ok := obj.(*known)
 	if !ok {
 		return
 	}
@@ -193,40 +206,47 @@ func (w *Watches) saw(one *watch, obj any, more int, counts bool) {
 		if counts || more > 0 && one.absent {
 			one.changed(object{o.Namespace, o.Name})
 		}
-		if one.objects > w.most && !one.full {
+		if one.objects > w.limit && !one.full {
 			one.stop()
 			one.full, one.synced = true, func() bool { return true }
-			one.trouble = fmt.Sprintf("more than %d objects of %s carry the labels, they are not watched: narrow labelsToWatch", w.most, one.Resource)
+			one.trouble = fmt.Sprintf(
+				"more than %d objects of %s have the labels and are not watched: narrow labelsToWatch",
+				w.limit,
+				one.Resource,
+			)
 		}
 	})
 }
 
-// failed keeps quiet about a kind that is not served: it may come, and the informer goes on asking.
+// failed handles errors of an informer. A kind that is not served is not an error, and the informer retries it.
 func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
 		w.note(one, func() { one.absent = one.absent || !one.synced() })
 	case apierrors.IsForbidden(err):
 		w.note(one, func() {
-			one.trouble = fmt.Sprintf("the agent may not list and watch %s: allow it in its ClusterRole", one.GVR().GroupResource())
+			one.trouble = fmt.Sprintf(
+				"the agent is not allowed to list and watch %s: add it to its ClusterRole",
+				one.GVR().GroupResource(),
+			)
 		})
 	default:
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 	}
 }
 
-// note writes to a watch that is still at work, and wakes the agent when that makes news.
+// note changes a running watch, and starts a round if a change becomes pending.
 func (w *Watches) note(one *watch, write func()) {
 	w.mu.Lock()
 	if w.running[one.Name] != one || one.full {
 		w.mu.Unlock()
 		return
 	}
-	before := one.news()
+	before := one.pending()
 	write()
-	news, wait := one.news() && !before, one.due(time.Now())
+	pending, wait := one.pending() && !before, one.hold(time.Now())
 	w.mu.Unlock()
-	if news {
+	if pending {
 		w.wake(wait)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// world is one API server with an agent that may watch only what it is let.
+// world is one API server with an agent that can watch only what allow permits.
 type world struct {
 	*testing.T
 	admin   kubernetes.Interface
@@ -46,7 +46,12 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	objects, err := dynamic.NewForConfig(agent)
 	must(t, err)
-	w := &world{T: t, admin: kubernetes.NewForConfigOrDie(admin), watches: New(meta, objects), woken: make(chan time.Duration, 100)}
+	w := &world{
+		T:       t,
+		admin:   kubernetes.NewForConfigOrDie(admin),
+		watches: New(meta, objects),
+		woken:   make(chan time.Duration, 100),
+	}
 	w.watches.Start(t.Context(), func(wait time.Duration) { w.woken <- wait })
 	return w
 }
@@ -58,7 +63,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// allow lets the agent watch resources of the core.
+// allow permits the agent to watch resources of the core group.
 func (w *world) allow(resources ...string) {
 	w.Helper()
 	role := &rbacv1.ClusterRole{
@@ -68,16 +73,18 @@ func (w *world) allow(resources ...string) {
 	role, err := w.admin.RbacV1().ClusterRoles().Create(w.Context(), role, metav1.CreateOptions{})
 	must(w.T, err)
 	_, err = w.admin.RbacV1().ClusterRoleBindings().Create(w.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "agent-",
+		}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "agent"}},
 	}, metav1.CreateOptions{})
 	must(w.T, err)
 }
 
-// tell returns what a report an hour later tells of a watcher.
-func (w *world) tell(watcher string) bundle.ReportedWatch {
+// report returns the reported changes of a watcher an hour later.
+func (w *world) report(watcher string) bundle.ReportedWatch {
 	w.tells++
-	told, _ := w.watches.Tell(w.tells, time.Now().Add(time.Duration(w.tells)*time.Hour))
+	told, _ := w.watches.Report(w.tells, time.Now().Add(time.Duration(w.tells)*time.Hour))
 	for _, one := range told {
 		if one.Watcher == watcher {
 			return one
@@ -86,12 +93,12 @@ func (w *world) tell(watcher string) bundle.ReportedWatch {
 	return bundle.ReportedWatch{}
 }
 
-// until waits for the agent to be woken until a watcher tells what is awaited.
+// until waits until a watcher reports the wanted changes.
 func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool) {
 	w.Helper()
 	limit := time.After(2 * time.Minute)
 	for {
-		told := w.tell(watcher)
+		told := w.report(watcher)
 		if seen(told) {
 			return
 		}
@@ -113,7 +120,13 @@ func (w *world) config(name string) *corev1.ConfigMap {
 }
 
 func watcherOf(resource string) bundle.Watcher {
-	return bundle.Watcher{Name: resource, Version: "v1", Resource: resource, Labels: map[string]string{"team": "shop"}, Field: bundle.FieldSpec}
+	return bundle.Watcher{
+		Name:     resource,
+		Version:  "v1",
+		Resource: resource,
+		Labels:   map[string]string{"team": "shop"},
+		Field:    bundle.FieldSpec,
+	}
 }
 
 // synced waits until a watch has its first list.
@@ -129,7 +142,7 @@ func (w *world) synced(watcher string) {
 	}
 }
 
-func TestWatchesTellWhatHappensInAnAPIServer(t *testing.T) {
+func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 	w := newWorld(t)
 	w.allow("configmaps", "services")
 	w.config("there-before")
@@ -138,14 +151,22 @@ func TestWatchesTellWhatHappensInAnAPIServer(t *testing.T) {
 	must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps"), watcherOf("pods"), status}))
 
 	t.Run("what the agent may not watch is told, until it may", func(*testing.T) {
-		w.until("pods", "trouble", func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "ClusterRole") })
+		w.until(
+			"pods",
+			"trouble",
+			func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "ClusterRole") },
+		)
 		w.allow("pods")
 		w.until("pods", "no trouble", func(told bundle.ReportedWatch) bool { return told.Trouble == "" })
 	})
 	t.Run("changes are told, by name, and what was there is none", func(t *testing.T) {
 		w.synced("configmaps")
 		made := w.config("new")
-		w.until("configmaps", "the new one", func(told bundle.ReportedWatch) bool { return told.Changes == 1 && told.Objects[0].Name == "new" })
+		w.until(
+			"configmaps",
+			"the new one",
+			func(told bundle.ReportedWatch) bool { return told.Changes == 1 && told.Objects[0].Name == "new" },
+		)
 		delete(made.Labels, "team")
 		_, err := w.admin.CoreV1().ConfigMaps("default").Update(t.Context(), made, metav1.UpdateOptions{})
 		must(t, err)
@@ -182,23 +203,27 @@ func TestWatchesTellWhatHappensInAnAPIServer(t *testing.T) {
 	t.Run("the same watchers again change nothing, another of the same name begins anew", func(t *testing.T) {
 		other := watcherOf("configmaps")
 		must(t, w.watches.Set([]bundle.Watcher{other, status}))
-		if told := w.tell("configmaps"); told.Changes != 3 {
+		if told := w.report("configmaps"); told.Changes != 3 {
 			t.Errorf("told %+v", told)
 		}
 		other.Labels = nil
 		must(t, w.watches.Set([]bundle.Watcher{other}))
-		if told, _ := w.watches.Tell(1000, time.Now()); len(told) != 0 {
+		if told, _ := w.watches.Report(1000, time.Now()); len(told) != 0 {
 			t.Errorf("told %+v", told)
 		}
 	})
 	t.Run("a watch of too much gives up and says so", func(t *testing.T) {
 		must(t, w.watches.Set(nil))
-		w.watches.most = 3
+		w.watches.limit = 3
 		must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps")}))
 		w.synced("configmaps")
 		for i := range 5 {
 			w.config(fmt.Sprint("many-", i))
 		}
-		w.until("configmaps", "trouble", func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "more than 3 objects") })
+		w.until(
+			"configmaps",
+			"trouble",
+			func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "more than 3 objects") },
+		)
 	})
 }

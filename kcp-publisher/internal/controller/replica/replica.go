@@ -90,11 +90,11 @@ func (r *Replica) wanted(part int, has bool) bool {
 
 // compete takes a part as often as it is this replica's, until the context ends.
 func (r *Replica) compete(ctx context.Context, part int) error {
-	lease, err := r.Parts.Lease(r.Leases(part))
-	if err != nil {
-		return err
-	}
 	for ctx.Err() == nil {
+		lease, err := r.Parts.Lease(r.Leases(part))
+		if err != nil {
+			return err
+		}
 		if err := r.hold(ctx, part, lease); err != nil {
 			return err
 		}
@@ -157,6 +157,10 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 			}
 			log.Info("released a part of the work")
 			return nil
+		case <-lease.Taken():
+			return fmt.Errorf("lease %s is lost: another replica acquired it", name)
+		case <-lease.Restored():
+			return fmt.Errorf("lease %s: the control plane returned to an earlier state, restarting", name)
 		case <-lost:
 			return fmt.Errorf("lease %s is lost", name)
 		case <-tick.C:

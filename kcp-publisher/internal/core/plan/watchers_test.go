@@ -27,7 +27,7 @@ func TestWatchersAreJudgedOneByOneAndSorted(t *testing.T) {
 	if len(accepted) != 2 || accepted[0].Name != "a" || accepted[1].Name != "b" {
 		t.Errorf("accepted %+v", accepted)
 	}
-	if len(refused) != 1 || !strings.Contains(fmt.Sprint(refused["keys"]), "never watched") {
+	if len(refused) != 1 || !strings.Contains(fmt.Sprint(refused["keys"]), "cannot be watched") {
 		t.Errorf("refused %v", refused)
 	}
 }

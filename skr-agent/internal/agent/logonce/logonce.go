@@ -1,4 +1,4 @@
-// Package logonce remembers what was said, so that a state which lasts is logged once and not in every round.
+// Package logonce records the last log line of each subject, so that a lasting state is logged once and not in every round.
 package logonce
 
 import (
@@ -6,33 +6,31 @@ import (
 	"slices"
 )
 
-// Memo remembers what was said last, by subject. The zero value has said nothing. It is used by one goroutine.
-type Memo struct{ said map[string]string }
+// Memo records the last text by subject. The zero value is empty. One goroutine uses it.
+type Memo struct{ last map[string]string }
 
-// Changed remembers what is to be said of a subject, empty for nothing, and reports whether that differs from what was
-// said last.
+// Changed records the text of a subject, "" for none, and reports whether it differs from the last one.
 func (m *Memo) Changed(subject, text string) bool {
-	if m.said[subject] == text {
+	if m.last[subject] == text {
 		return false
 	}
-	if m.said == nil {
-		m.said = map[string]string{}
+	if m.last == nil {
+		m.last = map[string]string{}
 	}
-	if m.said[subject] = text; text == "" {
-		delete(m.said, subject)
+	if m.last[subject] = text; text == "" {
+		delete(m.last, subject)
 	}
 	return true
 }
 
-// Replace remembers what is to be said of all subjects, in place of whatever was said before, and returns the subjects
-// of which there is something new to say, sorted.
+// Replace replaces the texts of all subjects, and returns the sorted subjects whose text is new or different.
 func (m *Memo) Replace(all map[string]string) []string {
 	var news []string
 	for _, subject := range slices.Sorted(maps.Keys(all)) {
-		if m.said[subject] != all[subject] {
+		if m.last[subject] != all[subject] {
 			news = append(news, subject)
 		}
 	}
-	m.said = maps.Clone(all)
+	m.last = maps.Clone(all)
 	return news
 }

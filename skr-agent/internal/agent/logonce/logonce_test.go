@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAStateThatLastsIsSaidOnce(t *testing.T) {
+func TestLastingStateIsLoggedOnce(t *testing.T) {
 	var memo Memo
 	require.False(t, memo.Changed("registry", ""), "nothing is wrong at first")
 	require.True(t, memo.Changed("registry", "down"))
@@ -17,10 +17,15 @@ func TestAStateThatLastsIsSaidOnce(t *testing.T) {
 	require.True(t, memo.Changed("registry", "slow"), "it is back")
 }
 
-func TestOnlyWhatIsNewIsSaidOfMany(t *testing.T) {
+func TestReplaceReturnsNewAndChangedSubjects(t *testing.T) {
 	var memo Memo
 	require.Equal(t, []string{"keda", "nats"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits"}))
 	require.Equal(t, []string{"keda"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits longer"}))
 	require.Empty(t, memo.Replace(map[string]string{"keda": "waits longer"}))
-	require.Equal(t, []string{"nats"}, memo.Replace(map[string]string{"nats": "waits"}), "what went away and came back is new")
+	require.Equal(
+		t,
+		[]string{"nats"},
+		memo.Replace(map[string]string{"nats": "waits"}),
+		"what went away and came back is new",
+	)
 }

@@ -1,9 +1,8 @@
-// Package subscription keeps a connection to the publisher on which it says that there is something in the registry for
-// this runtime. What comes in are server-sent events; what goes out are calls of one function, which asks for a poll.
+// Package subscription keeps a connection to the publisher's notification server. It reads server-sent events, and calls a
+// function that requests a poll.
 //
-// A notification is a hint: it carries nothing, and polls go on beside it as if there were none. An endpoint that is
-// silent, gone, hostile or broken therefore costs no more than what the limits here let it: a few polls a minute, some
-// bytes of memory, and a connection that is tried again ever more seldom.
+// A notification is a hint without content, and regular polls continue. A silent, hostile or broken endpoint therefore costs
+// only what the limits here allow: a few polls per minute, some bytes of memory, and reconnects with backoff.
 package subscription
 
 import (
@@ -24,46 +23,45 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 )
 
-// Limits of what an endpoint can make an agent do. Notifications follow each other closely in a rollout, and seldom
-// else.
+// Limits for an endpoint. Notifications are frequent during a rollout, and rare otherwise.
 const (
 	pollSpacing     = time.Second
 	pollsAtOnce     = 5
-	pollInterval    = 10 * time.Second // of those beyond
+	pollInterval    = 10 * time.Second // after the first pollsAtOnce
 	linesPerSecond  = 10
 	linesAtOnce     = 100
 	maxLineBytes    = 256
-	silenceTimeout  = 100 * time.Second // three comments and some more
+	silenceTimeout  = 100 * time.Second // three keep-alive comments and a margin
 	reconnectSpread = 10 * time.Second
 	steadyAfter     = time.Minute
 )
 
 // Options are what a Subscription needs.
 type Options struct {
-	// Open connects to the endpoint, for as long as its context lasts.
+	// Open connects to the endpoint until its context ends.
 	Open func(ctx context.Context) (io.ReadCloser, error)
-	// Notify asks for a poll. It returns at once.
+	// Notify requests a poll. It returns at once.
 	Notify func()
 	Log    logr.Logger
 }
 
-// Subscription is a connection that is made again whenever it ends.
+// Subscription is a connection that reconnects.
 type Subscription struct {
 	options Options
-	pending chan struct{} // holds one when a poll is to be asked for
-	said    logonce.Memo
+	pending chan struct{} // contains an element if a poll is pending
+	logged  logonce.Memo
 }
 
-// saidConnection is the one subject of Subscription.said.
-const saidConnection = "connection"
+// loggedConnection is the only subject of Subscription.logged.
+const loggedConnection = "connection"
 
 var (
 	connected = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_notifications_connected",
-		Help: "Whether the agent is connected to the publisher's notifications (1) or only polls (0); none where it is told no URL of them.", Leader: true,
+		Help: "Whether the agent is connected to the publisher's notifications (1) or only polls (0). Absent without a URL.", Leader: true,
 	})
 	received = measure.Counter(measure.Definition{
-		Name: "kyma_pull_agent_notifications_received_total", Help: "Notifications of the publisher.", Leader: true,
+		Name: "kyma_pull_agent_notifications_received_total", Help: "Received notifications of the publisher.", Leader: true,
 	})
 )
 
@@ -82,13 +80,13 @@ func (s *Subscription) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		// Proxies end connections that last; only one that cannot be made again is worth a line.
-		if !errors.Is(err, errEnded) && s.said.Changed(saidConnection, "not connected") {
+		// Proxies close long connections. Only a failed reconnect is logged.
+		if !errors.Is(err, errEnded) && s.logged.Changed(loggedConnection, "not connected") {
 			s.options.Log.Info("not connected to notifications of the publisher, polling only", "reason", err.Error())
 		}
 		pause := backoff.Step()
 		if time.Since(began) >= steadyAfter {
-			// A publisher that restarts ends the connections of its whole fleet at once.
+			// A restarted publisher closes the connections of its whole fleet at once.
 			backoff, pause = newBackoff(), rand.N(reconnectSpread)
 		}
 		select {
@@ -99,51 +97,51 @@ func (s *Subscription) Start(ctx context.Context) error {
 	return nil
 }
 
-// newBackoff returns how long to wait after a connection that failed.
+// newBackoff returns the backoff of failed connections.
 func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Steps: 100, Cap: 2 * time.Minute}
 }
 
-// connect reads one connection to its end, and returns why it ended.
+// connect reads one connection until it ends, and returns the reason.
 func (s *Subscription) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answer, err := s.options.Open(ctx)
+	response, err := s.options.Open(ctx)
 	if err != nil {
 		connected.Set(0)
 		return err
 	}
-	defer answer.Close()
+	defer response.Close()
 	connected.Set(1)
 	defer connected.Set(0)
-	if s.said.Changed(saidConnection, "connected") {
+	if s.logged.Changed(loggedConnection, "connected") {
 		s.options.Log.Info("connected to notifications of the publisher")
 	}
-	// What was pushed while nobody listened was told to nobody.
+	// A bundle can be published without a connection.
 	s.ask()
 	silence := time.AfterFunc(silenceTimeout, cancel)
 	defer silence.Stop()
-	err = s.read(answer, func() { silence.Reset(silenceTimeout) })
+	err = s.read(response, func() { silence.Reset(silenceTimeout) })
 	if ctx.Err() != nil {
 		return errEnded
 	}
 	return err
 }
 
-// errEnded says that a connection ended as all do.
+// errEnded reports the regular end of a connection.
 var errEnded = errors.New("the connection ended")
 
-// read takes the lines of an answer until there are no more, or one that no publisher sends.
-func (s *Subscription) read(answer io.Reader, heard func()) error {
-	lines := bufio.NewScanner(answer)
+// read reads the lines of a response until it ends or exceeds a limit. It calls alive for each line.
+func (s *Subscription) read(response io.Reader, alive func()) error {
+	lines := bufio.NewScanner(response)
 	lines.Buffer(make([]byte, 0, maxLineBytes), maxLineBytes)
 	allowed := rate.NewLimiter(linesPerSecond, linesAtOnce)
 	for lines.Scan() {
 		if !allowed.Allow() {
 			return fmt.Errorf("the publisher sent more than %d lines a second", linesPerSecond)
 		}
-		heard()
-		// Whatever the event is, there is only one thing to do.
+		alive()
+		// All events have the same meaning.
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			received.Inc()
 			s.ask()
@@ -155,17 +153,23 @@ func (s *Subscription) read(answer io.Reader, heard func()) error {
 	return errEnded
 }
 
-// ask has a poll asked for once the limits allow one.
+// ask requests a poll once the limits allow one.
 func (s *Subscription) ask() {
 	select {
 	case s.pending <- struct{}{}:
-	default: // one is to come, and finds whatever this one would
+	default: // the pending poll finds the same
 	}
 }
 
-// passOn asks for polls within the limits, until ctx ends.
+// passOn requests pending polls within the limits until the context ends.
 func (s *Subscription) passOn(ctx context.Context) {
-	spacing, sustained := rate.NewLimiter(rate.Every(pollSpacing), 1), rate.NewLimiter(rate.Every(pollInterval), pollsAtOnce)
+	spacing, sustained := rate.NewLimiter(
+		rate.Every(pollSpacing),
+		1,
+	), rate.NewLimiter(
+		rate.Every(pollInterval),
+		pollsAtOnce,
+	)
 	for {
 		select {
 		case <-ctx.Done():
@@ -176,7 +180,7 @@ func (s *Subscription) passOn(ctx context.Context) {
 			return
 		}
 		select {
-		case <-s.pending: // the poll finds what was said meanwhile, too
+		case <-s.pending: // the poll covers notifications that arrived during the wait
 		default:
 		}
 		s.options.Notify()

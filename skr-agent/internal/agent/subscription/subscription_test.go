@@ -14,9 +14,13 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// run lets a Subscription be for a while by the test's clock, and returns how often it connected and when it asked for
+// run runs a Subscription for a while by the test's clock. It returns the number of connections and the times of requested
 // polls.
-func run(t *testing.T, lasts time.Duration, open func(ctx context.Context) (io.ReadCloser, error)) (connections int64, polls []time.Duration) {
+func run(
+	t *testing.T,
+	lasts time.Duration,
+	open func(ctx context.Context) (io.ReadCloser, error),
+) (connections int64, polls []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -40,7 +44,7 @@ func run(t *testing.T, lasts time.Duration, open func(ctx context.Context) (io.R
 	return connections, polls
 }
 
-// sends is an answer of lines, each after as long as given, and then silence until its end.
+// sends is a response of lines with delays, and silence until its end.
 func sends(ctx context.Context, every time.Duration, lines ...string) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
@@ -59,7 +63,7 @@ func sends(ctx context.Context, every time.Duration, lines ...string) io.ReadClo
 	return reader
 }
 
-func TestANotificationAsksForAPoll(t *testing.T) {
+func TestNotificationRequestsPoll(t *testing.T) {
 	connections, polls := run(t, 90*time.Second, func(ctx context.Context) (io.ReadCloser, error) {
 		return sends(ctx, 20*time.Second, ":\n\n", "data: bundle\n\n", ": data: no\n\n", "id: 7\ndata: bundle\n\n"), nil
 	})
@@ -74,7 +78,7 @@ func TestANotificationAsksForAPoll(t *testing.T) {
 	}
 }
 
-func TestNotificationsThatComeTogetherAskForOnePoll(t *testing.T) {
+func TestConcurrentNotificationsRequestOnePoll(t *testing.T) {
 	_, polls := run(t, time.Minute, func(ctx context.Context) (io.ReadCloser, error) {
 		return sends(ctx, 300*time.Millisecond, "data: bundle\n\n", "data: bundle\n\n", "data: bundle\n\n"), nil
 	})
@@ -83,8 +87,8 @@ func TestNotificationsThatComeTogetherAskForOnePoll(t *testing.T) {
 	}
 }
 
-// TestAnEndpointThatLiesCostsLittle has what whoever owns the endpoint can send, for an hour.
-func TestAnEndpointThatLiesCostsLittle(t *testing.T) {
+// The endpoint sends as much as it can for an hour.
+func TestHostileEndpointCausesFewPolls(t *testing.T) {
 	lies := func(lines string) func(context.Context) (io.ReadCloser, error) {
 		return func(context.Context) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(lines)), nil }
 	}
@@ -110,7 +114,14 @@ func TestAnEndpointThatLiesCostsLittle(t *testing.T) {
 	} {
 		connections, polls := run(t, time.Hour, c.open)
 		if connections > c.connects || int64(len(polls)) > c.polls || connections == 0 {
-			t.Errorf("%s: %d connections and %d polls in an hour, at most %d and %d", name, connections, len(polls), c.connects, c.polls)
+			t.Errorf(
+				"%s: %d connections and %d polls in an hour, at most %d and %d",
+				name,
+				connections,
+				len(polls),
+				c.connects,
+				c.polls,
+			)
 		}
 		for i := 1; i < len(polls); i++ {
 			if polls[i]-polls[i-1] < pollSpacing-time.Microsecond { // the limiter counts in floating point
@@ -120,8 +131,8 @@ func TestAnEndpointThatLiesCostsLittle(t *testing.T) {
 	}
 }
 
-// TestAPublisherThatRestartsIsFoundAgainSoon has one that is away for a minute after an hour.
-func TestAPublisherThatRestartsIsFoundAgainSoon(t *testing.T) {
+// The publisher is unavailable for a minute after an hour.
+func TestSubscriptionReconnectsToRestartedPublisher(t *testing.T) {
 	var began time.Time
 	connections, polls := run(t, time.Hour+3*time.Minute, func(ctx context.Context) (io.ReadCloser, error) {
 		if began.IsZero() {
@@ -146,8 +157,8 @@ func TestAPublisherThatRestartsIsFoundAgainSoon(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsEndedNowAndThenIsNoFailure has a publisher that ends each one after 40 minutes.
-func TestAConnectionThatIsEndedNowAndThenIsNoFailure(t *testing.T) {
+// The publisher closes each connection after 40 minutes.
+func TestClosedConnectionIsNotLogged(t *testing.T) {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
 	var opened []time.Duration

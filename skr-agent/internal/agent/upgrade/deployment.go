@@ -14,28 +14,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// container is the agent's in its pods.
+// container is the name of the agent's container.
 const container = "skr-agent"
 
 // Deployment is the agent's own.
 type Deployment struct {
 	Client          client.Client
 	Namespace, Name string
-	// Pod is the name of the one that this is, Running its image.
+	// Pod is the name of this process' Pod, and Running its image.
 	Pod, Running string
 }
 
-// Outcome is what came of a decision.
+// Outcome is the outcome of a decision.
 type Outcome struct {
-	// Say is what was done, for people; empty for nothing.
-	Say string
-	// Problem is why the image that is wanted does not run.
+	// Message describes the action for the log, "" for none.
+	Message string
+	// Problem is the reason why the wanted image does not run.
 	Problem string
-	// Proven says that the image which runs did its work once.
+	// Proven reports that the running image proved itself.
 	Proven bool
 }
 
-// Find reads which image the pod with the name pod runs, of the Deployment called name.
+// Find returns the Deployment called name, with the image of its pod.
 func Find(ctx context.Context, uncached client.Client, namespace, name, pod string) (*Deployment, error) {
 	var own corev1.Pod
 	if err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, &own); err != nil {
@@ -48,22 +48,22 @@ func Find(ctx context.Context, uncached client.Client, namespace, name, pod stri
 	return &Deployment{Client: uncached, Namespace: namespace, Name: name, Pod: pod, Running: *running}, nil
 }
 
-// Start counts this start, and goes back to the image before when there were too many.
+// Start counts this start, and rolls back to the previous image after too many.
 func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, "", Start)
 }
 
-// Round follows the bundle after a round: see Round.
+// Round applies the function Round after a round of the agent.
 func (d *Deployment) Round(ctx context.Context, wanted string, well time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
-// Overdue goes back to the image before unless this one has proven itself.
+// Overdue rolls back to the previous image unless this one proved itself.
 func (d *Deployment) Overdue(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, "", Overdue)
 }
 
-// decide reads the Deployment and writes what was decided over exactly that state: two pods may decide at once.
+// decide reads the Deployment and writes the decision. The write fails if another Pod changed the Deployment since.
 func (d *Deployment) decide(ctx context.Context, wanted string, decide func(Known) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
@@ -81,7 +81,7 @@ func (d *Deployment) decide(ctx context.Context, wanted string, decide func(Know
 		}
 	}
 	known.Set, known.Proven, known.Failed, known.Starts = step.Set, step.Proven, step.Failed, step.Starts
-	return Outcome{Say: step.Say, Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
+	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
 }
 
 func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, step Step) error {
@@ -89,15 +89,19 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	*imageOf(deployment.Spec.Template.Spec) = step.Set
 	annotate(deployment, v1beta2.AnnotationProvenImage, step.Proven)
 	annotate(deployment, v1beta2.AnnotationFailedImage, step.Failed)
-	annotate(deployment, v1beta2.AnnotationUnprovenStarts, map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
+	annotate(
+		deployment,
+		v1beta2.AnnotationUnprovenStarts,
+		map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0],
+	)
 	if err := d.Client.Patch(ctx, deployment, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	return nil
 }
 
-// known reads what the Deployment says. Starts of other pods do not count: anybody who may evict pods makes as many as
-// they like.
+// known returns the state of the Deployment. Starts of other Pods do not count, because a user who can evict Pods can cause
+// any number of them.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	starts := 0
 	if pod, count, _ := strings.Cut(deployment.Annotations[v1beta2.AnnotationUnprovenStarts], ":"); pod == d.Pod {
@@ -108,7 +112,8 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage], Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
 	}
 	for _, c := range deployment.Status.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && deployment.Status.ObservedGeneration == deployment.Generation {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse &&
+			deployment.Status.ObservedGeneration == deployment.Generation {
 			known.Stuck = true
 		}
 	}

@@ -1,8 +1,7 @@
-// Package upgrade decides which image the agent's own Deployment runs: what the bundle wants and what is known of the
-// Deployment go in, what to write comes out. An image has to prove itself by doing the agent's work; one that does not
-// is rolled back to the last one that did, as firmware counts its starts: by the old agent where the new one never gets
-// ready, and by the new one itself where it ends again and again, at its start, or runs and does not do its work, when
-// its time is over. The decisions are pure; Deployment carries them out.
+// Package upgrade decides which image the agent's Deployment runs. An image must prove itself by doing the agent's work.
+// Otherwise it is rolled back to the last proven one: by the old agent if the new one never becomes ready, and by the new
+// one itself if it restarts too often or does not do its work before the deadline. The decisions are pure, and Deployment
+// applies them.
 package upgrade
 
 import (
@@ -12,46 +11,46 @@ import (
 )
 
 const (
-	// MaxStarts is how often a pod may start without its image having proven itself: a node that restarts is forgiven, a
-	// crash loop is rolled back after some two minutes.
+	// MaxStarts is the number of starts of one Pod before its image must have proven itself. It tolerates a node restart, and
+	// rolls back a crash loop after about two minutes.
 	MaxStarts = 4
-	// Trial is for how long without a break an image has to do the agent's work until it counts as proven.
+	// Trial is the time of uninterrupted work after which an image counts as proven.
 	Trial = time.Minute
 )
 
-// Known is what the Deployment says.
+// Known is the state of the Deployment.
 type Known struct {
-	// Set is the image of its template, Running that of the pod which asks.
+	// Set is the image of its template, and Running that of the deciding Pod.
 	Set, Running string
-	// Proven is the last image that did its work, Failed the one that was rolled back, Starts how often the pod which asks
-	// began while Set was not proven.
+	// Proven is the last proven image, Failed the one that was rolled back, and Starts the number of starts of the deciding
+	// Pod while Set was not proven.
 	Proven, Failed string
 	Starts         int
-	// Stuck says that the pods of Set do not get ready within the Deployment's progress deadline.
+	// Stuck reports that the Pods of Set did not become ready within the Deployment's progress deadline.
 	Stuck bool
 }
 
-// Step is what to write; a zero Step nothing.
+// Step is the new state of the Deployment. The zero Step changes nothing.
 type Step struct {
 	Set, Proven, Failed string
 	Starts              int
-	// Say is one line for people.
-	Say string
+	// Message is the log line.
+	Message string
 }
 
 func (k Known) step() Step {
 	return Step{Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts}
 }
 
-// onTrial says that the image which asks is the one that is set, has not proven itself, and has one to go back to.
+// onTrial reports that the running image is the one that is set, has not proven itself, and has a proven predecessor.
 func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
 
-// changes reports whether a step differs from what is.
+// changes reports whether a step changes the state.
 func (k Known) changes(s Step) bool {
 	return s.Set != k.Set || s.Proven != k.Proven || s.Failed != k.Failed || s.Starts != k.Starts
 }
 
-// Start decides when a pod begins, before it does anything that could end it.
+// Start decides at the start of a Pod, before any work that could crash it.
 func Start(k Known) Step {
 	s := k.step()
 	if !k.onTrial() {
@@ -59,20 +58,19 @@ func Start(k Known) Step {
 	}
 	s.Starts++
 	if s.Starts > MaxStarts {
-		return k.back(fmt.Sprintf("it ended %d times before it had proven itself", MaxStarts))
+		return k.back(fmt.Sprintf("it ended %d times before it proved itself", MaxStarts))
 	}
 	return s
 }
 
-// Round decides after a round of the agent that leads. wanted is the bundle's image, empty for none; well is for how
-// long without a break all of its rounds were whole: what is in the registry was read and accepted, the runtime was
-// made to have it, and a report was delivered.
+// Round decides after a round of the leading agent. wanted is the bundle's image, "" for none. well is the duration
+// without a failed round: the bundle was read, accepted and applied, and a report was delivered.
 func Round(k Known, wanted string, well time.Duration) Step {
 	s := k.step()
 	if k.Running != k.Set {
-		// A newer pod is on its way; this one leads until it is ready.
+		// A newer Pod is starting. This one leads until that one is ready.
 		if k.Stuck && k.Proven != "" {
-			return k.back("its pods did not get ready in time")
+			return k.back("its Pods did not become ready in time")
 		}
 		return s
 	}
@@ -81,34 +79,39 @@ func Round(k Known, wanted string, well time.Duration) Step {
 			return s
 		}
 		s.Proven, s.Starts = k.Running, 0
-		s.Say = fmt.Sprintf("image %s of the agent has proven itself", k.Running)
+		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
 	}
 	if k.Failed != "" && k.Failed != wanted {
 		s.Failed = ""
 	}
 	if wanted != "" && wanted != k.Set && wanted != k.Failed {
 		s.Set, s.Starts = wanted, 0
-		s.Say = fmt.Sprintf("upgrades the agent from image %s to %s", k.Set, wanted)
+		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, wanted)
 	}
 	return s
 }
 
-// Overdue decides when an agent has led for as long as its image has to prove itself, whatever became of its rounds.
+// Overdue decides at the deadline for the proof, independent of the rounds.
 func Overdue(k Known) Step {
 	if !k.onTrial() {
 		return k.step()
 	}
-	return k.back("it led and did not do its work for a minute without a break in time")
+	return k.back("it did not work for a minute without interruption before its deadline")
 }
 
 func (k Known) back(why string) Step {
-	return Step{Set: k.Proven, Proven: k.Proven, Failed: k.Set, Say: fmt.Sprintf("rolled back image %s of the agent to %s: %s", k.Set, k.Proven, why)}
+	return Step{
+		Set:     k.Proven,
+		Proven:  k.Proven,
+		Failed:  k.Set,
+		Message: fmt.Sprintf("rolled back the agent's image %s to %s: %s", k.Set, k.Proven, why),
+	}
 }
 
-// Problem says why the agent does not run what the bundle wants; empty when it does, or is on its way.
+// Problem returns the reason why the agent does not run the wanted image, "" if it does or is starting.
 func (k Known) Problem(wanted string) string {
 	if wanted == "" || k.Failed != wanted {
 		return ""
 	}
-	return fmt.Sprintf("the agent rolled back its image %s, which did not work, and runs %s", k.Failed, cmp.Or(k.Set, "another"))
+	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.Failed, cmp.Or(k.Set, "another"))
 }

@@ -88,15 +88,15 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 			case c.overdue:
 				got = Overdue(c.known)
 			}
-			if got.Say = ""; got != c.want {
+			if got.Message = ""; got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
 	}
 }
 
-// A fleet of images, some of which crash, some of which never get ready, and some of which run and do nothing: whatever
-// is wanted in whatever order, an image that works runs in the end, and the agent never stays on one that does not.
+// Images that crash, never become ready, or run without working are wanted in any order. A proven image always leads in
+// the end.
 func TestAWorkingAgentRunsInTheEnd(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -1,0 +1,102 @@
+package scenario
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// The agent uses the polling intervals of a runtime in production and its default lease.
+func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
+	suite.Long(t)
+	f := newFleet(t, fleet.Options{
+		LeaderElect: true, PublisherFlags: []string{"--agent-poll-interval=1m", "--agent-report-interval=5m"},
+		AgentRights: []string{"agent.yaml", "all-modules.yaml"},
+	})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+
+	killed := time.Now()
+	must(t, r.CrashAgent())
+	must(t, r.API.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"}}))
+	until(t, 10*time.Second, "the agent restores the ConfigMap", func() (bool, string) {
+		_, err := settings(t.Context(), r)
+		return err == nil, fmt.Sprint(err)
+	})
+	if took := time.Since(killed); took > 30*time.Second { // its lease lasts for three minutes
+		t.Errorf("the agent continued after %s", took)
+	} else {
+		t.Logf("the agent continued after %s", took)
+	}
+
+	time.Sleep(time.Minute) // until the caches are filled and the report is delivered
+	before, err := r.Requests()
+	must(t, err)
+	const minutes = 5 // a report interval
+	time.Sleep(minutes * time.Minute)
+	after, err := r.Requests()
+	must(t, err)
+	counts := map[string]int{}
+	for _, request := range after[len(before):] {
+		counts[request.Verb+" "+request.Resource+" "+request.Name]++
+	}
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%4d %s", counts[what], what)
+	}
+	if n := len(after) - len(before); n > 2*minutes {
+		t.Errorf("%d requests in %d minutes, want at most two per minute", n, minutes)
+	}
+}
+
+// A restored API server accepts the watches of its clients, and never sends them objects that changed back.
+func TestProgramsRestartOnceTheirAPIServerIsRestored(t *testing.T) {
+	suite.Long(t)
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{LeaderElect: true})
+	r, err := f.AddRuntime(ctx, "one", "regular", "scaler")
+	must(t, err)
+	must(t, r.Agent().Stop())
+	r.AgentFlags = []string{"--leader-election-lease-duration=6s"} // so that it checks every two seconds
+	must(t, r.StartAgent())
+	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+
+	older, olderControl := filepath.Join(f.Dir, "older"), filepath.Join(f.Dir, "older-control")
+	must(t, r.Backup(older))
+	must(t, f.BackUpControlPlane(olderControl))
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	settle(t, f)
+
+	must(t, r.Restore(older))
+	untilLogged(t, f, "one.log", "returned to an earlier state")
+	until(t, time.Minute, "the agent installs 1.8.0 again", func() (bool, string) {
+		manifest := &v1beta2.Manifest{}
+		err := r.API.Get(ctx, inKyma("scaler"), manifest)
+		return err == nil && manifest.Spec.Version == "1.8.0" && manifest.Status.State == v1beta2.StateReady,
+			fmt.Sprint(err, manifest.Spec.Version, manifest.Status.State)
+	})
+
+	must(t, f.RestoreControlPlane(olderControl))
+	untilLogged(t, f, "kcp-publisher.log", "returned to an earlier state")
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+}
+
+func untilLogged(t *testing.T, f *fleet.Fleet, log, text string) {
+	t.Helper()
+	until(t, time.Minute, log+" contains "+text, func() (bool, string) {
+		data, err := os.ReadFile(filepath.Join(f.Dir, log))
+		return err == nil && strings.Contains(string(data), text), string(last(data, 1000))
+	})
+}

@@ -1,0 +1,67 @@
+package manager
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+func TestProcessWithAnExpiredLeaseCannotWrite(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	l, now := leaseOn(&lock{})
+	client, err := rest.HTTPClientFor(fenced(&rest.Config{Host: server.URL}, l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	passes := func(method, path string) bool {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			if !errors.Is(err, errExpired) {
+				t.Fatal(err)
+			}
+			return false
+		}
+		return response.Body.Close() == nil
+	}
+	const secrets, lease, review = "/api/v1/namespaces/kcp-system/secrets", "/apis/coordination.k8s.io/v1/leases/one", "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+	check := func(when string, write bool) {
+		t.Helper()
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			if passes(method, secrets) != write {
+				t.Errorf("%s: %s passes: %t", when, method, !write)
+			}
+		}
+		if !passes(http.MethodGet, secrets) || !passes(http.MethodPut, lease) || !passes(http.MethodPost, review) {
+			t.Errorf("%s: a read, a renewal or a review is refused", when)
+		}
+	}
+	check("a standby, whose election refuses its work", true)
+	if err := l.Update(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	check("the holder", true)
+	*now = now.Add(Replicas.Lease)
+	check("after the expiry", false)
+	if err := l.Update(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	check("once renewed", true)
+	if err := l.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil {
+		t.Fatal(err)
+	}
+	check("once released", true)
+	*now = now.Add(time.Hour)
+	check("long after the release", true)
+}

@@ -1,0 +1,88 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// errRestored reports that etcd was restored from a backup. The watches of the process then wait for resource versions
+// that the API server has not reached, and never receive objects that changed back.
+var errRestored = errors.New(
+	"the API server returned to an earlier state, as after a restore of etcd: restarting to drop cached objects",
+)
+
+// revisions observes the resource versions of a lease. They never decrease while the API server keeps its state.
+type revisions struct {
+	mu     sync.Mutex // guards latest
+	latest string
+	// restored is closed once a resource version decreased.
+	restored chan struct{}
+}
+
+func newRevisions() *revisions { return &revisions{restored: make(chan struct{})} }
+
+// observe records a resource version. API servers that use other formats are not checked.
+func (r *revisions) observe(version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	order, err := resourceversion.CompareResourceVersion(version, r.latest)
+	if r.latest != "" && err == nil && order < 0 {
+		select {
+		case <-r.restored:
+		default:
+			close(r.restored)
+		}
+	}
+	r.latest = version
+}
+
+// observedLeases is a client of leases that records the resource version of each response.
+type observedLeases struct {
+	coordinationclient.LeasesGetter
+	revisions *revisions
+}
+
+func (o observedLeases) Leases(namespace string) coordinationclient.LeaseInterface {
+	return observedLease{o.LeasesGetter.Leases(namespace), o.revisions}
+}
+
+type observedLease struct {
+	coordinationclient.LeaseInterface
+	revisions *revisions
+}
+
+func (o observedLease) observed(lease *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
+	if err == nil {
+		o.revisions.observe(lease.ResourceVersion)
+	}
+	return lease, err
+}
+
+// Get reads the lease.
+func (o observedLease) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
+	return o.observed(o.LeaseInterface.Get(ctx, name, options))
+}
+
+// Create creates the lease.
+func (o observedLease) Create(
+	ctx context.Context,
+	lease *coordinationv1.Lease,
+	options metav1.CreateOptions,
+) (*coordinationv1.Lease, error) {
+	return o.observed(o.LeaseInterface.Create(ctx, lease, options))
+}
+
+// Update writes the lease.
+func (o observedLease) Update(
+	ctx context.Context,
+	lease *coordinationv1.Lease,
+	options metav1.UpdateOptions,
+) (*coordinationv1.Lease, error) {
+	return o.observed(o.LeaseInterface.Update(ctx, lease, options))
+}
