@@ -1,7 +1,7 @@
 // Package strict refuses YAML and JSON that are dangerous or say two things at once, before anything believes them.
 //
-// It takes bytes and gives an error or what they say. It never expands anything: aliases, which can turn a kilobyte
-// into gigabytes, are refused where they stand.
+// It takes bytes and returns an error or the parsed document. It never expands anything: aliases, which can turn a
+// kilobyte into gigabytes, are refused, or counted as if they were written out (Limits.ExpandedBytes).
 package strict
 
 import (
@@ -23,6 +23,9 @@ type Limits struct {
 	Nodes int
 	// Documents is how many documents there may be: 2,000, as many as objects in a module.
 	Documents int
+	// ExpandedBytes allows anchors, aliases and merge keys in documents whose scalars have at most so many bytes with the
+	// aliases written out. Nodes and Depth count the written-out document too. 0 refuses them.
+	ExpandedBytes int
 }
 
 func (l Limits) orDefaults() Limits {
@@ -38,9 +41,9 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Documents checks every document of a YAML stream and gives them as trees. Refused are anchors, aliases, merge keys,
-// tags other than YAML's own for that kind of value, duplicate keys, and more depth, values or documents than the
-// limits allow. Empty documents are left out. Errors name document and line.
+// Documents checks every document of a YAML stream and gives them as trees. Refused are tags other than
+// YAML's own for that kind of value, duplicate keys, more depth, values or documents than the limits allow, and anchors,
+// aliases and merge keys unless the limits allow them. Empty documents are left out. Errors name document and line.
 func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 	limits = limits.orDefaults()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -87,16 +90,25 @@ var tags = map[yaml.Kind][]string{
 type walk struct {
 	limits Limits
 	nodes  int
+	bytes  int
 }
 
 func (w *walk) node(n *yaml.Node, depth int) error {
 	w.nodes++
+	if w.limits.ExpandedBytes > 0 {
+		if w.bytes += len(n.Value); w.bytes > w.limits.ExpandedBytes {
+			return fmt.Errorf("line %d: more than %d bytes with aliases written out", n.Line, w.limits.ExpandedBytes)
+		}
+		if n.Kind == yaml.AliasNode && w.nodes <= w.limits.Nodes {
+			return w.node(n.Alias, depth) // a cycle ends at the limit of nodes or depth
+		}
+	}
 	switch {
 	case w.nodes > w.limits.Nodes:
 		return fmt.Errorf("more than %d values", w.limits.Nodes)
 	case depth > w.limits.Depth:
 		return fmt.Errorf("line %d: nested deeper than %d levels", n.Line, w.limits.Depth)
-	case n.Kind == yaml.AliasNode || n.Anchor != "":
+	case n.Kind == yaml.AliasNode || n.Anchor != "" && w.limits.ExpandedBytes == 0:
 		return fmt.Errorf("line %d: anchors and aliases are not accepted: write the value out", n.Line)
 	case !slices.Contains(tags[n.Kind], n.Tag):
 		return fmt.Errorf("line %d: tag %s is not accepted here", n.Line, n.Tag)
@@ -108,14 +120,53 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 			if key.Kind != yaml.ScalarNode {
 				return fmt.Errorf("line %d: a key must be a string", key.Line)
 			}
+			if key.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
+				if err := mergeable(n.Content[i+1], true); err != nil {
+					return err
+				}
+			}
 			if seen[key.Value] {
 				return fmt.Errorf("line %d: key %q appears twice", key.Line, key.Value)
 			}
 			seen[key.Value] = true
 		}
 	}
-	for _, child := range n.Content {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
+			continue // its value was checked above
+		}
 		if err := w.node(child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const mergeTag = "!!merge"
+
+// Merges reports whether a document has merge keys.
+func Merges(n *yaml.Node) bool {
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag || Merges(child) {
+			return true
+		}
+	}
+	return false
+}
+
+// mergeable checks the value of a merge key: a mapping, or a list of mappings.
+func mergeable(n *yaml.Node, list bool) error {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return nil
+	case n.Kind != yaml.SequenceNode || !list:
+		return fmt.Errorf("line %d: a merge key needs a mapping or a list of mappings", n.Line)
+	}
+	for _, item := range n.Content {
+		if err := mergeable(item, false); err != nil {
 			return err
 		}
 	}

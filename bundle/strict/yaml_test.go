@@ -37,6 +37,27 @@ func TestDangerousYAMLIsRefused(t *testing.T) {
 	}
 }
 
+func TestAliasesCountAsIfTheyWereWrittenOut(t *testing.T) {
+	for in, want := range map[string]string{
+		"a: &a {x: 1}\nb: {<<: *a, y: 2}":       "",
+		"a: &a {x: 1}\nb: {<<: [*a, {z: 1}]}":   "",
+		"a: &a [1,2,3]\nb: [*a,*a,*a,*a]":       "more than 20 values",
+		"a: &a [*a]":                            "more than 20 values",
+		"a: &a abcdefghij\nb: [*a,*a,*a,*a,*a]": "line 1: more than 50 bytes",
+		"a: &a x\nb: {<<: *a}":                  "line 1: a merge key needs a mapping",
+		"a: &a [{x: 1}]\nb: {<<: [*a]}":         "line 1: a merge key needs a mapping",
+		"a: &a {x: 1}\nb: {<<: *a, <<: *a}":     "key \"<<\" appears twice",
+		"a: &a !exec x\nb: *a":                  "tag !exec",
+		"a: &a {x: 1, x: 2}\nb: *a":             "key \"x\" appears twice",
+		"a: !!merge x":                          "tag !!merge",
+	} {
+		err := YAML([]byte(in), Limits{Nodes: 20, ExpandedBytes: 50})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", in, err, want)
+		}
+	}
+}
+
 func TestOrdinaryYAMLIsAccepted(t *testing.T) {
 	documents, err := Documents([]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\nd: 2001-01-01\ne: !!str 1\n"), Limits{})
 	if err != nil || len(documents) != 2 {

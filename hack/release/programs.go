@@ -77,7 +77,8 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 		return err
 	}
 	for _, p := range r.platforms {
-		env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS="}
+		// Neither the environment nor the file of `go env -w` may change the programs.
+		env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=", "GOENV=off"}
 		dir := filepath.Dir(binary(scratch, p, "any"))
 		args := []string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + r.version, "-o", dir + "/"}
 		for _, program := range programs {

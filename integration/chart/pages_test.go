@@ -70,7 +70,7 @@ func (o *operator) otherPages() {
 		for _, block := range guideBlocks(o.T, page) {
 			script := renamed.Replace(block.Script)
 			if words := strings.Fields(script); words[0] == "skr-agent" || words[0] == "kcp-publisher" && !strings.Contains(script, "kubectl") {
-				continue // which TestCommandsOfThePagesAreTaken has
+				continue // which TestCommandsInDocsAreValid has
 			}
 			o.follow(script)
 		}

@@ -11,7 +11,7 @@ import (
 
 // taken claims blocks whose commands a program's own command line judges, and make's by its rules: that they exist,
 // with these flags and arguments. Each says beside it why nothing runs it.
-const taken = "TestCommandsOfThePagesAreTaken"
+const taken = "TestCommandsInDocsAreValid"
 
 // Tests that follow several pages.
 const (

@@ -260,7 +260,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 			t.Errorf("an older file:\n%s", output)
 		}
 		v.imports(0, harbor, v.file("three.tar"))
-		if output := v.importReport(0, "report-1.json"); !strings.Contains(output, "was there already") {
+		if output := v.importReport(0, "report-1.json"); !strings.Contains(output, "already exists") {
 			t.Errorf("the same report again:\n%s", output)
 		}
 		v.report(ship, harbor, "report-2.json")

@@ -79,7 +79,7 @@ func TestAFleetOnABucket(t *testing.T) {
 	must(t, f.Control.Delete(ctx, tokyo))
 	output, code := fleet.Run(ctx, f.Binaries().Publisher, "registry", "prune", "--to", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"),
 		"--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--gone", "tokyo", "--blob-host", bucket.Gateway)
-	if code != 0 || strings.Contains(output, "not all that they need is known") {
+	if code != 0 || strings.Contains(output, "not all of its users are known") {
 		t.Errorf("exit code %d\n%s", code, output)
 	}
 	if has(t, f, "runtimes/tokyo", bundle.TagDesired) || !has(t, f, "runtimes/berlin", bundle.TagDesired) {

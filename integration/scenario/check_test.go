@@ -70,20 +70,20 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		"rights, publisher":                          {"Passed", ""},
 		"rights, webhooks":                           {"Failed", "create secrets in kcp-system"},
 		"registry":                                   {"Passed", "answers"},
-		"registry, to read":                          {"Failed", "credential"},
+		"read from the registry":                     {"Failed", "credential"},
 		"definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
 	got = runCheck(t, 1, f.Binaries().Publisher, append(publisher, "--keys", stale, "--registry-config", config)...)
-	findings(t, got, map[string][2]string{"registry, to read": {"Failed", "version 2 is there, and the key folder has version 1"}})
+	findings(t, got, map[string][2]string{"read from the registry": {"Failed", "the registry has root of trust version 2, but the key folder has version 1"}})
 
 	// All of it right, which leaves the root key beside the others as a warning.
 	got = runCheck(t, 0, f.Binaries().Publisher, append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
 	findings(t, got, map[string][2]string{
-		"registry, to read": {"Passed", ""}, "registry, to write": {"Passed", ""}, "clock, against the registry": {"Passed", ""},
+		"read from the registry": {"Passed", ""}, "write to the registry": {"Passed", ""}, "clock, against the registry": {"Passed", ""},
 		"file " + filepath.Join(f.Keys(), "root.key"): {"Warning", ""},
 	})
 	output, code := fleet.Run(ctx, f.Binaries().Publisher, append([]string{"check", "--keys", stale}, publisher...)...)
-	if code != 1 || !strings.Contains(output, "✓ root of trust: ") || !strings.Contains(output, "✗ registry, to read: ") || !strings.Contains(output, "\n    chmod 600 ") || !strings.Contains(output, "checks failed") {
+	if code != 1 || !strings.Contains(output, "✓ root of trust: ") || !strings.Contains(output, "✗ read from the registry: ") || !strings.Contains(output, "\n    chmod 600 ") || !strings.Contains(output, "checks failed") {
 		t.Errorf("exit code %d\n%s", code, output)
 	}
 

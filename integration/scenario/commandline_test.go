@@ -57,7 +57,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 		return rows, stderr.String()
 	}
 	rows, said := published()
-	if !strings.Contains(said, "published.json is new: nothing is remembered of earlier runs") {
+	if !strings.Contains(said, "published.json is new: earlier runs are unknown") {
 		t.Errorf("first run: the state file is not named:\n%s", said)
 	}
 	if len(rows) != 2 || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
@@ -117,7 +117,7 @@ func TestTutorialCommandsWork(t *testing.T) {
 	must(t, err)
 	for tutorial, wants := range map[string][]string{
 		"first-fleet.md":   {"accepted", "would-push", "scaler@1.8.0", "unchanged"},
-		"first-module.md":  {"may be used", "greeter@1.0.0, scaler@1.7.0", "module     greeter 1.0.0"},
+		"first-module.md":  {"complies with the policy", "greeter@1.0.0, scaler@1.7.0", "module     greeter 1.0.0"},
 		"first-air-gap.md": {"berlin.tar: ", "accepted", "refused with exit code 3"},
 	} {
 		page, err := os.ReadFile(filepath.Join(checkout, "docs/tutorials", tutorial))

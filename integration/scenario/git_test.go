@@ -86,7 +86,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 			}
 		}
 		output, err = f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet"), "--exit-code")
-		if err != nil || !strings.Contains(output, "the control plane has all of it") || !strings.Contains(output, "0 of 3 runtimes would change") {
+		if err != nil || !strings.Contains(output, "no difference: the control plane has all objects") || !strings.Contains(output, "0 of 3 runtimes would change") {
 			t.Errorf("of what is there: %v\n%s", err, output)
 		}
 		if after := versions(t, f); !maps.Equal(before, after) || record(t, f)["commit"] != first {

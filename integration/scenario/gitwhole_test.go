@@ -255,7 +255,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		without := repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/adopted.yaml": ""})
 		command := fmt.Sprintf("kubectl annotate configmap -n %s kyma-pull-git --overwrite %s=%s", sample.Namespace, v1beta2.AnnotationAllowPrune, without)
 		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed, "1 Kymas with a live runtime, which would be emptied: Kyma one: nothing of the commit is applied; to allow this commit: "+command)
-		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil || !strings.Contains(output, "held    until a person allows the commit, because it would prune 1 Kymas") {
+		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil || !strings.Contains(output, "held    until an operator allows the commit, because it would prune 1 Kymas") {
 			t.Errorf("diff says: %v\n%s", err, output)
 		}
 		config := &corev1.ConfigMap{}

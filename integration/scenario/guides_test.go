@@ -159,6 +159,11 @@ func (w *walk) rollouts() {
 	}
 	w.until(look[0], w.rollout, "RolledBack")
 	w.says(why, "1.10.0")
+	// The rollout that follows a retry waits for the same approval.
+	w.says(steer["retry"], "is retried")
+	w.rollout = w.until(look[0], "Waiting", "1.10.0")
+	w.says(steer["undo"])
+	w.until(look[0], w.rollout, "RolledBack")
 	w.says(blocksOf(w.T, "docs/guides/maintenance.md", 1)[0], "scaler")
 	policy := strings.NewReplacer("[keda]", "[scaler]").Replace(yamlOf(w.T, "docs/guides/rollouts.md", "Promote a version in waves"))
 	w.says("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
@@ -171,7 +176,7 @@ func (w *walk) rolloutBlocks() (look []string, steer map[string]string, why stri
 	for _, line := range lines(blocks[1]) {
 		steer[strings.Fields(line)[2]] = line
 	}
-	if len(steer) != 5 {
+	if len(steer) != 6 {
 		w.Errorf("the commands that steer a rollout are %v", steer)
 	}
 	return lines(blocks[0]), steer, blocks[2]
@@ -201,7 +206,7 @@ func (w *walk) operations() {
 // is then refused, as it should be.
 func (w *walk) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
-	w.until(back, "tokyo", "was there already")
+	w.until(back, "tokyo", "already exists")
 }
 
 // pruned finds nothing to remove in a registry of today.
@@ -233,7 +238,7 @@ func (w *walk) modules() {
 		must(t, os.WriteFile(path, []byte(data), 0o600))
 	}
 	w.says(blocks[0], "mailer")
-	w.says(blocks[2], "may be used")
+	w.says(blocks[2], "complies with the policy")
 	for _, made := range []string{"mailer-1.0.0.yaml", "keda.tgz"} {
 		if _, err := os.Stat(filepath.Join(w.f.Dir, made)); err != nil {
 			t.Error(err)

@@ -147,7 +147,7 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil || !strings.Contains(output, "--external-url") {
 		t.Errorf("a page for everybody with one's own rights: %v\n%s", err, output)
 	}
-	if output, err := f.Ask(ctx, "ui", "--trust", filepath.Join(f.Keys(), "root.json")); err == nil || !strings.Contains(output, "--location and --trust belong together") {
+	if output, err := f.Ask(ctx, "ui", "--trust", filepath.Join(f.Keys(), "root.json")); err == nil || !strings.Contains(output, "--location and --trust: set both or neither") {
 		t.Errorf("a root of trust without a registry: %v\n%s", err, output)
 	}
 }

@@ -153,7 +153,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		}
 	}
 
-	if output, code := prune(t, f, "--namespace", "nobody"); code != 1 || !strings.Contains(output, "there is no Kyma in namespace nobody") {
+	if output, code := prune(t, f, "--namespace", "nobody"); code != 1 || !strings.Contains(output, "no Kymas found in namespace nobody") {
 		t.Errorf("exit code %d\n%s", code, output)
 	}
 	kubeconfig, err := os.ReadFile(filepath.Join(f.Dir, "kcp.kubeconfig"))

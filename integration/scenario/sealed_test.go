@@ -315,7 +315,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "taken"}, Data: map[string][]byte{"password": []byte("a tenant's")}}
 	must(t, a.API.Create(ctx, own))
 	must(t, f.Control.Create(ctx, taken))
-	if message := untilSecretsSay(t, a, metav1.ConditionFalse, "NotWritten"); message != "secret kyma-system/taken: is there and did not come from the control plane: delete it, or choose another name in the control plane" {
+	if message := untilSecretsSay(t, a, metav1.ConditionFalse, "NotWritten"); message != "secret kyma-system/taken: exists and belongs to another owner: delete it, or choose another name in the control plane" {
 		t.Errorf("it says %q", message)
 	}
 	must(t, f.Control.Delete(ctx, taken))

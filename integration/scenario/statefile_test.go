@@ -66,7 +66,7 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	}
 
 	state := filepath.Join(dir, "state.json")
-	if _, said := publish(nil, "--state", state); !strings.Contains(said, "state file "+state+" is new: nothing is remembered of earlier runs") {
+	if _, said := publish(nil, "--state", state); !strings.Contains(said, "state file "+state+" is new: earlier runs are unknown") {
 		t.Errorf("first run: it does not say that nothing is remembered:\n%s", said)
 	}
 	old, err := store.Fetch(ctx, repository, bundle.TagDesired)
@@ -94,7 +94,7 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	})
 	t.Run("where nothing can be written, that is said", func(t *testing.T) {
 		as := readOnly(t, keys)
-		if _, said := publish(as, "--allow-unresolved"); !strings.Contains(said, "nothing is remembered between runs") || !strings.Contains(said, "name a writable file with --state") {
+		if _, said := publish(as, "--allow-unresolved"); !strings.Contains(said, "no state is kept between runs") || !strings.Contains(said, "set --state to a writable file") {
 			t.Errorf("said:\n%s", said)
 		}
 	})

@@ -143,7 +143,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	if got := o.run(1, "status", "--request-timeout", "5s"); !strings.Contains(got, "127.0.0.1:1") {
 		t.Errorf("the current context of $KUBECONFIG is not used: %s", got)
 	}
-	if got := o.run(0, with("status")...); got != "no runtime in namespace kcp-system: create a Kyma to add one\n" {
+	if got := o.run(0, with("status")...); got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("an empty fleet: %q", got)
 	}
 
@@ -181,8 +181,8 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		"status --silent -o name":                        "kyma.operator.kyma-project.io/tokyo\n",
 		"status --failing -o name":                       "",
 		"status --module scaler --version 9.9.9 -o name": "",
-		"status -l kyma-project.io/region=mars -A":       "no runtime in any namespace has labels that match kyma-project.io/region=mars\n",
-		"status -n default":                              "no runtime in namespace default: create a Kyma to add one\n",
+		"status -l kyma-project.io/region=mars -A":       "no runtimes in any namespace match labels kyma-project.io/region=mars\n",
+		"status -n default":                              "no runtimes in namespace default: create a Kyma to add one\n",
 	} {
 		if got := o.run(0, with(strings.Fields(args)...)...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
@@ -199,7 +199,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	rootIsSeen(t, f, o, on)
 
 	for _, watch := range []string{"", " -w"} {
-		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got, `--module scalr: unknown: no channel and no runtime in namespace kcp-system has it`) {
+		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got, `--module scalr: not found in any channel or runtime in namespace kcp-system has it`) {
 			t.Errorf("status%s of a module that nobody has: %s", watch, got)
 		}
 	}

@@ -122,7 +122,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	t.Log("what would happen is said before")
 	must(t, os.WriteFile(filepath.Join(l.f.Dir, "policy.json"), []byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`), 0o600))
 	l.says(l.asksAsThePage(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0", "2099-01-03T21:00:00Z",
-		"in the way: Manifest "+busy.Name+" is Processing", "finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"), "finalizer operator.kyma-project.io/purge-finalizer")
+		"blocked by: Manifest "+busy.Name+" is Processing", "finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"), "finalizer operator.kyma-project.io/purge-finalizer")
 	l.asks(true, "start", "--all", "--dry-run")
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
@@ -213,7 +213,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
-		l.says(l.asksAsThePage(5), "in the runtime, Service kyma-system/skr-webhook is removed", "in the runtime, PriorityClass skr-webhook-priority is removed",
+		l.says(l.asksAsThePage(5), "removed in the runtime: Service kyma-system/skr-webhook", "removed in the runtime: PriorityClass skr-webhook-priority",
 			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)

@@ -37,7 +37,7 @@ func versionOf(given string, info *debug.BuildInfo) string {
 func newVersion(version string) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
-		Use: "version", Short: "says which version this is, and what it was built from", Args: Exactly(0, "no arguments"),
+		Use: "version", Short: "print version and build information", Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, _ := debug.ReadBuildInfo()
 			b := buildOf(version, info)

@@ -149,9 +149,34 @@ func TestValuesComeInTwoForms(t *testing.T) {
 	}
 }
 
+func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
+	object := func(apiVersion, kind, name, hook, weight string) string {
+		text := "---\napiVersion: " + apiVersion + "\nkind: " + kind + "\nmetadata:\n  name: " + name + "\n"
+		if hook != "" {
+			text += "  annotations: {helm.sh/hook: '" + hook + "', helm.sh/hook-weight: '" + weight + "'}\n"
+		}
+		return text
+	}
+	objects, err := Render(chartWith(t, object("batch/v1", "Job", "last", "post-install,post-upgrade", "")+
+		object("apps/v1", "Deployment", "operator", "", "")+object("v1", "Service", "operator", "", "")+
+		object("batch/v1", "Job", "second", "pre-install,pre-upgrade", "1")+object("batch/v1", "Job", "first", "pre-install", "-1")+
+		object("v1", "ServiceAccount", "first", "pre-install", "-1")+object("batch/v1", "Job", "never", "test", "")))
+	require.NoError(t, err)
+	var names []string
+	for _, o := range objects {
+		names = append(names, Name(o))
+		if isJob(o) {
+			require.Equal(t, v1beta2.True, o.GetAnnotations()[v1beta2.AnnotationRecreate], Name(o))
+		}
+	}
+	require.Equal(t, []string{"ServiceAccount first", "Job first", "Job second", "Service operator", "Deployment operator", "Job last"}, names)
+}
+
 func TestHooksAreRefusedOrInstalled(t *testing.T) {
 	for name, c := range map[string]struct{ kind, hook, err string }{
-		"a Job before an install":  {"batch/v1 Job", "pre-install", "Job x: a Job of hook pre-install is not run by the agent: turn it off"},
+		"a Job before an upgrade":  {"batch/v1 Job", "pre-upgrade", "Job x: a Job of hook pre-upgrade is not run by the agent: turn it off"},
+		"a Job at both ends":       {"batch/v1 Job", "post-install,pre-delete", "Job x: a Job of hook post-install,pre-delete runs at deletion too"},
+		"a Pod before an install":  {"v1 Pod", "pre-install", "a Pod of hook pre-install is not run"},
 		"a Job after an upgrade":   {"batch/v1 Job", "test, post-upgrade", "a Job of hook post-upgrade"},
 		"a Pod before a deletion":  {"v1 Pod", "pre-delete", "a Pod of hook pre-delete"},
 		"a Secret at deletion":     {"v1 Secret", "post-delete", "an object of hook post-delete only is never made"},

@@ -1,17 +1,22 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 const (
-	hookAnnotation = "helm.sh/hook"
-	keepAnnotation = "helm.sh/resource-policy"
+	hookAnnotation   = "helm.sh/hook"
+	weightAnnotation = "helm.sh/hook-weight"
+	keepAnnotation   = "helm.sh/resource-policy"
 )
 
 // Keeps reports whether a chart says of an object that it outlives the release: its annotation helm.sh/resource-policy
@@ -21,22 +26,26 @@ func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// withoutHooks decides what becomes of objects that Helm would treat apart. An agent has no moments of install, upgrade
-// and deletion: it brings what should be, again and again. So
+// ordered are the objects of a chart in the order in which Helm would create them.
+type ordered struct{ definitions, before, release, after []placed }
+
+// withoutHooks turns hooks into ordinary objects, since an agent reconciles continuously and has no phases:
 //
-//   - what Helm makes for tests and rollbacks is left out;
-//   - crd-install, Helm 2's word for the crds folder, comes early;
-//   - Jobs and Pods of an install, an upgrade or a deletion are refused: they would run never, or at every change and with
-//     nothing waiting for them;
-//   - anything else of an install or upgrade is an object like others, whatever its hook-weight and hook-delete-policy, and
-//     keeps its annotations.
+//   - Hooks of tests and rollbacks are left out.
+//   - crd-install, Helm 2's form of the crds folder, comes first.
+//   - Jobs of an install become ordinary Jobs. They come before or after the release's objects, in the order of their
+//     weights, and run once for each version that changes them, as Helm runs them for each upgrade. They are recreated
+//     for that, which is Helm's default for hooks.
+//   - Jobs of an upgrade alone or of a deletion, and Pods, are refused: the agent would run them at the wrong moment.
+//   - Any other object of an install or upgrade is an ordinary object.
 //
 // Source: Helm documentation, Chart Hooks.
-func withoutHooks(objects []placed) (early, rest []placed, err error) {
+func withoutHooks(objects []placed) (ordered, error) {
+	var found ordered
 	for _, o := range objects {
 		annotation, isHook := o.object.GetAnnotations()[hookAnnotation]
 		if !isHook {
-			rest = append(rest, o)
+			found.release = append(found.release, o)
 			continue
 		}
 		hooks := strings.Split(strings.ToLower(strings.ReplaceAll(annotation, " ", "")), ",")
@@ -45,41 +54,80 @@ func withoutHooks(objects []placed) (early, rest []placed, err error) {
 			continue
 		}
 		if err := checkHooks(o.object, hooks); err != nil {
-			return nil, nil, fmt.Errorf("%s, %s: %w", o.place, Name(o.object), err)
+			return ordered{}, fmt.Errorf("%s, %s: %w", o.place, Name(o.object), err)
 		}
-		if slices.Contains(hooks, "crd-install") {
-			early = append(early, o)
-		} else {
-			rest = append(rest, o)
+		if isJob(o.object) {
+			allowRecreation(o.object)
+		}
+		switch {
+		case slices.Contains(hooks, "crd-install"):
+			found.definitions = append(found.definitions, o)
+		case slices.ContainsFunc(hooks, isPre):
+			found.before = append(found.before, o)
+		default:
+			found.after = append(found.after, o)
 		}
 	}
-	return early, rest, nil
+	slices.SortStableFunc(found.before, byWeight)
+	slices.SortStableFunc(found.after, byWeight)
+	slices.SortStableFunc(found.release, byKind)
+	return found, nil
 }
 
-// isNeverRun knows the hooks of what an agent never does.
+// allowRecreation lets the agent replace a Job whose template changes with the version.
+func allowRecreation(job *unstructured.Unstructured) {
+	annotations := job.GetAnnotations()
+	if annotations[v1beta2.AnnotationRecreate] == "" {
+		annotations[v1beta2.AnnotationRecreate] = v1beta2.True
+		job.SetAnnotations(annotations)
+	}
+}
+
+func isJob(object *unstructured.Unstructured) bool {
+	return object.GroupVersionKind().Group == "batch" && object.GetKind() == "Job"
+}
+
+func isPre(hook string) bool { return strings.HasPrefix(hook, "pre-") }
+
+// byWeight orders hooks as Helm does: by weight, then by kind. A weight that is not a number counts as 0.
+func byWeight(a, b placed) int {
+	weight := func(p placed) int {
+		number, _ := strconv.Atoi(p.object.GetAnnotations()[weightAnnotation])
+		return number
+	}
+	return cmp.Or(cmp.Compare(weight(a), weight(b)), byKind(a, b))
+}
+
+// isNeverRun reports whether the agent never does what a hook is for.
 func isNeverRun(hook string) bool {
 	return slices.Contains([]string{"test", "test-success", "test-failure", "pre-rollback", "post-rollback"}, hook)
 }
 
 func checkHooks(object *unstructured.Unstructured, hooks []string) error {
-	kind, lasting := object.GetKind(), false
+	kind, lasting, ofInstall := object.GetKind(), false, false
 	for _, hook := range hooks {
 		switch hook {
-		case "pre-install", "post-install", "pre-upgrade", "post-upgrade", "crd-install":
+		case "pre-install", "post-install", "crd-install":
+			lasting, ofInstall = true, true
+		case "pre-upgrade", "post-upgrade":
 			lasting = true
 		case "pre-delete", "post-delete":
 		default:
 			return fmt.Errorf("hook %q is not known: correct annotation %s", hook, hookAnnotation)
 		}
 	}
-	group := object.GroupVersionKind().Group
-	if group == "batch" && kind == "Job" || group == "" && kind == "Pod" {
-		return fmt.Errorf("a %s of hook %s is not run by the agent: turn it off in the values, or let the module's operator do its work",
-			kind, strings.Join(hooks, ","))
+	all := strings.Join(hooks, ",")
+	if isPod := object.GroupVersionKind().Group == "" && kind == "Pod"; isPod || isJob(object) && !ofInstall {
+		return fmt.Errorf("a %s of hook %s is not run by the agent: turn it off in the values, make it a Job of hook pre-install or post-install, "+
+			"or let the module's operator do its work", kind, all)
+	}
+	if isJob(object) && slices.ContainsFunc(hooks, isDelete) {
+		return fmt.Errorf("a Job of hook %s runs at deletion too, which the agent does not do: divide it into two Jobs and turn that of the deletion off in the values", all)
 	}
 	if !lasting {
-		return fmt.Errorf("an object of hook %s only is never made by the agent: turn it off in the values, or remove annotation %s",
-			strings.Join(hooks, ","), hookAnnotation)
+		return fmt.Errorf("an object of hook %s only is never made by the agent: turn it off in the values, or remove annotation %s", all, hookAnnotation)
 	}
 	return nil
 }
+
+func isDelete(hook string) bool { return strings.HasSuffix(hook, "-delete") }

@@ -80,7 +80,7 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 	if err := checkSize(i.files[name]); err != nil {
 		return k, err
 	}
-	if err := strict.YAML(i.files[name], strict.Limits{}); err != nil {
+	if err := strict.YAML(i.files[name], strict.Limits{ExpandedBytes: maxExpanded}); err != nil {
 		return k, err
 	}
 	if err := yaml.UnmarshalStrict(i.files[name], &k); err != nil {
@@ -219,19 +219,20 @@ func isLocal(folder, reference string) error {
 	case strings.ContainsAny(reference, ":@?") || first == "github.com":
 		return fmt.Errorf("%s: is an address, and nothing is fetched: put the files into the content", shortened(reference))
 	case path.IsAbs(reference) || path.Join(folder, reference) == ".." || strings.HasPrefix(path.Join(folder, reference), "../"):
-		return fmt.Errorf("%s: leaves the content", shortened(reference))
+		return fmt.Errorf("%s: leaves the content: package the folder above, with a kustomization.yaml whose resources name this one",
+			shortened(reference))
 	case !isPlainPath(path.Join(folder, reference)):
 		return fmt.Errorf("%s: has characters that are not read here: use letters, digits, dots, dashes and underscores", shortened(reference))
 	}
 	return nil
 }
 
-// checkYAML checks what kustomize is to read. Its own reader takes aliases and writes them out.
+// checkYAML checks a file or patch that kustomize reads and whose aliases it writes out.
 func checkYAML(data []byte) error {
 	if err := checkSize(data); err != nil {
 		return err
 	}
-	return strict.YAML(data, strict.Limits{})
+	return strict.YAML(data, strict.Limits{Nodes: maxDocumentNodes, ExpandedBytes: maxExpanded})
 }
 
 func checkSize(data []byte) error {

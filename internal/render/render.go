@@ -14,9 +14,12 @@ package render
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,11 +35,18 @@ import (
 const (
 	// MaxObjects bounds the objects of one module: ten times the largest known.
 	MaxObjects = 2_000
-	// MaxObjectBytes bounds an object as JSON; etcd takes 1.5 MiB.
-	MaxObjectBytes = 1 << 20
-	// maxDocumentBytes bounds one document of YAML before it is parsed: an object, indented. Parsing takes 80 times as
-	// much.
-	maxDocumentBytes = 2 * MaxObjectBytes
+	// MaxObjectBytes bounds an object as JSON, as the API server bounds the body of a request. etcd takes 1.5 MiB unless
+	// it is configured for more; the API server returns an error beyond its limit.
+	MaxObjectBytes = 3 << 20
+	// maxDocumentBytes bounds one document of YAML before it is parsed. Definitions with deep indentation have 2.6 times
+	// as many bytes as in JSON.
+	maxDocumentBytes = 8 << 20
+	// maxSeparators bounds the characters in a document that separate values. Parsing takes up to 400 bytes of memory for
+	// each. In the largest known definitions, of 3 MB, most of them are in descriptions.
+	maxSeparators = 500_000
+	// maxDocumentNodes bounds the values of one document, and maxExpanded the bytes of its scalars with aliases written out.
+	maxDocumentNodes = 400_000
+	maxExpanded      = maxDocumentBytes
 	// maxDocuments leaves room for documents that hold nothing but a comment.
 	maxDocuments = 2 * MaxObjects
 )
@@ -140,6 +150,9 @@ type placed struct {
 }
 
 func documents(f file) ([]placed, error) {
+	if path.Ext(f.name) == extensionJSON {
+		return jsonDocuments(f)
+	}
 	var found []placed
 	stream := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.data)))
 	for i := 1; ; i++ {
@@ -167,7 +180,13 @@ func document(place string, text []byte) ([]placed, error) {
 	if len(text) > maxDocumentBytes {
 		return nil, fmt.Errorf("%s: %d bytes, at most %d: divide lists by lines of ---", place, len(text), maxDocumentBytes)
 	}
-	trees, err := strict.Documents(text, strict.Limits{})
+	if trimmed := bytes.TrimSpace(text); bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(trimmed) {
+		return jsonDocument(place, trimmed) // YAML does not allow JSON's tabs
+	}
+	if err := checkSeparators(place, text); err != nil {
+		return nil, err
+	}
+	trees, err := strict.Documents(text, strict.Limits{Nodes: maxDocumentNodes, ExpandedBytes: maxExpanded})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}
@@ -178,11 +197,73 @@ func document(place string, text []byte) ([]placed, error) {
 	default:
 		return nil, fmt.Errorf("%s: several documents that no line of --- divides", place)
 	}
-	// The tree was only a check: what kubectl makes of YAML is what users expect, and it reads by YAML 1.1.
-	encoded, err := yaml.YAMLToJSONStrict(text)
+	// The tree was only a check: the result must be that of kubectl, which reads YAML 1.1.
+	toJSON := yaml.YAMLToJSONStrict
+	if strict.Merges(trees[0]) {
+		toJSON = yaml.YAMLToJSON // the strict one takes a key that overrides a merged one for a duplicate
+	}
+	encoded, err := toJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}
+	return decoded(place, encoded)
+}
+
+// jsonDocuments reads a file of JSON objects, one after the other.
+func jsonDocuments(f file) ([]placed, error) {
+	var found []placed
+	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))))
+	for i := 1; ; i++ {
+		var text json.RawMessage
+		err := decoder.Decode(&text)
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		place := fmt.Sprintf("%s, document %d", f.name, i)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place, err)
+		}
+		if i > maxDocuments {
+			return nil, fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
+		}
+		if len(text) > maxDocumentBytes {
+			return nil, fmt.Errorf("%s: %d bytes, at most %d: divide the list into several objects", place, len(text), maxDocumentBytes)
+		}
+		more, err := jsonDocument(place, text)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+}
+
+func jsonDocument(place string, text []byte) ([]placed, error) {
+	if err := checkSeparators(place, text); err != nil {
+		return nil, err
+	}
+	if err := strict.CheckJSON(text, strict.MaxJSONDepth); err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	return decoded(place, text)
+}
+
+// checkSeparators limits the memory of parsing before it begins. Each value but the first follows a separator.
+func checkSeparators(place string, text []byte) error {
+	count := 0
+	for _, b := range text {
+		switch b {
+		case ',', '[', '{', ':', '-', '?':
+			count++
+		}
+	}
+	if count > maxSeparators {
+		return fmt.Errorf("%s: more than %d values: divide lists into several documents", place, maxSeparators)
+	}
+	return nil
+}
+
+// decoded returns the objects of one document in JSON.
+func decoded(place string, encoded []byte) ([]placed, error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(encoded, &content); err != nil {
 		return nil, fmt.Errorf("%s: is not an object: %w", place, err)
@@ -190,14 +271,16 @@ func document(place string, text []byte) ([]placed, error) {
 	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
-// flatten takes lists apart.
+// flatten takes lists apart. As in kubectl, the items of a typed list such as RoleList need neither apiVersion nor kind.
 func flatten(found []placed, p placed) ([]placed, error) {
-	if !p.object.IsList() {
+	value, listed := p.object.Object["items"]
+	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
+	if !listed || !isList || p.object.GetName() != "" && kind != "" {
 		return append(found, p), nil
 	}
-	items, _, err := unstructured.NestedSlice(p.object.Object, "items")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.place, err)
+	items, ok := value.([]any)
+	if !ok && value != nil {
+		return nil, fmt.Errorf("%s: items: want a list of objects", p.place)
 	}
 	for i, item := range items {
 		place := fmt.Sprintf("%s, items[%d]", p.place, i)
@@ -205,6 +288,10 @@ func flatten(found []placed, p placed) ([]placed, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: is not an object", place)
 		}
+		if kind != "" && content["apiVersion"] == nil && content["kind"] == nil {
+			content["apiVersion"], content["kind"] = p.object.GetAPIVersion(), kind
+		}
+		var err error
 		if found, err = flatten(found, placed{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
 			return nil, err
 		}

@@ -55,12 +55,11 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	if err != nil {
 		return nil, err
 	}
-	early, rest, err := withoutHooks(objects)
+	found, err := withoutHooks(objects)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(rest, byKind)
-	return slices.Concat(definitions, early, rest), nil
+	return slices.Concat(definitions, found.definitions, found.before, found.release, found.after), nil
 }
 
 // UsualCapabilities are those of a cluster that nobody can ask: Kubernetes' own APIs. Where its version is not known

@@ -31,7 +31,7 @@ type file struct {
 	data []byte
 }
 
-// unpack returns the YAML files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor;
+// unpack returns the YAML and JSON files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor;
 // what headers say about them is not believed.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
@@ -39,7 +39,7 @@ func unpack(data []byte, mustBeTar bool) ([]file, error) {
 		return nil, fmt.Errorf("content: %w", err)
 	}
 	if mustBeTar || isTar(data) {
-		return new(budget).untar(data, isYAML)
+		return new(budget).untar(data, isManifest)
 	}
 	return []file{{name: "content", data: data}}, nil
 }
@@ -150,7 +150,8 @@ func admit(header *tar.Header) (bool, error) {
 	return false, fmt.Errorf("%s is neither file nor folder (type %q)", name, header.Typeflag)
 }
 
-func isYAML(name string) bool {
-	extension := path.Ext(name)
-	return extension == ".yaml" || extension == ".yml"
+const extensionJSON = ".json"
+
+func isManifest(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", extensionJSON}, path.Ext(name))
 }

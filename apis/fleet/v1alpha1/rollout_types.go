@@ -72,6 +72,10 @@ type RolloutSpec struct {
 	// succeeded.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
+	// Retry makes the publisher create another Rollout of the same version once this one is Stopped or RolledBack, if the
+	// channel still has that version.
+	// +optional
+	Retry bool `json:"retry,omitempty"`
 }
 
 // RolloutStatus is the observed state of a rollout.
@@ -122,6 +126,10 @@ type RolloutStatus struct {
 	// BackSince is when the rollback began.
 	// +optional
 	BackSince *metav1.Time `json:"backSince,omitempty"`
+	// ReleasedAt is when the channel had another version after the rollout was stopped or its version was taken back. From
+	// then on, the channel can have the version again: the publisher creates another Rollout for it.
+	// +optional
+	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
 	// EstimatedEnd is the estimated end of the rollout at its current pace, to the minute.
 	// +optional
 	EstimatedEnd *metav1.Time `json:"estimatedEnd,omitempty"`
@@ -161,6 +169,17 @@ type WaveStatus struct {
 	// Granted lists the runtimes that can be updated but whose Kyma does not record the update yet, at most 500.
 	// +optional
 	Granted []string `json:"granted,omitempty"`
+	// Postponed are the runtimes whose place among maxConcurrent went to others because the publisher could not publish to
+	// them for longer than offlineAfter. They get the version after the wave's other runtimes. At most 500.
+	// +optional
+	Postponed []PostponedRuntime `json:"postponed,omitempty"`
+}
+
+// PostponedRuntime is a runtime that gave its place in a wave to others.
+type PostponedRuntime struct {
+	Runtime string `json:"runtime"`
+	// Since is when the publisher last withdrew the version from the runtime.
+	Since metav1.Time `json:"since"`
 }
 
 // RuntimeFailure is one failed runtime.

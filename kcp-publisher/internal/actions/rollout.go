@@ -101,6 +101,25 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 	}}
 }
 
+// Retry makes the publisher roll out the version of a stopped or rolled back rollout again. It returns an error if a
+// newer rollout of the same module and channel is among all.
+func Retry(all []v1alpha1.Rollout) Rollout {
+	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
+		switch newer := rollout.Newer(r, all); {
+		case newer != "":
+			return "", fmt.Errorf("rollout %s is newer: retry that one instead", newer)
+		case r.Status.State != v1alpha1.RolloutStopped && r.Status.State != v1alpha1.RolloutRolledBack:
+			return "", fmt.Errorf("it is %s: only a Stopped or RolledBack rollout can be retried", r.Status.State)
+		}
+		r.Spec.Retry = true
+		return fmt.Sprintf(
+			"is retried: a new Rollout begins with the first wave if channel %s has version %s",
+			r.Spec.Channel,
+			r.Spec.To,
+		), nil
+	}}
+}
+
 func hasEnded(r *v1alpha1.Rollout) error {
 	return fmt.Errorf("it is already %s: %s", r.Status.State, r.Status.Message)
 }

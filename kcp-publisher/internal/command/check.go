@@ -23,10 +23,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// rightsDir is where the chart has what the publisher may do.
+// rightsDir is the folder of the chart that contains the publisher's RBAC.
 const rightsDir = "kcp-publisher/rbac"
 
-// checkFlags are what `check` takes.
+// checkFlags are the flags of `check`.
 type checkFlags struct {
 	api                       controlPlane
 	keys                      keys.Folder
@@ -39,11 +39,11 @@ type checkFlags struct {
 func newCheck() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "checks keys, rights, definitions, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
-		Long: "check looks for what `run` needs: keys that the root of trust lists, the rights of the chart's RBAC, definitions with all fields, a registry that answers,\n" +
-			"and a clock that is right. It changes nothing, unless --registry-write has it push an empty blob.\n\n" +
-			"The rights are those of the user who runs it. To check those of the publisher, add --as system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
-			"Exit code 0 says that nothing failed; warnings do not count. 1 says that something did.",
+		Use: "check", Short: "check keys, rights, CRDs, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
+		Long: "check verifies the requirements of `run`: keys in the root of trust, the rights of the chart's RBAC, complete CRDs, a reachable registry,\n" +
+			"and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
+			"It checks the rights of the current user. To check the publisher's rights, add --as system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
+			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -52,7 +52,7 @@ func newCheck() *cobra.Command {
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringSliceVar(&f.rights, "rights", []string{"publisher", "metrics"}, "parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
 	flags.StringVar(&f.secrets, "secrets-namespace", "kcp-secrets", "namespace of the Secrets for runtimes, for the part secrets")
-	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob, to see whether the registry lets the publisher write")
+	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob to check the permission to write to the registry")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -87,22 +87,22 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 	return errors.Join(preflight.Summarize(findings), cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
 }
 
-// checkKeyFolder looks at the key folder. The root is nil where it cannot be read.
+// checkKeyFolder checks the key folder. The returned root is nil if the folder cannot be read.
 func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*trust.Root, []preflight.Finding) {
 	root, all, err := folder.Keys(ctx, now)
 	if err != nil {
-		return nil, []preflight.Finding{preflight.Fail("keys", err.Error(), "give the folder that `kcp-publisher keys init` made with --keys")}
+		return nil, []preflight.Finding{preflight.Fail("keys", err.Error(), "set --keys to the folder that `kcp-publisher keys init` created")}
 	}
 	findings := []preflight.Finding{preflight.Root(filepath.Join(folder.Dir, keys.FileRoot), root, "sign a newer version with `kcp-publisher keys rotate`", now)}
 	if _, err := folder.Load(ctx); err != nil {
-		findings = append(findings, preflight.Fail("keys", err.Error(), "give the files that `kcp-publisher keys` wrote, from the newest backup of the folder"))
+		findings = append(findings, preflight.Fail("keys", err.Error(), "restore the files that `kcp-publisher keys` wrote from the latest backup of the folder"))
 	} else {
 		findings = append(findings, signingKeys(all)...)
 	}
 	if _, err := folder.TokenSecrets(); err != nil {
-		findings = append(findings, preflight.Fail("key token", err.Error(), "give "+keys.FileTokenKey+" with the other keys: enrollment tokens are checked with it"))
+		findings = append(findings, preflight.Fail("key token", err.Error(), "add "+keys.FileTokenKey+" to the other keys: it verifies enrollment tokens"))
 	} else {
-		findings = append(findings, preflight.Pass("key token", "can be read"))
+		findings = append(findings, preflight.Pass("key token", "is readable"))
 	}
 	for _, name := range []string{keys.FilePublisherKey, keys.FileEnrollKey, keys.FileTokenKey} {
 		path := filepath.Join(folder.Dir, name)
@@ -113,16 +113,16 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	return &root, append(findings, rootKeys(folder)...)
 }
 
-// rootKeys warns of the keys of the root of trust that are in the folder, by whatever name `keys` gave them.
+// rootKeys warns about keys of the root of trust in the folder, regardless of their file names.
 func rootKeys(folder keys.Folder) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, path := range folder.RootKeyFiles() {
-		findings = append(findings, preflight.Warn("file "+path, "a root key is in the publisher's key folder", "move it offline, where the publisher cannot reach it: its holder decides whom all runtimes trust"))
+		findings = append(findings, preflight.Warn("file "+path, "a root key is in the publisher's key folder", "move it offline, out of the publisher's reach: its holder controls the trust of all runtimes"))
 	}
 	return findings
 }
 
-// signingKeys judges the keys that sign, role by role.
+// signingKeys checks the signing keys by role.
 func signingKeys(all []keys.Key) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, role := range []string{trust.RolePublisher, trust.RoleEnroll} {
@@ -132,12 +132,12 @@ func signingKeys(all []keys.Key) []preflight.Finding {
 		})
 		switch {
 		case at < 0 && role == trust.RoleEnroll:
-			findings = append(findings, preflight.Warn(check, "is not there: agents get no certificates", "give "+keys.FileEnrollKey+" with the other keys"))
+			findings = append(findings, preflight.Warn(check, "not found: agents get no certificates", "add "+keys.FileEnrollKey+" to the other keys"))
 		case at < 0:
-			findings = append(findings, preflight.Fail(check, "is none that the root of trust lists", "see `kcp-publisher keys show`"))
+			findings = append(findings, preflight.Fail(check, "is not part of the root of trust", "see `kcp-publisher keys show`"))
 		case all[at].State == keys.NotListed:
-			findings = append(findings, preflight.Fail(check, trust.ShortThumbprint(all[at].Thumbprint)+" is not listed in the root of trust: every agent refuses what it signs",
-				"give root.json and keys of the same backup, the newest"))
+			findings = append(findings, preflight.Fail(check, trust.ShortThumbprint(all[at].Thumbprint)+" is not listed in the root of trust: every agent refuses its signatures",
+				"restore root.json and the keys from the same backup, the latest"))
 		default:
 			findings = append(findings, preflight.Pass(check, trust.ShortThumbprint(all[at].Thumbprint)+" is listed in the root of trust"))
 		}
@@ -145,11 +145,11 @@ func signingKeys(all []keys.Key) []preflight.Finding {
 	return findings
 }
 
-// checkCluster looks at the control plane.
+// checkCluster checks the control plane.
 func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 	config, err := f.api.cluster.Config()
 	if err != nil {
-		return []preflight.Finding{preflight.Fail("API server of the control plane", err.Error(), "name the kubeconfig with --kubeconfig")}
+		return []preflight.Finding{preflight.Fail("API server of the control plane", err.Error(), "set --kubeconfig")}
 	}
 	api, err := preflight.Connect(config, "the control plane", preflight.NewTimes(time.Now))
 	if err != nil {
@@ -161,13 +161,13 @@ func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 	}
 	namespaces := map[string]string{defaultNamespace: f.api.namespace, "kcp-secrets": f.secrets}
 	findings = append(findings, api.Rights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
-		return "the chart gives them; without it, apply charts/" + file
+		return "the chart grants them; without the chart, apply charts/" + file
 	})...)
 	return append(findings, api.Definitions(ctx, charts.PublisherCRDs, "kcp-publisher/files/crds", preflight.Failed,
-		"upgrade the chart, or apply charts/kcp-publisher/files/crds of this version")...)
+		"upgrade the chart, or apply charts/kcp-publisher/files/crds from this version")...)
 }
 
-// checkRegistry looks at the registry with the publisher's rights.
+// checkRegistry checks the registry with the publisher's credentials.
 func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]preflight.Finding, error) {
 	times := preflight.NewTimes(time.Now)
 	place, _, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: times.Wrap})
@@ -192,31 +192,31 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 	if err == nil {
 		err = store.PushBlob(ctx, repository, bundle.EmptyBlob())
 	}
-	return append(findings, preflight.Registry("registry, to write", place.String(), "an empty blob was pushed", err)), nil
+	return append(findings, preflight.Registry("write to the registry", place.String(), "pushed an empty blob", err)), nil
 }
 
-// checkPublishedRoot reads what follows the root in the registry: with an older one than agents follow, nothing that is
-// signed is accepted.
+// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents would refuse signatures
+// under an older root than theirs.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
-	const check = "registry, to read"
+	const check = "read from the registry"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)
 	switch {
 	case err != nil:
 		return preflight.Registry(check, place.String(), "", err)
 	case refused != nil:
-		return preflight.Fail(check, fmt.Sprintf("root of trust version %d there does not follow version %d here: %s", root.Version+1, root.Version, refused.Detail),
-			"another fleet's keys, or another fleet's registry: check --keys and --location")
+		return preflight.Fail(check, fmt.Sprintf("root of trust version %d in the registry does not follow version %d in the key folder: %s", root.Version+1, root.Version, refused.Detail),
+			"the keys or the registry belong to another fleet: check --keys and --location")
 	case newest.Version > root.Version:
-		return preflight.Fail(check, fmt.Sprintf("root of trust version %d is there, and the key folder has version %d", newest.Version, root.Version),
-			"the key folder is of an old backup: restore the newest")
+		return preflight.Fail(check, fmt.Sprintf("the registry has root of trust version %d, but the key folder has version %d", newest.Version, root.Version),
+			"the key folder is from an old backup: restore the latest")
 	}
 	there, err := store.HasRoot(ctx, place, root)
 	switch {
 	case err != nil:
 		return preflight.Registry(check, place.String(), "", err)
 	case !there:
-		return preflight.Warn(check, fmt.Sprintf("root of trust version %d is not there: nothing shows that this is the fleet's location", root.Version),
-			"the publisher puts it there when it starts; if it has run before, check --location")
+		return preflight.Warn(check, fmt.Sprintf("the registry does not have root of trust version %d, so the location may not be the fleet's", root.Version),
+			"the publisher pushes it when it starts; if it has run before, check --location")
 	}
-	return preflight.Pass(check, fmt.Sprintf("root of trust version %d is there, and none is newer", root.Version))
+	return preflight.Pass(check, fmt.Sprintf("the registry has root of trust version %d and no newer one", root.Version))
 }

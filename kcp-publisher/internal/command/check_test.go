@@ -45,7 +45,7 @@ func newRoot(t *testing.T) trust.Root {
 	return root
 }
 
-func TestOnlyTheFleetsLocationPasses(t *testing.T) {
+func TestCheckRefusesAnotherFleetsLocation(t *testing.T) {
 	place, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestOnlyTheFleetsLocationPasses(t *testing.T) {
 	}
 }
 
-func TestEveryRootKeyBesideTheOthersIsNamed(t *testing.T) {
+func TestCheckWarnsAboutRootKeysInTheKeyFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{keys.FileRootKey, "root-2.key", keys.FilePublisherKey, keys.FileRoot} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {

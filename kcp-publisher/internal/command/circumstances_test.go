@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// failingReader is an API server that answers some requests: what is empty in its answers is empty there.
+// failingReader is an API server that answers some requests. Empty answers are empty in it too.
 type failingReader struct {
 	client.Reader
 	get, list error
@@ -26,9 +26,8 @@ func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 	return r.list
 }
 
-// TestWhatCouldNotBeReadIsNotOver: a watch prints that a warning is over when it is not among the circumstances any
-// more.
-func TestWhatCouldNotBeReadIsNotOver(t *testing.T) {
+// A watch reports a warning as resolved once it is missing from the circumstances, so a failed read must not remove it.
+func TestFailedReadDoesNotResolveAWarning(t *testing.T) {
 	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, api := range map[string]failingReader{
 		"the record": {get: errors.New("time-out")},

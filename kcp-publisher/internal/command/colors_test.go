@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// painting returns what is shown by a command that is run with --color.
+// painting returns the output of a command that is run with --color.
 func painting(t *testing.T, mode string, show func(io.Writer)) string {
 	t.Helper()
 	root, _ := cli.NewRoot("program", "is tested", "v0")
@@ -30,7 +30,7 @@ func painting(t *testing.T, mode string, show func(io.Writer)) string {
 	return out.String()
 }
 
-func TestStatesAreColoredWhereColorsAreWanted(t *testing.T) {
+func TestStatesAreColored(t *testing.T) {
 	why := answer{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing, Cause: "module keda is Error: \x1b[31mx", Warnings: []fleet.Cause{{Message: "m", Advice: "a"}},
 		Modules: []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}}
 	stopped := underWay()
@@ -55,7 +55,7 @@ func TestStatesAreColoredWhereColorsAreWanted(t *testing.T) {
 	}
 }
 
-func TestRowsOfATerminalAreCounted(t *testing.T) {
+func TestRowsOfCountsWrappedLines(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a\n": 1, "a\n\nb\n": 3, strings.Repeat("a", 80) + "\n": 1, strings.Repeat("ä", 81) + "\n": 2, "\x1b[31m" + strings.Repeat("a", 80) + "\x1b[0m\n": 1} {
 		if got := rowsOf(text, 80); got != want {
 			t.Errorf("%q takes %d rows, want %d", text, got, want)
@@ -63,8 +63,8 @@ func TestRowsOfATerminalAreCounted(t *testing.T) {
 	}
 }
 
-// TestAWatchTellsOfRolloutsAndWarnings looks twice: what did not change is not printed again.
-func TestAWatchTellsOfRolloutsAndWarnings(t *testing.T) {
+// TestWatchPrintsRolloutsAndWarnings prints twice. Unchanged items are not printed again.
+func TestWatchPrintsRolloutsAndWarnings(t *testing.T) {
 	f := &statusFlags{format: "table"}
 	one := func(name string, state v1alpha1.RolloutState, progress string) fleet.Rollout {
 		return fleet.Rollout{Name: name, Status: v1alpha1.RolloutStatus{State: state, Wave: "1/2 canaries", Progress: progress, Message: "x\x1b[2Jy"}, Active: true}
@@ -78,7 +78,7 @@ func TestAWatchTellsOfRolloutsAndWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := now.Time.Format(time.TimeOnly)
-	want := at + "  warning  a commit is applied\n" + at + "  warning is over  3 of 4 runtimes are silent\n" + at + "  rollout stops  Stopped  x\\x1b[2Jy\n" + at + "  rollout begins  New  x\\x1b[2Jy\n"
+	want := at + "  warning  a commit is applied\n" + at + "  warning resolved  3 of 4 runtimes are silent\n" + at + "  rollout stops  Stopped  x\\x1b[2Jy\n" + at + "  rollout begins  New  x\\x1b[2Jy\n"
 	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "\n") != 4 || !strings.HasPrefix(got, want[:strings.Index(want, "x\\")]) {
 		t.Errorf("got %q, want about %q", got, want)
 	}

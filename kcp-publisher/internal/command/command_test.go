@@ -24,7 +24,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// outcome is what a command line came to.
+// outcome is the result of a command line.
 type outcome struct {
 	code     int
 	out, err string
@@ -36,7 +36,7 @@ func run(args ...string) outcome {
 	return outcome{code, out.String(), errOut.String()}
 }
 
-// done runs a command that must succeed and gives its output.
+// done runs a command that must succeed and returns its output.
 func done(t *testing.T, args ...string) string {
 	t.Helper()
 	o := run(args...)
@@ -46,7 +46,7 @@ func done(t *testing.T, args ...string) string {
 	return o.out
 }
 
-// keyFolder makes one.
+// keyFolder creates a key folder.
 func keyFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "keys")
@@ -73,7 +73,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-func TestKeysInitMakesWhatAFleetNeeds(t *testing.T) {
+func TestKeysInitCreatesAllKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "keys")
 	var made []keys.Made
 	if err := json.Unmarshal([]byte(done(t, "keys", "init", "--keys", dir, "-o", "json")), &made); err != nil {
@@ -118,7 +118,7 @@ func TestKeysInitNeverOverwrites(t *testing.T) {
 	}
 }
 
-func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
+func TestKeysShowPrintsThePinnedRoot(t *testing.T) {
 	dir := keyFolder(t)
 	loaded, err := keys.Folder{Dir: dir}.Load(t.Context())
 	if err != nil {
@@ -155,7 +155,7 @@ func TestKeysShowTellsWhatAgentsPin(t *testing.T) {
 	}
 }
 
-func TestExitCodesSayWhatHappened(t *testing.T) {
+func TestExitCodes(t *testing.T) {
 	dir := keyFolder(t)
 	empty, bad := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(bad, "bad.yaml"), "kind: ConfigMap\napiVersion: v1\n")
@@ -182,7 +182,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 		"publish from nowhere too":                    {"publish --to oci-layout:x", cli.ExitUsage, "--from is required"},
 		"publish to nowhere too":                      {"publish --from x", cli.ExitUsage, "--to is required"},
 		"A place with a scheme too":                   {"publish --from " + empty + " --to https://host/path --keys " + dir, cli.ExitUsage, "--to: location"},
-		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, cli.ExitUsage, "--components ./nowhere: is neither folder nor file"},
+		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, cli.ExitUsage, "--components ./nowhere: is not a folder or file"},
 		"An output format that is not known too":      {"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`},
 		"enroll without a runtime too":                {"enroll", cli.ExitUsage, "want one runtime id, got 0 arguments"},
 		"enroll of what can be no runtime too":        {"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`},
@@ -221,7 +221,7 @@ func TestExitCodesSayWhatHappened(t *testing.T) {
 	}
 }
 
-func TestEnrollPrintsTheSecretThatAnAgentStartsWith(t *testing.T) {
+func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	dir := keyFolder(t)
 	var secret struct {
 		APIVersion, Kind, Type string

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// componentCommand is what all commands about one component version take.
+// componentCommand contains the flags of all commands about one component version.
 type componentCommand struct {
 	components componentFlags
 	registry   cli.Registry
@@ -28,7 +28,7 @@ type componentCommand struct {
 }
 
 func newComponent() *cobra.Command {
-	return cli.Group("component", "makes, shows, verifies and copies OCM component versions", newComponentCreate(), newComponentShow(), newComponentVerify(), newComponentCopy())
+	return cli.Group("component", "create, show, verify and copy OCM component versions", newComponentCreate(), newComponentShow(), newComponentVerify(), newComponentCopy())
 }
 
 func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
@@ -37,7 +37,7 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// with opens the sources and reads the component version that the argument names.
+// with opens the sources and calls do with the component version that the argument names.
 func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context.Context, *components, *store.Registries, component.Component) error) (err error) {
 	name, version, ok := strings.Cut(name, ":")
 	if !ok {
@@ -62,8 +62,8 @@ func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context
 func newComponentShow() *cobra.Command {
 	c := &componentCommand{}
 	cmd := c.add(&cobra.Command{
-		Use: "show NAME:VERSION", Short: "shows what a component version is made of", Args: cli.Exactly(1, "NAME:VERSION"),
-		Long: "show prints a component version: its resources, references, images and signatures as a table, or its descriptor with all that is in it as YAML or JSON.",
+		Use: "show NAME:VERSION", Short: "show the contents of a component version", Args: cli.Exactly(1, "NAME:VERSION"),
+		Long: "show prints the resources, references, images and signatures of a component version as a table, or its full descriptor as YAML or JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
 				document, err := found.Descriptor.Document()
@@ -95,7 +95,7 @@ func drawComponent(out io.Writer, c component.Component, all []component.Compone
 	}
 	t.Render()
 	for _, other := range all[1:] {
-		fmt.Fprintf(out, "refers to %s:%s\n", other.Descriptor.Name, other.Descriptor.Version)
+		fmt.Fprintf(out, "references %s:%s\n", other.Descriptor.Name, other.Descriptor.Version)
 	}
 	for _, image := range component.Images(all, false) {
 		fmt.Fprintf(out, "image %s\n", image)
@@ -130,9 +130,9 @@ func digestText(d *ocm.Digest) string {
 func newComponentVerify() *cobra.Command {
 	c := &componentCommand{}
 	return c.add(&cobra.Command{
-		Use: "verify NAME:VERSION", Short: "checks a component version against a signature policy", Args: cli.Exactly(1, "NAME:VERSION"),
-		Long: "verify checks a component version as the publisher does before it uses it: descriptor, references and contents by the signature\n" +
-			"policy. Exit code 0 means that it may be used, 3 that the policy refuses it, with the reason.",
+		Use: "verify NAME:VERSION", Short: "verify a component version against a signature policy", Args: cli.Exactly(1, "NAME:VERSION"),
+		Long: "verify checks a component version as the publisher does before it uses one: descriptor, references and contents by the signature\n" +
+			"policy. The exit code is 0 if the policy accepts it, and 3 with the reason if the policy refuses it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.components.policy == "" {
 				return cli.Usage(errors.New("--signature-policy is required"))
@@ -151,7 +151,7 @@ func newComponentVerify() *cobra.Command {
 						return err
 					}
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s may be used\n", found.Descriptor.Name, found.Descriptor.Version)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s complies with the policy\n", found.Descriptor.Name, found.Descriptor.Version)
 				return err
 			})
 		},
@@ -163,7 +163,7 @@ func newComponentCopy() *cobra.Command {
 	var to string
 	var replace bool
 	cmd := c.add(&cobra.Command{
-		Use: "copy NAME:VERSION", Short: "copies a component version, with those it refers to, into a registry or archive", Args: cli.Exactly(1, "NAME:VERSION"),
+		Use: "copy NAME:VERSION", Short: "copy a component version and its references to a registry or archive", Args: cli.Exactly(1, "NAME:VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
@@ -177,15 +177,15 @@ func newComponentCopy() *cobra.Command {
 			})
 		},
 	})
-	cmd.Flags().StringVar(&to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file by its ending .tar, .tgz or .tar.gz")
+	cmd.Flags().StringVar(&to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends with .tar, .tgz or .tar.gz")
 	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an existing archive file")
 	return cmd
 }
 
 const archiveScheme = "ctf:"
 
-// copyComponents copies each component version and says where it is now. What is written into an archive appears when
-// all is.
+// copyComponents copies each component version and prints its new location. An archive only appears once it is
+// complete.
 func copyComponents(ctx context.Context, out io.Writer, all []component.Component, to string, replace bool, registries *store.Registries) error {
 	if path, ok := strings.CutPrefix(to, archiveScheme); ok {
 		return archiveComponents(ctx, out, all, path, replace)
@@ -199,7 +199,7 @@ func copyComponents(ctx context.Context, out io.Writer, all []component.Componen
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s:%s is in %s\n", c.Descriptor.Name, c.Descriptor.Version, where)
+		fmt.Fprintf(out, "copied %s:%s to %s\n", c.Descriptor.Name, c.Descriptor.Version, where)
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func archiveComponents(ctx context.Context, out io.Writer, all []component.Compo
 		return err
 	}
 	for _, c := range all {
-		fmt.Fprintf(out, "%s:%s is in %s\n", c.Descriptor.Name, c.Descriptor.Version, path)
+		fmt.Fprintf(out, "copied %s:%s to %s\n", c.Descriptor.Name, c.Descriptor.Version, path)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 const kedaVersion = "kyma-project.io/module/keda:1.0.0"
 
-func TestAComponentIsShownAndCopiedThroughEveryArchive(t *testing.T) {
+func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "archive")
 	writeArchive(t, from, "kyma-project.io/module/keda", "1.0.0")
 	first := done(t, "component", "show", kedaVersion, "--components", from)
@@ -23,7 +23,7 @@ func TestAComponentIsShownAndCopiedThroughEveryArchive(t *testing.T) {
 	}
 	for _, name := range []string{"copy.tgz", "copy.tar", "copy"} {
 		to := filepath.Join(t.TempDir(), name)
-		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != kedaVersion+" is in "+to+"\n" {
+		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != "copied "+kedaVersion+" to "+to+"\n" {
 			t.Errorf("says %q", out)
 		}
 		if again := done(t, "component", "show", kedaVersion, "--components", to); again != first {
@@ -42,7 +42,7 @@ func TestAComponentIsShownAndCopiedThroughEveryArchive(t *testing.T) {
 	}
 }
 
-func TestVerifyingAComponentSaysYesOrWhyNot(t *testing.T) {
+func TestComponentVerify(t *testing.T) {
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "archive")
 	writeArchive(t, archive, "kyma-project.io/module/keda", "1.0.0")
@@ -56,7 +56,7 @@ func TestVerifyingAComponentSaysYesOrWhyNot(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing is required":      {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)}, cli.ExitDone, kedaVersion + " may be used"},
+		"nothing is required":      {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)}, cli.ExitDone, kedaVersion + " complies with the policy"},
 		"a signature is required":  {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: true}`)}, cli.ExitRefused, "is not signed"},
 		"no rule covers it":        {[]string{"verify", kedaVersion, "--signature-policy", policy("{components: a.io/*, required: false}")}, cli.ExitRefused, "no rule of the signature policy"},
 		"a policy is needed":       {[]string{"verify", kedaVersion}, cli.ExitUsage, "--signature-policy is required"},
@@ -91,7 +91,7 @@ func TestVerifyingAComponentSaysYesOrWhyNot(t *testing.T) {
 	})
 }
 
-func TestSettingsOfAgentsAreChecked(t *testing.T) {
+func TestAgentSettingsAreValidated(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags settingsFlags
 		want  string // of the error; empty for none
@@ -102,10 +102,10 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		"a mirror twice":          {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a already has a mirror"},
 		"a field":                 {settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, ""},
 		"a mirror that is a path": {settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH"},
-		"a field with a hole":     {settingsFlags{imagePaths: []string{"Keda=spec..image"}}, `field "spec..image": want names divided by dots`},
+		"a field with a hole":     {settingsFlags{imagePaths: []string{"Keda=spec..image"}}, `field "spec..image": want names separated by dots`},
 		"a label":                 {settingsFlags{labels: []string{"istio-injection=enabled"}}, ""},
 		"a label without a value": {settingsFlags{labels: []string{"istio-injection"}}, "want KEY=VALUE"},
-		"a label twice":           {settingsFlags{labels: []string{"istio-injection=enabled", "istio-injection=disabled"}}, "each key once"},
+		"a label twice":           {settingsFlags{labels: []string{"istio-injection=enabled", "istio-injection=disabled"}}, "unique keys"},
 		"a label of anything":     {settingsFlags{labels: []string{"team=a"}}, `namespace label "team": want one of`},
 		"a pull Secret":           {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
 		"one without a name":      {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
@@ -113,8 +113,8 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 		"one of the agent's":      {settingsFlags{pullSecret: "skr-agent-key"}, "the name is reserved for the agent"},
 		"a field without kind":    {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
 		"labels":                  {settingsFlags{kymaLabels: []string{"kyma-project.io/global-account-id", "kyma-project.io/subaccount-id"}}, ""},
-		"a label with a value":    {settingsFlags{kymaLabels: []string{"team=a"}}, `--kyma-labels: "team=a" is no name of a label`},
-		"a label with an effect":  {settingsFlags{kymaLabels: []string{"operator.kyma-project.io/skip-reconciliation"}}, "has a meaning of its own in a runtime: leave it out"},
+		"a label with a value":    {settingsFlags{kymaLabels: []string{"team=a"}}, `--kyma-labels: "team=a" is not a valid label key`},
+		"a label with an effect":  {settingsFlags{kymaLabels: []string{"operator.kyma-project.io/skip-reconciliation"}}, "is reserved in runtimes: remove it"},
 		"too many labels":         {settingsFlags{kymaLabels: make([]string, maxKymaLabels+1)}, "--kyma-labels: 33 labels, at most 32"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestSettingsOfAgentsAreChecked(t *testing.T) {
 	}
 }
 
-func TestWatchersOfAFolderReachItsRuntimes(t *testing.T) {
+func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	watcher := func(resource string) string {
 		return "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\nmetadata: {name: w}\nspec:\n  serviceInfo: {name: s, namespace: n, port: 80}\n" +

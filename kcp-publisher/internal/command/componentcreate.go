@@ -21,42 +21,47 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/assemble"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
 )
 
-// createFlags are what `component create` takes.
+// createFlags are the flags of `component create`.
 type createFlags struct {
 	from, to, provider, key, signature string
 	defaultCR, template, format        string
-	images                             []string
+	images, values, sets               []string
 	registry                           cli.Registry
 }
 
 func newComponentCreate() *cobra.Command {
 	f := &createFlags{}
 	cmd := &cobra.Command{
-		Use: "create NAME:VERSION", Short: "makes a component version of a folder or chart", Args: cli.Exactly(1, "NAME:VERSION"),
-		Long: "create packs a Helm chart, a kustomization or a folder with manifests as an OCM component version, and writes it into a registry or archive.\n" +
-			"Images of plain manifests become its resources; name those of charts and kustomizations with --image. The same files make the same component,\n" +
-			"so that it may be repeated. A version that is there with other content is refused.",
+		Use: "create NAME:VERSION", Short: "create a component version from a folder or chart", Args: cli.Exactly(1, "NAME:VERSION"),
+		Long: "create packages a Helm chart, a kustomization or a folder of manifests as an OCM component version, and writes it to a registry or archive.\n" +
+			"Images in plain manifests become its resources; list those of charts and kustomizations with --image. create renders the content\n" +
+			"as the agents do, and fails if they would refuse it. The same files create the same component, so the command can be repeated. It refuses to\n" +
+			"replace an existing version that has other content.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "chart as a folder or .tgz file, folder with a kustomization, or folder or file with manifests")
-	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file by its ending .tar, .tgz or .tar.gz")
-	flags.StringVar(&f.provider, "provider", "", "who provides the component; default: the domain in its name")
-	flags.StringArrayVar(&f.images, "image", nil, "image that the module uses, as NAME:TAG or NAME:TAG@DIGEST; may be repeated")
-	flags.StringVar(&f.key, "sign", "", "file with an RSA private key in PEM, which signs the component; digests of images that name none are asked of their registries")
+	flags.StringVar(&f.from, "from", "", "chart (folder or .tgz file), folder with a kustomization, or manifests (folder or file)")
+	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends with .tar, .tgz or .tar.gz")
+	flags.StringVar(&f.provider, "provider", "", "provider of the component; default: the domain in its name")
+	flags.StringArrayVar(&f.images, "image", nil, "image that the module uses, as NAME:TAG or NAME:TAG@DIGEST; can be repeated")
+	flags.StringArrayVar(&f.values, "values", nil, "YAML file with values of a chart, which become part of the component; can be repeated, later files take precedence")
+	flags.StringArrayVar(&f.sets, "set", nil, "value of a chart as KEY=VALUE, as in helm --set; can be repeated")
+	flags.StringVar(&f.key, "sign", "", "PEM file with an RSA private key that signs the component; missing image digests are read from the registries")
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
-	flags.StringVar(&f.template, "module-template", "", "also write the ModuleTemplate of the version to this file, to be applied to the control plane")
-	flags.StringVar(&f.defaultCR, "default-cr", "", "file with the module's default CR, which becomes part of the ModuleTemplate")
+	flags.StringVar(&f.template, "module-template", "", "also write the version's ModuleTemplate for the control plane to this file")
+	flags.StringVar(&f.defaultCR, "default-cr", "", "file with the module's default CR, for the ModuleTemplate")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
 }
 
-// created is what `component create` prints.
+// created is the output of `component create`.
 type created struct {
 	Component string   `json:"component"`
 	Version   string   `json:"version"`
@@ -65,10 +70,10 @@ type created struct {
 	Type      string   `json:"type"`
 	SizeBytes int      `json:"sizeBytes"`
 	Images    []string `json:"images"`
-	// Unpinned are images whose digest is not part of the component.
+	// Unpinned lists the images whose digest is not part of the component.
 	Unpinned []string `json:"unpinned,omitempty"`
 	Signed   string   `json:"signed,omitempty"`
-	// Unlisted says that the module is rendered in the runtimes and no image of it was named.
+	// Unlisted is true if the module is rendered in the runtimes and no image of it is listed.
 	Unlisted bool `json:"unlistedImages,omitempty"`
 }
 
@@ -81,7 +86,11 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 		return err
 	}
 	if f.defaultCR != "" && f.template == "" {
-		return cli.Usage(errors.New("--default-cr: belongs into the ModuleTemplate: say --module-template FILE"))
+		return cli.Usage(errors.New("--default-cr requires --module-template FILE, because it is part of the ModuleTemplate"))
+	}
+	template, err := f.moduleTemplate(name, version)
+	if err != nil {
+		return err
 	}
 	ctx := cmd.Context()
 	registries, err := f.registry.Registries(store.Access{})
@@ -89,10 +98,6 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 		return err
 	}
 	c, row, err := f.assemble(ctx, name, version, registries)
-	if err != nil {
-		return err
-	}
-	template, err := f.moduleTemplate(name, version)
 	if err != nil {
 		return err
 	}
@@ -112,7 +117,18 @@ func (f *createFlags) assemble(ctx context.Context, name, version string, regist
 	if err != nil {
 		return nil, created{}, fmt.Errorf("--from: %w", err)
 	}
-	images := append(files.Images, f.images...)
+	if err := files.SetValues(f.values, f.sets); err != nil {
+		return nil, created{}, cli.Usage(fmt.Errorf("--values or --set: %w", err))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, created{}, err
+	}
+	used, err := files.Check(ctx, moduleName(name), render.Confined{Command: []string{self, renderCommand}}.Render)
+	if err != nil {
+		return nil, created{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
+	}
+	images := append(used, f.images...)
 	slices.Sort(images)
 	images = slices.Compact(images)
 	var digests map[string]digest.Digest
@@ -145,7 +161,7 @@ func (f *createFlags) assemble(ctx context.Context, name, version string, regist
 	return c, row, c.Sign(f.signature, key)
 }
 
-// digestsOf asks the registries of images for the digests that the images do not name.
+// digestsOf reads the digests of images without one from their registries.
 func digestsOf(ctx context.Context, images []string, registries *store.Registries) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, image := range images {
@@ -165,7 +181,7 @@ func digestsOf(ctx context.Context, images []string, registries *store.Registrie
 			tag = tagged.Tag()
 		}
 		if found[image], err = store.Head(ctx, repository, tag); err != nil {
-			return nil, fmt.Errorf("image %s: a signature has to cover its digest, which its registry does not tell: write it as NAME:TAG@sha256:DIGEST: %w", image, err)
+			return nil, fmt.Errorf("image %s: read its digest from the registry for the signature; or write it as NAME:TAG@sha256:DIGEST: %w", image, err)
 		}
 	}
 	return found, nil
@@ -195,13 +211,13 @@ func (f *createFlags) push(ctx context.Context, c *assemble.Component, registrie
 	return d.String(), place.Name(c.Repository()), err
 }
 
-// moduleTemplate returns the ModuleTemplate of the version, nil where nobody asks for it. The module is called as the
-// last part of the component's name.
+// moduleName returns the name of a component's module: its last part.
+func moduleName(component string) string { return component[strings.LastIndex(component, "/")+1:] }
+
+// moduleTemplate returns the ModuleTemplate of the version if --module-template asks for it. The name of the module is
+// checked in any case: a component whose module no control plane accepts is of no use.
 func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
-	if f.template == "" {
-		return nil, nil
-	}
-	module := name[strings.LastIndex(name, "/")+1:]
+	module := moduleName(name)
 	template := v1beta2.ModuleTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 		ObjectMeta: metav1.ObjectMeta{
@@ -222,18 +238,52 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 			return nil, cli.Usage(fmt.Errorf("--default-cr %s: apiVersion, kind and metadata.name are required", f.defaultCR))
 		}
 	}
-	return yaml.Marshal(template)
+	text, err := yaml.Marshal(template)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.checkTemplate(name, text); err != nil {
+		return nil, cli.Usage(err)
+	}
+	if f.template == "" {
+		return nil, nil
+	}
+	return text, nil
+}
+
+// checkTemplate returns the errors that the API server would return for a ModuleTemplate. Without --module-template,
+// only the name of the module counts.
+func (f *createFlags) checkTemplate(component string, text []byte) error {
+	schema, err := crdschema.Of("ModuleTemplate")
+	if err != nil {
+		return err
+	}
+	var object map[string]any
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		return err
+	}
+	var wrong []error
+	for _, p := range append(crdschema.ValidateMeta(object), schema.Validate(object)...) {
+		switch {
+		case p.Field == "spec.moduleName":
+			return fmt.Errorf("component %s: %q is not the name of a module, which is the last part of the component's name: "+
+				"use words of at least three small letters, with dashes between them", component, moduleName(component))
+		case f.template != "":
+			wrong = append(wrong, fmt.Errorf("--module-template: %w", p))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 func (c created) draw(out io.Writer) {
-	fmt.Fprintf(out, "%s:%s is in %s\n", c.Component, c.Version, c.Where)
+	fmt.Fprintf(out, "created %s:%s in %s\n", c.Component, c.Version, c.Where)
 	fmt.Fprintf(out, "  digest   %s\n", c.Digest)
 	fmt.Fprintf(out, "  content  %s, %s\n", c.Type, sizeText(int64(c.SizeBytes)))
 	for _, image := range c.Images {
 		fmt.Fprintf(out, "  image    %s\n", image)
 	}
 	if c.Unlisted {
-		fmt.Fprintln(out, "  images   none: it is rendered in the runtimes; name those that it uses with --image, so that they are localized, mirrored and carried")
+		fmt.Fprintln(out, "  images   none: the module is rendered in the runtimes; list its images with --image so that they are localized, mirrored and exported")
 	}
 	for _, image := range c.Unpinned {
 		fmt.Fprintf(out, "  unpinned %s: write it as NAME:TAG@sha256:DIGEST to make its digest part of the component\n", image)

@@ -6,12 +6,15 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 const (
@@ -28,7 +31,7 @@ spec:
 	mailerConfig = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail, namespace: kyma-system}\n"
 )
 
-// rsaKey writes a private key and its public one, and returns their paths.
+// rsaKey writes a private and a public key, and returns their paths.
 func rsaKey(t *testing.T) (private, public string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -46,7 +49,7 @@ func rsaKey(t *testing.T) (private, public string) {
 	return private, public
 }
 
-func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
+func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	module, from := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(module, "deploy", "mailer.yaml"), mailerYAML)
 	write(t, filepath.Join(module, "config.yaml"), mailerConfig)
@@ -80,7 +83,7 @@ func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
 		policy := filepath.Join(t.TempDir(), "policy.yaml")
 		write(t, policy, "apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, signatures: [release], keys: ["+public+"]}\n")
 		out := done(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf, "--signature-policy", policy)
-		if !strings.Contains(out, "may be used") {
+		if !strings.Contains(out, "complies with the policy") {
 			t.Errorf("got %s", out)
 		}
 		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
@@ -110,12 +113,71 @@ func TestAComponentIsMadeOfFilesVerifiedAndPublished(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBecomeAComponentIsRefused(t *testing.T) {
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == renderCommand { // this binary as the child of component create
+		if err := render.Child(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
+	chart, values := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(chart, "Chart.yaml"), "apiVersion: v2\nname: mailer\nversion: 1.0.0\n")
+	write(t, filepath.Join(chart, "values.yaml"), "hook: pre-upgrade\nnames: {first: a, second: b}\n")
+	write(t, filepath.Join(chart, "templates", "all.yaml"), "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ required \"name it\" .Values.name }}\n  annotations: {helm.sh/hook: {{ .Values.hook }}}\n")
+	one, two := filepath.Join(values, "one.yaml"), filepath.Join(values, "two.yaml")
+	write(t, one, "hook: post-install\nname: x\nnames: &names {first: c}\nmore: *names\n")
+	write(t, two, "names: {third: d}\n")
+	archive := filepath.Join(t.TempDir(), "out")
+	create := func(args ...string) outcome {
+		return run(append([]string{"component", "create", "example.org/mailer:1.0.0", "--from", chart, "--to", "ctf:" + archive}, args...)...)
+	}
+	if o := create(); o.code != cli.ExitFailed || !strings.Contains(o.err, "name it") {
+		t.Errorf("without values: %+v", o)
+	}
+	if o := create("--set", "name=x"); o.code != cli.ExitFailed || !strings.Contains(o.err, "a Job of hook pre-upgrade") {
+		t.Errorf("with one value: %+v", o)
+	}
+	if o := create("--values", one, "--values", two, "--set", "name=zed,list={a,b}"); o.code != 0 {
+		t.Fatalf("with values: %+v", o)
+	}
+	shown := done(t, "component", "show", "example.org/mailer:1.0.0", "--components", "ctf:"+archive, "-o", "json")
+	if !strings.Contains(shown, `"config"`) {
+		t.Errorf("the values are not part of it: %s", shown)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"a list":            {"[a]", "is not a mapping of values"},
+		"a key twice":       {"a: 1\na: 2\n", `key "a" appears twice`},
+		"several documents": {"a: 1\n---\nb: 1\n", "more than 1 documents"},
+	} {
+		bad := filepath.Join(values, "bad.yaml")
+		write(t, bad, c.text)
+		if o := create("--values", bad); o.code != cli.ExitUsage || !strings.Contains(o.err, bad) || !strings.Contains(o.err, c.want) {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	if o := create("--set", "a[999999999999]=x"); o.code != cli.ExitUsage {
+		t.Errorf("an endless list: %+v", o)
+	}
+}
+
+func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 	good, chart := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(good, "mailer.yaml"), strings.ReplaceAll(mailerYAML, "@sha256:"+someHash, ""))
 	write(t, filepath.Join(chart, "Chart.yaml"), "apiVersion: v2\nname: mailer\n")
 	private, public := rsaKey(t)
-	bad, plain := t.TempDir(), t.TempDir()
+	bad, plain, upgrading, endless := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	for dir, template := range map[string]string{
+		upgrading: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x, annotations: {helm.sh/hook: pre-upgrade}}\n",
+		endless:   `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
+	} {
+		write(t, filepath.Join(dir, "Chart.yaml"), "apiVersion: v2\nname: mailer\nversion: 1.0.0\n")
+		write(t, filepath.Join(dir, "templates", "all.yaml"), template)
+	}
 	write(t, filepath.Join(plain, "config.yaml"), mailerConfig)
 	write(t, filepath.Join(bad, "deep", "a.yaml"), mailerConfig+"---\nkind: ConfigMap\nmetadata: {name: b}\n")
 	to := func() string { return "ctf:" + filepath.Join(t.TempDir(), "out") }
@@ -129,12 +191,18 @@ func TestWhatCannotBecomeAComponentIsRefused(t *testing.T) {
 		"no place":                {[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--to is required"},
 		"an empty folder":         {[]string{"example.org/mailer:1.0.0", "--from", t.TempDir(), "--to", to()}, cli.ExitFailed, "has neither a Chart.yaml, nor a kustomization, nor any YAML file"},
 		"a folder not there":      {[]string{"example.org/mailer:1.0.0", "--from", "/nowhere", "--to", to()}, cli.ExitFailed, "--from: stat /nowhere"},
-		"no object":               {[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed, filepath.Join("deep", "a.yaml") + ":5: apiVersion: is required"},
+		"no object":               {[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed, "every agent would refuse the content: deep/a.yaml, document 2: object without apiVersion"},
+		"a module no API takes":   {[]string{"example.org/module/hpa2:1.0.0", "--from", plain, "--to", to()}, cli.ExitUsage, `"hpa2" is not the name of a module`},
+		"a version no API takes":  {[]string{"example.org/mailer:1.0.0-rc.1", "--from", plain, "--to", to(), "--module-template", "x"}, cli.ExitUsage, "--module-template: spec.version"},
+		"values without a chart":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--set", "a=b"}, cli.ExitUsage, "only a chart has values"},
+		"an overlay that leaves":  {[]string{"example.org/mailer:1.0.0", "--from", filepath.Join("testdata", "overlay-that-leaves", "default"), "--to", to()}, cli.ExitFailed, "../base: leaves the content: package the folder above, with a kustomization.yaml"},
+		"a Job of an upgrade":     {[]string{"example.org/mailer:1.0.0", "--from", upgrading, "--to", to()}, cli.ExitFailed, "Job x: a Job of hook pre-upgrade is not run by the agent"},
+		"an endless chart":        {[]string{"example.org/mailer:1.0.0", "--from", endless, "--to", to()}, cli.ExitFailed, "every agent would refuse the content: chart mailer: "},
 		"a broken chart":          {[]string{"example.org/mailer:1.0.0", "--from", chart, "--to", to()}, cli.ExitFailed, "version"},
 		"a public key":            {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", public}, cli.ExitUsage, "holds no RSA private key"},
-		"an image nobody serves":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image", "127.0.0.1:1/mailer:1"}, cli.ExitFailed, "its digest, which its registry does not tell"},
+		"an image nobody serves":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image", "127.0.0.1:1/mailer:1"}, cli.ExitFailed, "read its digest from the registry"},
 		"a broken image":          {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--image", "a b"}, cli.ExitUsage, `image "a b"`},
-		"a CR without template":   {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage, "say --module-template FILE"},
+		"a CR without template":   {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage, "requires --module-template FILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component", "create"}, c.args...)...)

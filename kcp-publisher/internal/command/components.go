@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// componentFlags say where components come from and what is demanded of them.
+// componentFlags are the flags for component sources and the signature policy.
 type componentFlags struct {
 	sources          []string
 	helmRepositories []string
@@ -29,14 +29,14 @@ type componentFlags struct {
 }
 
 func (f *componentFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.sources, "components", nil, "registry path, or common transport archive as a folder, tar or tgz, with OCM components; may be repeated")
-	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil, "URL prefix of Helm repositories that components may take charts from; may be repeated")
+	flags.StringArrayVar(&f.sources, "components", nil, "registry path, or common transport archive as a folder, tar or tgz, with OCM components; can be repeated")
+	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil, "URL prefix of Helm repositories that component charts can come from; can be repeated")
 	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that caches components across restarts")
 	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of that folder")
-	flags.StringVar(&f.policy, "signature-policy", "", "file that says which components must be signed, and by whom; default: none must")
+	flags.StringVar(&f.policy, "signature-policy", "", "signature policy file: the components that must be signed, and their signers; default: no signatures required")
 }
 
-// components are the opened sources with what reads and checks them.
+// components are the opened sources with their reader and verifier.
 type components struct {
 	reader *component.Reader
 	// verifier is nil without a policy.
@@ -44,7 +44,7 @@ type components struct {
 	archives []*archive.Archive
 }
 
-// requires reports whether components of a name have to be signed; nil without a policy.
+// requires returns a function that reports whether components of a name must be signed, or nil without a policy.
 func (c *components) requires() func(string) bool {
 	if c.verifier == nil {
 		return nil
@@ -60,7 +60,7 @@ func (c *components) close() error {
 	return errors.Join(problems...)
 }
 
-// open opens the sources; more are paths of archives. A version is looked at again after revalidate, a failure after
+// open opens the sources; more are paths of archives. A version is checked again after revalidate, a failure after
 // retryAfter.
 func (f *componentFlags) open(registries *store.Registries, more []string, revalidate, retryAfter time.Duration) (*components, error) {
 	opened := &components{}
@@ -95,7 +95,7 @@ func (f *componentFlags) open(registries *store.Registries, more []string, reval
 	return opened, nil
 }
 
-// source tells archives from registries. An archive may be named as --to names it.
+// source opens an archive or a registry. An archive can have the prefix that --to uses.
 func (c *components) source(name string, registries *store.Registries) (component.Source, error) {
 	path, isArchive := strings.CutPrefix(name, archiveScheme)
 	_, err := os.Stat(path)
@@ -108,7 +108,7 @@ func (c *components) source(name string, registries *store.Registries) (componen
 		c.archives = append(c.archives, opened)
 		return opened, nil
 	case isArchive || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
-		return nil, cli.Usage(fmt.Errorf("--components %s: is neither folder nor file", name))
+		return nil, cli.Usage(fmt.Errorf("--components %s: is not a folder or file", name))
 	}
 	return component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestConfigFileSetsFlagsThatAreNotGiven(t *testing.T) {
+func TestConfigFileSetsUnsetFlags(t *testing.T) {
 	dir := keyFolder(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// confirm asks on a terminal whether to do what a question describes, unless --yes was given. Without a terminal it
+// confirm asks the user on a terminal to confirm the change in the question, unless --yes is set. Without a terminal it
 // returns a usage error that names --yes.
 func confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
@@ -35,5 +35,5 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 		}
 	case <-cmd.Context().Done():
 	}
-	return cli.Usage(errors.New("nothing is changed: the answer is not yes"))
+	return cli.Usage(errors.New("canceled: nothing was changed"))
 }

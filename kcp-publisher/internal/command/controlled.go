@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,20 +17,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// controlled are the objects of a control plane by name.
+// controlled contains the objects of a control plane by name.
 type controlled struct {
 	kymas     map[string]*v1beta2.Kyma
 	templates map[string]v1beta2.ModuleTemplate
 	metas     map[string]v1beta2.ModuleReleaseMeta
 	policies  map[string]v1alpha1.RolloutPolicy
 	rollouts  []v1alpha1.Rollout
-	// restricted are modules that no Kyma sees without a kymaSelector.
+	// restricted lists the modules that require a kymaSelector.
 	restricted []string
-	// watched selects the Kymas that the publisher looks at, nil for all.
+	// watched selects the Kymas that the publisher reconciles, nil for all.
 	watched labels.Selector
 }
 
@@ -68,7 +70,7 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with returns the control plane as it would be with the objects of a commit and without those that it prunes.
+// with returns the control plane with the objects of a commit and without the objects that it prunes.
 func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
 	next := newControlled()
 	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
@@ -117,7 +119,7 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 	return next
 }
 
-// merged returns what is there with what is wanted over it, as the API server applies it.
+// merged returns have overridden by wanted, as the API server applies it.
 func merged(have, wanted map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, have)
@@ -125,7 +127,7 @@ func merged(have, wanted map[string]string) map[string]string {
 	return all
 }
 
-// preview returns the fleet with what its rollouts would let it have.
+// preview returns the fleet with the versions that its rollouts would allow.
 func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
 	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)), c.restricted...)
 	if err != nil {
@@ -139,5 +141,7 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 		}
 	}
 	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot, Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
-	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create}, nil
+	rejections := rollout.Rejections(slices.Collect(maps.Values(c.metas)), c.rollouts)
+	slices.SortFunc(rejections, func(a, b *v1alpha1.Rollout) int { return cmp.Compare(a.Name, b.Name) })
+	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create, Rejections: rejections}, nil
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// defaultNamespace is where Kymas are by default, whatever namespace a context of a kubeconfig names.
+// defaultNamespace is the default namespace of Kymas, regardless of the kubeconfig's context.
 const defaultNamespace = "kcp-system"
 
-// controlPlane is the API that people's commands read and write.
+// controlPlane contains the flags to connect to the control plane's API.
 type controlPlane struct {
 	cluster   cli.Cluster
 	namespace string
-	// everywhere stands for all namespaces, in commands that have the flag.
+	// everywhere is true for all namespaces, in commands with this flag.
 	everywhere bool
 }
 
-// add adds the flags; in are the objects that the namespace has.
+// add adds the flags; in names the objects in the namespace.
 func (c *controlPlane) add(flags *pflag.FlagSet, in string) {
 	namespaceFlag(flags, &c.namespace, in)
 	c.cluster.AddFlags(flags, "the control plane")
@@ -34,7 +34,7 @@ func (c *controlPlane) add(flags *pflag.FlagSet, in string) {
 
 // addEverywhere adds -A, for commands that list.
 func (c *controlPlane) addEverywhere(flags *pflag.FlagSet) {
-	flags.BoolVarP(&c.everywhere, "all-namespaces", "A", false, "of all namespaces, instead of --namespace")
+	flags.BoolVarP(&c.everywhere, "all-namespaces", "A", false, "use all namespaces instead of --namespace")
 }
 
 // scope returns the namespace to list, empty for all.

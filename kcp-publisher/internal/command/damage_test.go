@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// stopped runs a command and reports whether a damaged file made it fail. It must say which, and what to do.
+// stopped runs a command and reports whether a damaged file made it fail. The error must name the file and the fix.
 func stopped(t *testing.T, path string, args ...string) (failed bool) {
 	t.Helper()
 	o := run(args...)
@@ -31,7 +31,7 @@ func stopped(t *testing.T, path string, args ...string) (failed bool) {
 	return true
 }
 
-func TestADamagedFileOfALayoutIsWrittenAgainOrNamed(t *testing.T) {
+func TestDamagedLayoutFileIsRewrittenOrReported(t *testing.T) {
 	from, keyDir, layout := fleetFolder(t), keyFolder(t), filepath.Join(t.TempDir(), "layout")
 	want := publishTo(t, from, layout, keyDir)
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved"}
@@ -54,7 +54,7 @@ func TestADamagedFileOfALayoutIsWrittenAgainOrNamed(t *testing.T) {
 	})
 }
 
-func TestADamagedFileOfTheKeysIsNamedAndNothingIsLost(t *testing.T) {
+func TestDamagedKeyFileIsReported(t *testing.T) {
 	keyDir := keyFolder(t)
 	done(t, "keys", "rotate", "publisher", "--keys", keyDir)
 	from, layout := fleetFolder(t), filepath.Join(t.TempDir(), "layout")
@@ -65,8 +65,8 @@ func TestADamagedFileOfTheKeysIsNamedAndNothingIsLost(t *testing.T) {
 		o := run(args...)
 		_, err := os.Stat(path)
 		switch name := filepath.Base(path); {
-		case o.code == cli.ExitDone: // who publishes needs neither this file nor its folder
-			// A bit of the public half of a key counts for nothing: the private half is what signs.
+		case o.code == cli.ExitDone: // publishing needs neither this file nor its folder
+			// A flipped bit in the public half of a key has no effect, because only the private half signs.
 			if name == keys.FileRoot || name == keys.FilePublisherKey && !strings.Contains(t.Name(), "bit") {
 				t.Errorf("published without %s", name)
 			}
@@ -78,7 +78,7 @@ func TestADamagedFileOfTheKeysIsNamedAndNothingIsLost(t *testing.T) {
 	})
 }
 
-func TestADamagedFileOfTheCacheIsFetchedAgainOrNamed(t *testing.T) {
+func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 	from, keyDir, cache, layout := fleetFolder(t), keyFolder(t), filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "layout")
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved", "--component-cache", cache, "-o", "json"}
 	done(t, args...)

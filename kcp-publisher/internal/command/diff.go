@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// diffFlags are what `diff` takes.
+// diffFlags are the flags of `diff`.
 type diffFlags struct {
 	controlPlane
 	from, format string
@@ -33,15 +33,15 @@ type diffFlags struct {
 	exitCode     bool
 }
 
-// errDiffers is the verdict of --exit-code.
+// errDiffers is the error for exit code 3 of --exit-code.
 var errDiffers = errors.New("the commit changes the control plane or its fleet")
 
 func newDiff() *cobra.Command {
 	f := &diffFlags{}
 	cmd := &cobra.Command{
-		Use: "diff", Short: "previews what a commit would do to the control plane and its fleet", Args: cli.Exactly(0, "no arguments"),
-		Long: "diff reads a commit, or a folder as if it were one, compares it with the control plane and resolves every runtime with it. It changes nothing.\n" +
-			"Components are not read: that they can be is taken for granted.",
+		Use: "diff", Short: "preview the effect of a commit on the control plane and its fleet", Args: cli.Exactly(0, "no arguments"),
+		Long: "diff reads a commit or a folder, compares it with the control plane and resolves every runtime with it. It changes nothing.\n" +
+			"It does not read components and assumes that they are available.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -49,7 +49,7 @@ func newDiff() *cobra.Command {
 	f.git.add(flags)
 	f.prune.add(flags)
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
-	flags.StringVar(&f.selector, "watch-label-selector", "", "forecast for those Kymas only whose labels match, as run with the same flag has them")
+	flags.StringVar(&f.selector, "watch-label-selector", "", "forecast only for Kymas with matching labels, like run with the same flag")
 	f.maintenance.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if the commit changes an object or a runtime")
@@ -104,7 +104,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// forecast resolves the fleet as it is and as it would be.
+// forecast resolves the current and the changed fleet.
 func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance plan.Maintenance) (forecast.Forecast, error) {
 	before, err := readFleet(ctx, api, f.namespace)
 	if err != nil {
@@ -126,12 +126,12 @@ func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects sou
 	return forecast.New(was, is, plan.RuntimeID, now)
 }
 
-// difference is what `diff` prints.
+// difference is the output of `diff`.
 type difference struct {
 	// Commit is empty for a folder.
 	Commit  string         `json:"commit,omitempty"`
 	Objects []objectChange `json:"objects"`
-	// Held is why `run` would wait for permission before it applies any of this, empty when it would not.
+	// Held is why `run` would wait for permission to apply the commit, or empty.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }
@@ -141,12 +141,12 @@ func (d difference) any() bool {
 	return len(d.Objects) > 0 || d.Held != "" || d.Changed > 0 || len(d.Coming) > 0 || len(d.Leaving) > 0
 }
 
-// objectChange is one object of the control plane that would be another.
+// objectChange is one changed object of the control plane.
 type objectChange struct {
 	Action string `json:"action"` // create, change or prune
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
-	// Place is file and line, empty for what would be pruned.
+	// Place is the file and line, or empty for a pruned object.
 	Place string `json:"place,omitempty"`
 }
 
@@ -165,7 +165,7 @@ func objectChanges(s follow.Survey) []objectChange {
 	return changes
 }
 
-// maxNamed bounds the runtimes that a line of the table names.
+// maxNamed limits the runtimes that a line of the table lists.
 const maxNamed = 5
 
 func (d difference) draw(out io.Writer) {
@@ -173,23 +173,26 @@ func (d difference) draw(out io.Writer) {
 		fmt.Fprintf(out, "commit %s\n", d.Commit)
 	}
 	if len(d.Objects) == 0 {
-		fmt.Fprintln(out, "the control plane has all of it")
+		fmt.Fprintln(out, "no difference: the control plane has all objects")
 	}
 	for _, o := range d.Objects {
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-6s  %s %s  %s", o.Action, o.Kind, o.Name, o.Place), " "))
 	}
 	if d.Held != "" {
-		fmt.Fprintf(out, "  held    until a person allows the commit, because it %s\n", d.Held)
+		fmt.Fprintf(out, "  held    until an operator allows the commit, because it %s\n", d.Held)
+	}
+	for _, w := range d.Warnings {
+		fmt.Fprintf(out, "  warning %s\n", w)
 	}
 	for _, r := range d.Rollouts {
 		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, wavesOf(r))
 	}
 	fmt.Fprintf(out, "\n%d of %d runtimes would change\n", d.Changed, d.Runtimes)
 	if len(d.Coming) > 0 {
-		fmt.Fprintf(out, "  %d would come: %s\n", len(d.Coming), named(d.Coming))
+		fmt.Fprintf(out, "  %d would be added: %s\n", len(d.Coming), named(d.Coming))
 	}
 	if len(d.Leaving) > 0 {
-		fmt.Fprintf(out, "  %d would leave, with all their modules: %s\n", len(d.Leaving), named(d.Leaving))
+		fmt.Fprintf(out, "  %d would be removed with all their modules: %s\n", len(d.Leaving), named(d.Leaving))
 	}
 	if len(d.Changes) == 0 {
 		return

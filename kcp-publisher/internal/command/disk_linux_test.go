@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// repeated runs a command on a disk that lacks room and, if it fails, once more after room was made. It reports whether
-// it got through at once.
+// repeated runs a command on a full disk and, if it fails, again after space was freed. It reports whether the first
+// run succeeded.
 func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	t.Helper()
 	args = append([]string{}, args...)
@@ -40,7 +40,7 @@ func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	return false
 }
 
-// files returns the content of all files below a folder by their names.
+// files returns the content of all files below a folder by name.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -57,7 +57,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// same fails the test unless two folders have the same files with the same bytes.
+// same fails the test unless two folders have the same files with the same content.
 func same(t *testing.T, got, want string) {
 	t.Helper()
 	a, b := files(t, got), files(t, want)
@@ -72,7 +72,7 @@ func same(t *testing.T, got, want string) {
 	}
 }
 
-func TestAComponentThatFoundTheDiskFullIsTheSameWhenItIsCreatedAgain(t *testing.T) {
+func TestComponentCreateCanBeRepeatedAfterDiskFull(t *testing.T) {
 	module, signing := t.TempDir(), ""
 	write(t, filepath.Join(module, "mailer.yaml"), mailerYAML)
 	signing, _ = rsaKey(t)
@@ -95,7 +95,7 @@ func TestAComponentThatFoundTheDiskFullIsTheSameWhenItIsCreatedAgain(t *testing.
 	}
 }
 
-func TestKeysThatFoundTheDiskFullAreMadeByTheSameCommand(t *testing.T) {
+func TestKeysInitCanBeRepeatedAfterDiskFull(t *testing.T) {
 	for command, c := range map[string]struct {
 		before  bool
 		version int64
@@ -124,7 +124,7 @@ func TestKeysThatFoundTheDiskFullAreMadeByTheSameCommand(t *testing.T) {
 	}
 }
 
-func TestAFleetThatFoundTheDiskFullIsPublishedByTheSameCommand(t *testing.T) {
+func TestPublishCanBeRepeatedAfterDiskFull(t *testing.T) {
 	from := fleetFolder(t)
 	var want []published
 	undisturbed := filepath.Join(t.TempDir(), "layout")
@@ -144,7 +144,7 @@ func TestAFleetThatFoundTheDiskFullIsPublishedByTheSameCommand(t *testing.T) {
 	})
 }
 
-// intact fails the test unless each blob of a layout is what its name says, and each manifest that it lists is there.
+// intact fails the test unless every blob of a layout matches its digest and every listed manifest exists.
 func intact(t *testing.T, layout string) {
 	t.Helper()
 	all := files(t, layout)
@@ -168,7 +168,7 @@ func intact(t *testing.T, layout string) {
 
 func sha256Of(text string) string { return digest.FromString(text).Encoded() }
 
-func TestAnExportThatFoundTheDiskFullIsTheSameWhenItIsRepeated(t *testing.T) {
+func TestExportCanBeRepeatedAfterDiskFull(t *testing.T) {
 	keyDir, layout := keyFolder(t), filepath.Join(t.TempDir(), "layout")
 	publishTo(t, fleetFolder(t), layout, keyDir)
 	for name, flags := range map[string][]string{"one file": nil, "volumes": {"--volume-size", "8K"}, "a compressed file": {"--zstd"}} {

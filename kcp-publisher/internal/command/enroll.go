@@ -22,7 +22,7 @@ func newEnroll() *cobra.Command {
 	var password bool
 	var generation int
 	cmd := &cobra.Command{
-		Use: "enroll RUNTIME-ID", Short: "prints the bootstrap Secret of a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
+		Use: "enroll RUNTIME-ID", Short: "print the bootstrap Secret for a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := trust.CheckRuntimeID(args[0]); err != nil {
 				return cli.Usage(err)
@@ -80,10 +80,10 @@ func newEnroll() *cobra.Command {
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
 	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
-	registry.AddConfigFlag(cmd.Flags(), "docker config.json for the agent: its own credentials, never the publisher's")
+	registry.AddConfigFlag(cmd.Flags(), "docker config.json with the agent's own credentials, never the publisher's")
 	cmd.Flags().BoolVar(&password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
-	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes those before")
-	cmd.Flags().StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" at which the publisher serves notifications; includes the agent's password for HOST, derived from the key folder")
+	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes earlier ones")
+	cmd.Flags().StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
 	registry.AddCAFlag(cmd.Flags())
 	return cmd
 }

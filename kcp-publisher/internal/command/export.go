@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// exportFlags are what `export` takes.
+// exportFlags are the flags of `export`.
 type exportFlags struct {
 	from, file, volumeSize, format string
 	renderer, kubernetes           string
@@ -38,41 +38,40 @@ type exportFlags struct {
 func newExport() *cobra.Command {
 	f := &exportFlags{}
 	cmd := &cobra.Command{
-		Use: "export RUNTIME... -o FILE", Short: "writes a file for runtimes without a network connection",
-		Long: "export writes the newest bundles of the runtimes with all that they need into one OCI layout as a tar, for `skr-agent import`.\n" +
+		Use: "export RUNTIME... -o FILE", Short: "export bundles to a file for runtimes without a network connection",
+		Long: "export writes the latest bundles of the runtimes with all required content to one OCI layout in a tar file, for `skr-agent import`.\n" +
 			"An interrupted export leaves FILE.partial, and the same command continues it.",
 		Args: cli.AtLeastOne("runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "where bundles are published: registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVarP(&f.file, "output", "o", "", "file to write; what is printed has its form by --format, which is -o of other commands")
-	flags.StringArrayVar(&f.since, "since", nil, "leave out what the runtime has: its report as a file, or, for one runtime, the digest of the bundle that it has applied; may be repeated")
-	flags.BoolVar(&f.images, "images", false, "include the container images of the modules: those that the desired state lists and those that their objects use")
-	flags.StringVar(&f.renderer, "renderer", "", "with --images: the skr-agent program that renders modules to find the images that they use; default: skr-agent "+
-		"beside this program or in $PATH; none: take only what modules list")
-	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "with --images: render charts for this version, such as v1.36.3; default: what each runtime reported")
-	flags.BoolVar(&f.offers, "offers", true, "include what runtimes with autonomy may choose by themselves")
-	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images that are named by digest always include all")
+	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
+	flags.StringVarP(&f.file, "output", "o", "", "file to write; --format sets the output format, which is -o in other commands")
+	flags.StringArrayVar(&f.since, "since", nil, "omit content that the runtime already has: its report file, or for a single runtime the digest of its applied bundle; can be repeated")
+	flags.BoolVar(&f.images, "images", false, "include the modules' container images: those in the desired state and those in the modules' objects")
+	flags.StringVar(&f.renderer, "renderer", "", "with --images: path of the skr-agent program that renders modules to find their images; default: skr-agent "+
+		"beside this program or in $PATH; none: include only listed images")
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "with --images: render charts for this version, such as v1.36.3; default: the version that each runtime reported")
+	flags.BoolVar(&f.offers, "offers", true, "include the offers for runtimes with autonomy")
+	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images referenced by digest always include all platforms")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
 	flags.StringVar(&f.volumeSize, "volume-size", "", "split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show what the file would contain, and write none")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the content of the file without writing it")
 	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
 	publisherKeyFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
 	return cmd
 }
 
-// exported is what `export` prints.
+// exported is the output of `export`.
 type exported struct {
 	Files        []string       `json:"files"`
 	SizeBytes    int64          `json:"sizeBytes"`
 	LeftOutBytes int64          `json:"leftOutBytes"`
 	Contents     []export.Entry `json:"contents"`
-	// Unlisted are the modules whose components list no images, where images were asked for and nothing rendered the
-	// modules.
+	// Unlisted lists the modules whose components list no images, if images were requested and no renderer was used.
 	Unlisted []string `json:"unlistedImages,omitempty"`
-	// Modules say how the images of each module were found, where images were asked for.
+	// Modules lists the images of each module and their source, if images were requested.
 	Modules []export.ModuleImages `json:"modules,omitempty"`
 }
 
@@ -142,11 +141,11 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	return options, packing, checkKeys(ctx, options.Keys, options.Place)
 }
 
-// noRenderer leaves images out that no module lists.
+// noRenderer omits images that no module lists.
 const noRenderer = "none"
 
-// rendering finds the program that renders modules. Where none was named, there may be none: the output says then whose
-// images are not known.
+// rendering finds the program that renders modules. A missing default program is not an error: the output then names
+// the modules whose images are unknown.
 func (f *exportFlags) rendering() (export.Rendering, error) {
 	if !f.images || f.renderer == noRenderer {
 		return nil, nil
@@ -166,21 +165,21 @@ func (f *exportFlags) rendering() (export.Rendering, error) {
 	return nil, nil
 }
 
-// unconfined says what a system does not keep the charts from that are rendered on it, empty for nothing.
+// unconfined returns a warning if the operating system does not confine rendered charts, or "".
 func unconfined(system string) string {
 	if system == "linux" {
 		return ""
 	}
-	return "modules are rendered without a limit of memory: only Linux confines skr-agent's renderer; export on Linux, or with --renderer=none, what you do not trust"
+	return "modules are rendered without a memory limit, because only Linux confines skr-agent's renderer: export untrusted modules on Linux or with --renderer=none"
 }
 
-// bases reads what runtimes have already, by runtime.
+// bases returns the bundles that runtimes already have, by runtime.
 func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, since := range f.since {
 		if d := digest.Digest(since); d.Validate() == nil {
 			if len(runtimes) != 1 || len(f.since) != 1 {
-				return nil, fmt.Errorf("%s: a digest is for one runtime; give the runtimes' reports", since)
+				return nil, fmt.Errorf("%s: a digest can only be used for a single runtime; use the runtimes' reports", since)
 			}
 			found[runtimes[0]] = d
 			continue
@@ -189,19 +188,19 @@ func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error)
 		if err != nil {
 			return nil, err
 		}
-		if report.Observed != nil { // otherwise the runtime has nothing
+		if report.Observed != nil { // otherwise the runtime has no bundle
 			found[report.Runtime] = report.Observed.Digest
 		}
 	}
 	for runtime := range found {
 		if !strings.Contains(" "+strings.Join(runtimes, " ")+" ", " "+runtime+" ") {
-			return nil, fmt.Errorf("the report is of runtime %s, which is not exported", runtime)
+			return nil, fmt.Errorf("the report is from runtime %s, which is not exported", runtime)
 		}
 	}
 	return found, nil
 }
 
-// readReport reads what a report in a file claims.
+// readReport reads an unverified report from a file.
 func readReport(path string) (bundle.Report, error) {
 	fetched, err := reportFile(path)
 	if err != nil {
@@ -261,15 +260,14 @@ func (e exported) draw(out io.Writer) {
 	e.drawModules(out)
 }
 
-// drawModules says of which modules not all images are known. Problems are what the charts say, which anybody may have
-// written.
+// drawModules names the modules with unknown images. Problems are errors of charts and therefore untrusted text.
 func (e exported) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {
 		switch {
 		case m.Rendered:
 		case m.Problem != "":
-			fmt.Fprintf(out, "! which images %s uses is not known, and only those that it lists, %d, are in it: it cannot be rendered: %s; it is offered and not installed: leave out all such with "+
+			fmt.Fprintf(out, "! the images of %s are not completely known, and only the %d listed ones are included, because it cannot be rendered: %s; it is offered but not installed: omit all offers with "+
 				"--offers=false, or name another skr-agent with --renderer\n", m, m.Listed, bundle.PrintableLine(m.Problem))
 		case m.Listed == 0:
 			none = append(none, m.String())
@@ -278,11 +276,11 @@ func (e exported) drawModules(out io.Writer) {
 		}
 	}
 	if len(none) > 0 {
-		fmt.Fprintf(out, "no images of %s are in it: their components list none, and nothing rendered them to see which they use; "+
-			"name an skr-agent program with --renderer\n", strings.Join(none, ", "))
+		fmt.Fprintf(out, "no images of %s are included: their components list none, and they were not rendered; "+
+			"set --renderer to an skr-agent program\n", strings.Join(none, ", "))
 	}
 	if len(listed) > 0 {
-		fmt.Fprintf(out, "of the images of %s only those are in it that their components list: nothing rendered them to see which others they use; "+
-			"name an skr-agent program with --renderer\n", strings.Join(listed, ", "))
+		fmt.Fprintf(out, "only the listed images of %s are included, because the modules were not rendered; "+
+			"set --renderer to an skr-agent program\n", strings.Join(listed, ", "))
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-// reportIn writes a report of a runtime that has applied a bundle, empty for none, and gives its path.
+// reportIn writes a report of a runtime that has applied a bundle, or none if the digest is empty, and returns its
+// path.
 func reportIn(t *testing.T, runtime string, observed digest.Digest) string {
 	t.Helper()
 	key, err := trust.GenerateKey()
@@ -41,7 +42,7 @@ func reportIn(t *testing.T, runtime string, observed digest.Digest) string {
 	return path
 }
 
-func TestWhatRuntimesHaveIsReadFromReportsAndDigests(t *testing.T) {
+func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 	one, two := digest.FromString("one"), digest.FromString("two")
 	for name, c := range map[string]struct {
 		runtimes, since []string
@@ -52,9 +53,9 @@ func TestWhatRuntimesHaveIsReadFromReportsAndDigests(t *testing.T) {
 		"a digest":                         {[]string{"ship"}, []string{one.String()}, map[string]digest.Digest{"ship": one}, ""},
 		"reports":                          {[]string{"ship", "plant"}, []string{reportIn(t, "plant", two), reportIn(t, "ship", one)}, map[string]digest.Digest{"ship": one, "plant": two}, ""},
 		"a report of who has nothing":      {[]string{"ship"}, []string{reportIn(t, "ship", "")}, map[string]digest.Digest{}, ""},
-		"a digest for two":                 {[]string{"ship", "plant"}, []string{one.String()}, nil, "a digest is for one runtime"},
-		"a report of somebody else":        {[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil, "the report is of runtime plant, which is not exported"},
-		"a part of another runtime's name": {[]string{"ship-1"}, []string{reportIn(t, "ship", one)}, nil, "the report is of runtime ship, which is not exported"},
+		"a digest for two":                 {[]string{"ship", "plant"}, []string{one.String()}, nil, "a digest can only be used for a single runtime"},
+		"a report of somebody else":        {[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil, "the report is from runtime plant, which is not exported"},
+		"a part of another runtime's name": {[]string{"ship-1"}, []string{reportIn(t, "ship", one)}, nil, "the report is from runtime ship, which is not exported"},
 		"no such file":                     {[]string{"ship"}, []string{"/nowhere"}, nil, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +78,7 @@ func TestWhatRuntimesHaveIsReadFromReportsAndDigests(t *testing.T) {
 	}
 }
 
-func TestPlatformsAreReadAsImagesNameThem(t *testing.T) {
+func TestParsePlatforms(t *testing.T) {
 	found, err := platforms([]string{"linux/amd64", "linux/arm/v7"})
 	if err != nil || len(found) != 2 || found[1].Architecture != "arm" || found[1].Variant != "v7" {
 		t.Errorf("got %+v, %v", found, err)
@@ -89,7 +90,7 @@ func TestPlatformsAreReadAsImagesNameThem(t *testing.T) {
 	}
 }
 
-func TestTheTableOfContentsIsForPeople(t *testing.T) {
+func TestExportPrintsAReadableTable(t *testing.T) {
 	var table bytes.Buffer
 	exported{
 		Files: []string{"ship.tar.001", "ship.tar.002"}, SizeBytes: 3 << 20, LeftOutBytes: 512,
@@ -100,28 +101,28 @@ func TestTheTableOfContentsIsForPeople(t *testing.T) {
 	}.draw(&table)
 	for _, want := range []string{"ship, sequence 7", "keda 1.8.0, raw-manifest", "plant, ship", "4.9 KiB", "3.0 MiB", "512 B", "ship.tar.002"} {
 		if !strings.Contains(table.String(), want) {
-			t.Errorf("does not say %q:\n%s", want, table.String())
+			t.Errorf("does not contain %q:\n%s", want, table.String())
 		}
 	}
 }
 
-func TestModulesWhoseImagesAreNotAllKnownAreNamed(t *testing.T) {
-	var told bytes.Buffer
+func TestExportNamesModulesWithUnknownImages(t *testing.T) {
+	var out bytes.Buffer
 	exported{Modules: []export.ModuleImages{
 		{Module: "keda", Version: "1.0.0", Listed: 2, Rendered: true}, {Module: "mail", Version: "1.0.0", Listed: 1}, {Module: "nats", Version: "2.0.0"},
 		{Module: "offer", Version: "3.0.0", Listed: 1, Problem: "values.x is\x1b[2J required"},
-	}}.draw(&told)
-	for _, want := range []string{"no images of nats 2.0.0 are", "of the images of mail 1.0.0 only those are in it", "! which images offer 3.0.0 uses is not known", "--offers=false"} {
-		if !strings.Contains(told.String(), want) {
-			t.Errorf("does not say %q:\n%s", want, told.String())
+	}}.draw(&out)
+	for _, want := range []string{"no images of nats 2.0.0 are", "only the listed images of mail 1.0.0 are included", "! the images of offer 3.0.0 are not completely known", "--offers=false"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("does not contain %q:\n%s", want, out.String())
 		}
 	}
-	if strings.Contains(told.String(), "keda") || strings.Contains(told.String(), "\x1b") {
-		t.Error(told.String())
+	if strings.Contains(out.String(), "keda") || strings.Contains(out.String(), "\x1b") {
+		t.Error(out.String())
 	}
 }
 
-func TestASystemThatDoesNotConfineTheRendererIsNamed(t *testing.T) {
+func TestExportWarnsAboutAnUnconfinedRenderer(t *testing.T) {
 	if unconfined("linux") != "" || !strings.Contains(unconfined("darwin"), "--renderer=none") {
 		t.Error(unconfined("linux"), unconfined("darwin"))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-// followFlags say which repository the control plane follows.
+// followFlags are the flags for the Git repository that the control plane follows.
 type followFlags struct {
 	url      string
 	git      gitFlags
@@ -25,7 +25,7 @@ type followFlags struct {
 	prune    pruneFlags
 }
 
-// pruneFlags say what a commit may delete in the control plane without permission.
+// pruneFlags limit the objects that a commit can delete in the control plane without permission.
 type pruneFlags struct {
 	all               bool
 	percent, maxCount int
@@ -33,8 +33,8 @@ type pruneFlags struct {
 
 func (f *pruneFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "git-prune-all", false, "allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
-	flags.IntVar(&f.percent, "git-prune-percent", defaultPrunePercent, "percentage of earlier commits' objects that a commit may prune without permission, Kymas with a live runtime aside")
-	flags.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount, "number of such objects that a commit may prune whatever their percentage")
+	flags.IntVar(&f.percent, "git-prune-percent", defaultPrunePercent, "percentage of earlier commits' objects that a commit can prune without permission, except Kymas with a live runtime")
+	flags.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount, "number of such objects that a commit can prune regardless of the percentage")
 }
 
 const defaultPrunePercent, defaultPruneCount = 10, 5
@@ -43,7 +43,7 @@ func (f *pruneFlags) isSet() bool {
 	return *f != pruneFlags{percent: defaultPrunePercent, maxCount: defaultPruneCount}
 }
 
-// pruning returns what the flags say.
+// pruning returns the limits of the flags.
 func (f *pruneFlags) pruning() (follow.Pruning, error) {
 	if f.percent < 0 || f.percent > 100 {
 		return follow.Pruning{}, cli.Usage(fmt.Errorf("--git-prune-percent: %d: want 0 to 100", f.percent))
@@ -57,19 +57,19 @@ func (f *pruneFlags) pruning() (follow.Pruning, error) {
 func (f *followFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "git-url", "", "URL of a Git repository whose objects are applied to the control plane; default: none")
 	f.git.add(flags)
-	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "how often to look for a new commit in the Git repository")
+	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second, "interval between checks for a new commit in the Git repository")
 	f.prune.add(flags)
 }
 
-// errShard is why a publisher of some Kymas follows no repository.
-var errShard = errors.New("--git-url: cannot be used together with --watch-label-selector: a commit that is applied in part would not hold what " +
-	"the other publishers publish; give it to a publisher without a selector, which is the only one of its namespace")
+// errShard is why a publisher of some Kymas cannot follow a repository.
+var errShard = errors.New("--git-url: cannot be used together with --watch-label-selector: a partially applied commit would not stop " +
+	"the other publishers; use it with a single publisher without a selector")
 
-// follower returns the follower, nil without a repository. The selector is that of the publisher's Kymas.
+// follower returns the follower, or nil without a repository. The selector is the selector of the publisher's Kymas.
 func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.prune.isSet() {
-			return nil, cli.Usage(errors.New("--git-url is required for the other --git flags to mean something"))
+			return nil, cli.Usage(errors.New("--git-url is required if other --git flags are set"))
 		}
 		return nil, nil
 	}
@@ -90,7 +90,7 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 	return &follow.Follower{Open: open, Namespace: namespace, Interval: f.interval, Pruning: pruning}, nil
 }
 
-// followWith lets the manager run the follower, and the controllers publish what it brings.
+// followWith adds the follower to the manager and connects it to the controllers.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
 	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// gitFlags say which commit of a Git repository is meant and how to get at it.
+// gitFlags select a commit of a Git repository and its credentials.
 type gitFlags struct {
 	branch, tag, path, credentials, signers string
 }
@@ -23,14 +23,14 @@ type gitFlags struct {
 func (f *gitFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; default: its HEAD")
 	flags.StringVar(&f.tag, "git-tag", "", "tag of the Git repository, instead of a branch")
-	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; nothing outside it is read")
+	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; files outside it are ignored")
 	flags.StringVar(&f.credentials, "git-credentials", "", "folder with username and password, or bearerToken, and ca.crt, or identity and known_hosts: the files of a Flux Git Secret")
-	flags.StringVar(&f.signers, "git-signers", "", "armored OpenPGP key ring, or file of SSH allowed signers: one of them must have signed the commit")
+	flags.StringVar(&f.signers, "git-signers", "", "armored OpenPGP key ring or SSH allowed signers file; one of the keys must have signed the commit")
 }
 
 func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
 
-// open returns the repository; flag is the one that named it.
+// open returns the repository; flag is the flag that named it.
 func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	options := git.Options{URL: url, Branch: f.branch, Tag: f.tag, Path: f.path}
 	var err error
@@ -51,12 +51,12 @@ func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	return repository, nil
 }
 
-// loaded is a source as it was read.
+// loaded is a source after reading.
 type loaded struct {
 	objects source.Objects
-	// source is the commit, nil of a folder.
+	// source is the commit, or nil for a folder.
 	source *bundle.Source
-	// copied is where the files of a commit are while its component archives are used, empty for nowhere.
+	// copied is the folder with the commit's files while its component archives are used, or empty.
 	copied string
 }
 
@@ -66,11 +66,11 @@ func (l loaded) close() {
 	}
 }
 
-// load reads a folder, or the commit that the flags select when from is the URL of a repository. Warnings go to out.
+// load reads a folder, or the selected commit if from is the URL of a repository. It writes warnings to out.
 func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (loaded, error) {
 	if !git.Is(from) {
 		if f.isSet() {
-			return loaded{}, cli.Usage(fmt.Errorf("%s %s: is a folder, for which the --git flags mean nothing: write a repository on this machine as file://PATH", flag, from))
+			return loaded{}, cli.Usage(fmt.Errorf("%s %s: is a folder, so the --git flags do not apply: write a local repository as file://PATH", flag, from))
 		}
 		objects, err := source.Folder(from)
 		return loaded{objects: objects}, err
@@ -84,7 +84,7 @@ func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (
 		return loaded{}, err
 	}
 	if len(objects.Written) == 0 {
-		return loaded{}, fmt.Errorf("commit %s of %s: there are no objects in it: is --git-path right?", commit.Hash, repository.URL)
+		return loaded{}, fmt.Errorf("commit %s of %s: no objects found: check --git-path", commit.Hash, repository.URL)
 	}
 	for _, ignored := range commit.Ignored {
 		fmt.Fprintf(out, "ignored %s\n", ignored)
@@ -98,7 +98,7 @@ func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (
 	}
 	if err := os.CopyFS(l.copied, commit.Files); err != nil {
 		l.close()
-		return loaded{}, fmt.Errorf("keep the files of commit %s: %w", commit.Hash, err)
+		return loaded{}, fmt.Errorf("store the files of commit %s: %w", commit.Hash, err)
 	}
 	for i, name := range objects.Components {
 		l.objects.Components[i] = filepath.Join(l.copied, filepath.FromSlash(name))

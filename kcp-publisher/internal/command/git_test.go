@@ -37,7 +37,7 @@ func newRepository(t *testing.T) *repository {
 
 func (r *repository) url() string { return "file://" + r.dir }
 
-// commit commits what is in the working tree and gives the hash.
+// commit commits the working tree and returns the hash.
 func (r *repository) commit() string {
 	r.t.Helper()
 	tree, err := r.git.Worktree()
@@ -54,7 +54,7 @@ func (r *repository) commit() string {
 	return hash.String()
 }
 
-// lastSource returns the commit that a runtime's bundle names.
+// lastSource returns the commit in a runtime's bundle.
 func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	t.Helper()
 	root, err := keys.Folder{Dir: keyDir}.Root()
@@ -72,7 +72,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	return last.Bundle.Predicate.Source
 }
 
-func TestPublishingACommitRecordsItWhereItChangedSomething(t *testing.T) {
+func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestPublishingACommitRecordsItWhereItChangedSomething(t *testing.T) {
 	}
 }
 
-func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
+func TestInvalidCommitErrorNamesFileAndLine(t *testing.T) {
 	r, layout := newRepository(t), filepath.Join(t.TempDir(), "layout")
 	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)
@@ -111,9 +111,9 @@ func TestABrokenCommitIsNamedByFileAndLine(t *testing.T) {
 	}
 }
 
-// TestThePageOnGitShowsWhatIsPrinted holds the samples of docs/guides/git.md that need no control plane; hashes and
-// addresses are made alike.
-func TestThePageOnGitShowsWhatIsPrinted(t *testing.T) {
+// TestGitGuideShowsTheActualOutput checks the samples in docs/guides/git.md that need no control plane. Hashes and
+// addresses are normalized.
+func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/guides/git.md")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestThePageOnGitShowsWhatIsPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Core.IsBare = true // nobody works in it
+	config.Core.IsBare = true // without a working tree
 	if err := r.git.SetConfig(config); err != nil {
 		t.Fatal(err)
 	}
@@ -151,14 +151,14 @@ func TestThePageOnGitShowsWhatIsPrinted(t *testing.T) {
 	}
 }
 
-func TestGitFlagsThatMeanNothingAreRefused(t *testing.T) {
+func TestGitFlagsWithoutEffectAreRefused(t *testing.T) {
 	dir := fleetFolder(t)
 	for name, c := range map[string]struct {
 		args []string
 		code int
 		want string
 	}{
-		"a branch of a folder":   {[]string{"--from", dir, "--git-branch", "main"}, cli.ExitUsage, "is a folder, for which the --git flags mean nothing"},
+		"a branch of a folder":   {[]string{"--from", dir, "--git-branch", "main"}, cli.ExitUsage, "is a folder, so the --git flags do not apply"},
 		"a password in the URL":  {[]string{"--from", "https://a:hunter2@git.example/x"}, cli.ExitUsage, "--from: the URL holds credentials"},
 		"credentials of no kind": {[]string{"--from", "file://" + dir, "--git-credentials", dir}, cli.ExitUsage, "--git-credentials: "},
 		"signers of no kind":     {[]string{"--from", "file://" + dir, "--git-signers", dir}, cli.ExitUsage, "--git-signers: "},

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// allocated returns how many bytes it takes to publish a folder with so many runtimes into a layout, for the first time
-// and again.
+// allocated returns the bytes that publishing a folder of n runtimes to a layout allocates, for the first time and
+// again.
 func allocated(t *testing.T, runtimes int) uint64 {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,9 +38,9 @@ func allocated(t *testing.T, runtimes int) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Work that grows with the square of the runtimes is sixteen times as much for four times as many.
-func TestPublishingAFolderTakesNoMoreForEachRuntimeOfALargerFleet(t *testing.T) {
-	allocated(t, 1) // what is made once
+// Work that grows with the square of the runtimes would be sixteen times as much for four times as many runtimes.
+func TestPublishAllocationsGrowLinearly(t *testing.T) {
+	allocated(t, 1) // one-time allocations
 	small, large := allocated(t, 50), allocated(t, 200)
 	t.Logf("%d KiB for 50 runtimes, %d KiB for 200", small>>10, large>>10)
 	if large > 6*small {

@@ -20,9 +20,9 @@ func newImportReport() *cobra.Command {
 	var to, format string
 	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "import-report FILE", Short: "imports a report that was carried from a runtime", Args: cli.Exactly(1, "one file"),
-		Long: "import-report puts a report, as `skr-agent export-report` wrote it, where the publisher reads reports.\n" +
-			"The publisher checks its signature there like any other's. A report older than the one already there is refused.",
+		Use: "import-report FILE", Short: "import a report file from a runtime", Args: cli.Exactly(1, "one file"),
+		Long: "import-report uploads a report file of `skr-agent export-report` for the publisher.\n" +
+			"The publisher verifies its signature later. The command refuses a report that is older than the existing one.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
@@ -42,18 +42,18 @@ func newImportReport() *cobra.Command {
 			return cli.Print(cmd.OutOrStdout(), format, taken, taken.draw)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "where the publisher reads reports: registry prefix HOST/PATH, or oci-layout:DIR")
+	cmd.Flags().StringVar(&to, "to", "", "target location of the report: registry prefix HOST/PATH, or oci-layout:DIR")
 	cli.OutputFlag(cmd.Flags(), &format)
 	registry.AddFlags(cmd.Flags())
 	return cmd
 }
 
-// takenReport is what `import-report` prints.
+// takenReport is the output of `import-report`.
 type takenReport struct {
 	Runtime  string    `json:"runtime"`
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
-	// Bundle is the sequence of the bundle that the runtime has applied, 0 for none.
+	// Bundle is the sequence of the bundle that the runtime has applied, or 0.
 	Bundle int64 `json:"bundle"`
 	Known  bool  `json:"known"`
 }
@@ -61,13 +61,13 @@ type takenReport struct {
 func (r takenReport) draw(out io.Writer) {
 	what := "imported"
 	if r.Known {
-		what = "was there already"
+		what = "already exists"
 	}
-	fmt.Fprintf(out, "report %d of runtime %s of %s %s; its bundle is %d\n", r.Sequence, r.Runtime, r.Time.Format(time.RFC3339), what, r.Bundle)
+	fmt.Fprintf(out, "report %d of runtime %s from %s %s; its bundle is %d\n", r.Sequence, r.Runtime, r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 
-// importReport pushes a report unless a newer one is there. Who signed it is judged by the publisher, which knows the
-// runtime's key.
+// importReport pushes a report unless a newer one exists. The publisher, which knows the runtime's key, verifies it
+// later.
 func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched) (takenReport, error) {
 	report, err := bundle.ClaimedReport(fetched)
 	if err != nil {
@@ -86,11 +86,11 @@ func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched
 		return taken, err
 	}
 	if err == nil {
-		// What cannot be read is no report, and is replaced.
+		// An unreadable report is replaced.
 		if known, err := bundle.ClaimedReport(before); err == nil {
 			if known.Sequence > report.Sequence {
 				return taken, &refusal.Error{Reason: refusal.Rollback, Detail: fmt.Sprintf(
-					"report %d of runtime %s is older than %d, which is there", report.Sequence, report.Runtime, known.Sequence)}
+					"report %d of runtime %s is older than the existing report %d", report.Sequence, report.Runtime, known.Sequence)}
 			}
 			if taken.Known = known.Sequence == report.Sequence; taken.Known {
 				return taken, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/isolation"
 )
 
-// registryCheckFlags are what `registry check` takes.
+// registryCheckFlags are the flags of `registry check`.
 type registryCheckFlags struct {
 	to, keys, format string
 	runtimes         []string
@@ -28,9 +28,9 @@ type registryCheckFlags struct {
 func newRegistryCheck() *cobra.Command {
 	f := &registryCheckFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "checks that runtimes are isolated in the registry (exit 3: leak found)", Args: cli.Exactly(0, "no arguments"),
-		Long: "check needs two runtimes that have bundles, and the credentials of their agents: a docker config.json each, or the key folder that\n" +
-			"their passwords for the token service are derived from. It overwrites nothing, and deletes what it wrote as far as the two may delete.",
+		Use: "check", Short: "check that runtimes are isolated in the registry (exit code 3: leak found)", Args: cli.Exactly(0, "no arguments"),
+		Long: "check needs two runtimes with bundles, and their agents' credentials: a docker config.json each, or the key folder from which\n" +
+			"their passwords for the token service are derived. It overwrites nothing, and deletes its own test data if the two have the rights to.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -59,10 +59,10 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	}
 	findings, left, err := isolation.Check(cmd.Context(), options)
 	for _, what := range left {
-		fmt.Fprintf(cmd.ErrOrStderr(), "left behind: %s\n", what)
+		fmt.Fprintf(cmd.ErrOrStderr(), "not deleted: %s\n", what)
 	}
 	if len(left) > 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "the two runtimes may not delete what is left: blobs that nothing refers to are the garbage collector's to remove; "+
+		fmt.Fprintln(cmd.ErrOrStderr(), "the two runtimes lack the rights to delete the remaining data: garbage collection removes unreferenced blobs; "+
 			"delete tags with the credentials of the registry's owner")
 	}
 	if len(findings) == 0 {
@@ -87,7 +87,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	return errors.Join(err, drawn)
 }
 
-// summary is what a check came to in one line.
+// summary returns the result of a check in one line.
 func summary(findings []isolation.Finding) string {
 	refused, leftOver := 0, 0
 	for _, f := range findings {
@@ -100,7 +100,7 @@ func summary(findings []isolation.Finding) string {
 	}
 	line := fmt.Sprintf("%d of %d attempts were refused", refused, len(findings))
 	if leftOver > 0 {
-		line += fmt.Sprintf("; %d say nothing, because what an earlier check or mount left is in the way", leftOver)
+		line += fmt.Sprintf("; %d are inconclusive, because data of an earlier check or mount exists", leftOver)
 	}
 	return line
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// rootValidity is the life of a root of trust.
+// rootValidity is the default validity of a root of trust.
 const rootValidity = 365 * 24 * time.Hour
 
 func keysFlag(flags *pflag.FlagSet, into *string) {
 	flags.StringVar(into, "keys", "keys", "folder with the root of trust and the keys")
 }
 
-// publisherKeyFlags say where the publisher's key is.
+// publisherKeyFlags adds the flags for the publisher's key.
 func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 	keysFlag(flags, &into.Dir)
 	flags.StringVar(&into.PublisherKey, "publisher-key", "", "file or KMS reference (SCHEME://..., through sigstore's KMS plugins) of the key that signs bundles, instead of the folder's publisher.key")
 }
 
 func newKeys() *cobra.Command {
-	return cli.Group("keys", "creates, shows and changes the fleet's keys",
+	return cli.Group("keys", "create, show and change the fleet's keys",
 		newKeysInit(), newKeysShow(), newKeysRotate(), newKeysRevoke(), newKeysRelease(), newKeysFloor(), newKeysSign())
 }
 
@@ -39,7 +39,7 @@ func newKeysInit() *cobra.Command {
 	var dir, passphrase, format string
 	beginning := keys.Beginning{}
 	cmd := &cobra.Command{
-		Use: "init", Short: "creates a root of trust, the keys that it lists, and a secret for enrollment tokens", Args: cli.Exactly(0, "no arguments"),
+		Use: "init", Short: "create a root of trust, its keys, and a secret for enrollment tokens", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, err := folderOf(dir, passphrase)
 			if err != nil {
@@ -55,7 +55,7 @@ func newKeysInit() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; default: a generated name")
-	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "epoch of the new root; for a fleet that lost its root keys, more than the last one")
+	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "epoch of the new root; must be higher than the last one if a fleet lost its root keys")
 	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "number of root keys")
 	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "number of root keys that must sign a new version of the root of trust")
 	passphraseFlag(cmd.Flags(), &passphrase)
@@ -64,7 +64,7 @@ func newKeysInit() *cobra.Command {
 }
 
 func passphraseFlag(flags *pflag.FlagSet, into *string) {
-	flags.StringVar(into, "passphrase-file", "", "file with the passphrase of the root keys; new ones are encrypted with it")
+	flags.StringVar(into, "passphrase-file", "", "file with the passphrase of the root keys; it also encrypts new root keys")
 }
 
 func folderOf(dir, passphraseFile string) (keys.Folder, error) {
@@ -78,7 +78,7 @@ func folderOf(dir, passphraseFile string) (keys.Folder, error) {
 	}
 	folder.Passphrase = []byte(strings.TrimRight(string(data), "\r\n"))
 	if len(folder.Passphrase) == 0 {
-		return folder, cli.Usage(errors.New("--passphrase-file: is empty"))
+		return folder, cli.Usage(errors.New("--passphrase-file: file is empty"))
 	}
 	return folder, nil
 }
@@ -94,7 +94,7 @@ func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
 	})
 }
 
-// changing is a command that makes the next version of the root of trust.
+// changing contains the flags of commands that create the next version of the root of trust.
 type changing struct {
 	folder             keys.Folder
 	passphrase, format string
@@ -107,19 +107,19 @@ func (c *changing) add(flags *pflag.FlagSet) {
 	publisherKeyFlags(flags, &c.folder)
 	passphraseFlag(flags, &c.passphrase)
 	cli.OutputFlag(flags, &c.format)
-	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
+	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key; can be repeated; default: the root keys in the folder")
 	flags.DurationVar(&c.validity, "validity", rootValidity, "validity of the new version")
 	flags.BoolVar(&c.newEpoch, "new-epoch", false, "start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
-// open reads the flags that say where the keys are.
+// open loads the keys that the flags select.
 func (c *changing) open() error {
 	opened, err := folderOf(c.folder.Dir, c.passphrase)
 	c.folder.Passphrase = opened.Passphrase
 	return err
 }
 
-// make changes the root and prints what was written.
+// make changes the root and prints the written files.
 func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) error {
 	if c.validity <= 0 {
 		return cli.Usage(fmt.Errorf("--validity %s: want more than 0", c.validity))
@@ -151,7 +151,7 @@ func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) err
 	return printMade(cmd, c.format, made)
 }
 
-// rotation is a command that replaces keys.
+// rotation contains the flags of commands that replace keys.
 type rotation struct {
 	changing
 	public, old     string
@@ -161,17 +161,17 @@ type rotation struct {
 func newKeysRotate() *cobra.Command {
 	var r rotation
 	cmd := &cobra.Command{
-		Use: "rotate [publisher|enroll|root|token]", Short: "replaces a key, or renews the root of trust",
-		Long: "Makes the next version of the root of trust. Agents and a running publisher adopt it by themselves.\nWithout a role, only its validity is renewed.\n" +
+		Use: "rotate [publisher|enroll|root|token]", Short: "replace a key, or renew the root of trust",
+		Long: "rotate creates the next version of the root of trust. Agents and a running publisher adopt it by themselves.\nWithout a role, it only renews the validity.\n" +
 			"The publisher or enrollment key in use stays accepted until the next rotation; keys that leave their role are revoked.\n" +
-			"`rotate token` replaces token.key, which no root lists: tokens and registry passwords of the one in use work until the next rotation.",
+			"`rotate token` replaces token.key, which is not part of the root: tokens and registry passwords of the replaced key work until the next rotation.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, strings.Join(args, "")) },
 	}
 	r.add(cmd.Flags())
-	cmd.Flags().StringVar(&r.public, "public-key", "", "file or KMS reference of the key to list; default: a new key")
+	cmd.Flags().StringVar(&r.public, "public-key", "", "file or KMS reference of the new key; default: a generated key")
 	cmd.Flags().BoolVar(&r.dropOld, "drop-old", false, "distrust the current key immediately")
-	cmd.Flags().BoolVar(&r.revoke, "revoke", true, "revoke the keys that leave their role; --revoke=false only removes them from it, so that the publisher still knows their bundles as its own")
+	cmd.Flags().BoolVar(&r.revoke, "revoke", true, "revoke the keys that leave their role; with --revoke=false the publisher still recognizes bundles that they signed")
 	cmd.Flags().StringVar(&r.old, "old", "", "thumbprint of the root key to replace")
 	return cmd
 }
@@ -200,11 +200,11 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 	})
 }
 
-// token replaces the token secret, which takes no new version of the root.
+// token replaces the token secret, which needs no new version of the root.
 func (r *rotation) token(cmd *cobra.Command) error {
 	for _, flag := range []string{"public-key", "publisher-key", "old", "revoke", "root-key", "validity", "new-epoch"} {
 		if cmd.Flags().Changed(flag) {
-			return cli.Usage(fmt.Errorf("--%s: token.key is no key of the root of trust: `rotate token` takes only --drop-old", flag))
+			return cli.Usage(fmt.Errorf("--%s: token.key is not part of the root of trust: `rotate token` only accepts --drop-old", flag))
 		}
 	}
 	if err := r.open(); err != nil {
@@ -221,9 +221,9 @@ func newKeysRevoke() *cobra.Command {
 	var c changing
 	var yes, unlisted bool
 	cmd := &cobra.Command{
-		Use: "revoke KEY", Short: "revokes a key in every role, for good", Args: cli.Exactly(1, "one thumbprint"),
-		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. Nobody can take it back.\n" +
-			"A key in use is better replaced: `keys rotate ROLE --drop-old` revokes it and makes another.",
+		Use: "revoke KEY", Short: "revoke a key permanently in every role", Args: cli.Exactly(1, "one thumbprint"),
+		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. It cannot be undone.\n" +
+			"To replace a key in use, run `keys rotate ROLE --drop-old`, which revokes it and creates another.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.open(); err != nil {
 				return err
@@ -237,7 +237,7 @@ func newKeysRevoke() *cobra.Command {
 				return err
 			}
 			if root.IsRevoked(thumbprint) {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "key %s is revoked already, and nothing was changed\n", thumbprint)
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "key %s is already revoked: nothing was changed\n", thumbprint)
 				return err
 			}
 			if err := confirmRevocation(cmd, c.folder, thumbprint, yes); err != nil {
@@ -248,11 +248,11 @@ func newKeysRevoke() *cobra.Command {
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "revoke a key that is in use without asking")
-	cmd.Flags().BoolVar(&unlisted, "unlisted", false, "revoke a key that no root lists by its thumbprint, such as an agent's")
+	cmd.Flags().BoolVar(&unlisted, "unlisted", false, "revoke a key outside the root of trust by its thumbprint, such as an agent's")
 	return cmd
 }
 
-// revocable returns the thumbprint of the key that is meant.
+// revocable returns the thumbprint of the named key.
 func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	thumbprint, err := folder.Find(name)
 	var unknown *keys.UnknownKeyError
@@ -268,7 +268,7 @@ func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	return thumbprint, err
 }
 
-// confirmRevocation asks before a key is revoked that is in use. Without a terminal, only --yes answers.
+// confirmRevocation asks for a confirmation before it revokes a key in use. Without a terminal, --yes is required.
 func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string, yes bool) error {
 	role, err := folder.Signs(cmd.Context(), thumbprint)
 	if err != nil || role == "" || yes {
@@ -283,7 +283,7 @@ func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string
 	case strings.HasPrefix(role, trust.RoleRelease):
 		way = "keys release"
 	}
-	question := fmt.Sprintf("key %s is in use as %s key: what it signs is refused as soon as the root is published; `%s` lists another", thumbprint, role, way)
+	question := fmt.Sprintf("key %s is in use as %s key: its signatures are refused as soon as the root is published; use `%s` to replace it", thumbprint, role, way)
 	return confirm(cmd, yes, question+"; revoke it")
 }
 
@@ -292,7 +292,7 @@ func newKeysRelease() *cobra.Command {
 	var public string
 	var threshold int
 	cmd := &cobra.Command{
-		Use: "release PREFIX", Short: "requires the signature of a release key on the components whose names have the prefix",
+		Use: "release PREFIX", Short: "require a release key's signature on components with the name prefix",
 		Args: cli.Exactly(1, "one prefix of component names, '' for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if public == "" {
@@ -303,14 +303,14 @@ func newKeysRelease() *cobra.Command {
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the RSA key that signs the components")
-	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's keys that must have signed")
+	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's keys that must sign")
 	return cmd
 }
 
 func newKeysFloor() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "floor COMPONENT [VERSION]", Short: "sets the minimum version of a component that runtimes install; without a version, removes it",
+		Use: "floor COMPONENT [VERSION]", Short: "set or remove the minimum version of a component that runtimes install",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, func(change *keys.Change) error {
@@ -326,7 +326,7 @@ func newKeysFloor() *cobra.Command {
 func newKeysSign() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "sign DRAFT", Short: "signs a draft of the root of trust, and puts it in force when enough keys have signed", Args: cli.Exactly(1, "one file"),
+		Use: "sign DRAFT", Short: "sign a draft of the root of trust, and activate it once enough keys have signed", Args: cli.Exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.open(); err != nil {
 				return err
@@ -348,6 +348,6 @@ func newKeysSign() *cobra.Command {
 	keysFlag(cmd.Flags(), &c.folder.Dir)
 	passphraseFlag(cmd.Flags(), &c.passphrase)
 	cli.OutputFlag(cmd.Flags(), &c.format)
-	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key, may be repeated; default: those of the folder")
+	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key; can be repeated; default: the root keys in the folder")
 	return cmd
 }

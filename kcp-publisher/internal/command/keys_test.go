@@ -53,7 +53,7 @@ func (s shownRoot) keyIn(t *testing.T, role string, state keys.State) keys.Key {
 	return found[0]
 }
 
-func TestRevokingWhatIsNotListedIsRefused(t *testing.T) {
+func TestRevokeRefusesUnlistedKey(t *testing.T) {
 	dir := keyFolder(t)
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	shown := shownKeys(t, dir)
@@ -78,7 +78,7 @@ func TestRevokingWhatIsNotListedIsRefused(t *testing.T) {
 	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) || !slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
 		t.Errorf("revoked are %v, publishers are %v", got.Revoked, got.Publishers)
 	}
-	if out := done(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "revoked already") || shownKeys(t, dir).Version != 3 {
+	if out := done(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "already revoked") || shownKeys(t, dir).Version != 3 {
 		t.Errorf("once more: %s", out)
 	}
 	done(t, "keys", "revoke", "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=", "--unlisted", "--keys", dir)
@@ -87,7 +87,7 @@ func TestRevokingWhatIsNotListedIsRefused(t *testing.T) {
 	}
 }
 
-func TestRevokingAKeyInUseTakesAWord(t *testing.T) {
+func TestRevokeOfAKeyInUseNeedsConfirmation(t *testing.T) {
 	dir := keyFolder(t)
 	only := shownKeys(t, dir)
 	for _, role := range []string{"publisher", "enrol", "root"} {
@@ -108,7 +108,7 @@ func TestRevokingAKeyInUseTakesAWord(t *testing.T) {
 	}
 }
 
-func TestAKeyThatLeavesItsRoleIsRevoked(t *testing.T) {
+func TestRotateRevokesKeysThatLeaveTheirRole(t *testing.T) {
 	dir := keyFolder(t)
 	first := shownKeys(t, dir).keyIn(t, "publisher", keys.InUse).Thumbprint
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
@@ -134,7 +134,7 @@ func TestAKeyThatLeavesItsRoleIsRevoked(t *testing.T) {
 	}
 }
 
-func TestKeysShowMarksWhatEachKeyCountsFor(t *testing.T) {
+func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	done(t, "keys", "init", "--keys", dir, "--root-keys", "2", "--threshold", "2")
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
@@ -167,7 +167,7 @@ func TestKeysShowMarksWhatEachKeyCountsFor(t *testing.T) {
 	}
 }
 
-func TestATokenKeyIsRotatedWithAnOverlap(t *testing.T) {
+func TestRotateTokenAcceptsThePreviousKey(t *testing.T) {
 	dir := keyFolder(t)
 	folder := keys.Folder{Dir: dir}
 	enrollment := func() func() error {
@@ -218,7 +218,7 @@ func TestATokenKeyIsRotatedWithAnOverlap(t *testing.T) {
 	}
 }
 
-func TestNothingIsPublishedThatNoAgentWouldAccept(t *testing.T) {
+func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 	from, layout, dir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	backup := filepath.Join(t.TempDir(), "backup")
 	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
@@ -250,7 +250,7 @@ func TestNothingIsPublishedThatNoAgentWouldAccept(t *testing.T) {
 	publishTo(t, from, layout, dir)
 }
 
-func TestARootThatHasExpiredAlreadyIsNotMade(t *testing.T) {
+func TestKeysRefuseToCreateAnExpiredRoot(t *testing.T) {
 	dir := keyFolder(t)
 	for _, validity := range []string{"-1h", "0s"} {
 		if o := run("keys", "rotate", "--keys", dir, "--validity", validity); o.code != cli.ExitUsage || !strings.Contains(o.err, "want more than 0") {

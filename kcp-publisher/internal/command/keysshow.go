@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// shownRoot is what there is to say about a root of trust.
+// shownRoot is the output of `keys show`.
 type shownRoot struct {
 	Version    int64             `json:"version"`
 	Epoch      int64             `json:"epoch"`
@@ -28,7 +28,7 @@ type shownRoot struct {
 	Releases   []string          `json:"releases,omitempty"`
 	Floors     map[string]string `json:"floors,omitempty"`
 	Revoked    []string          `json:"revoked,omitempty"`
-	// Expired says that the root's time is over, Keys what each key counts for.
+	// Expired is true if the root has expired. Keys lists the state of each key.
 	Expired bool       `json:"expired"`
 	Keys    []keys.Key `json:"keys"`
 }
@@ -37,7 +37,7 @@ func newKeysShow() *cobra.Command {
 	var folder keys.Folder
 	var format string
 	cmd := &cobra.Command{
-		Use: "show", Short: "shows the root of trust and what each key counts for", Args: cli.Exactly(0, "no arguments"),
+		Use: "show", Short: "show the root of trust and the state of each key", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, all, err := folder.Keys(cmd.Context(), time.Now())
 			if err != nil {
@@ -79,7 +79,7 @@ func (s shownRoot) draw(out io.Writer) {
 	t.Render()
 	fmt.Fprintln(out)
 	if s.Expired {
-		fmt.Fprintln(out, "the root of trust is EXPIRED: no agent takes anything new; renew it with `kcp-publisher keys rotate`")
+		fmt.Fprintln(out, "the root of trust is EXPIRED: agents accept no new bundles; renew it with `kcp-publisher keys rotate`")
 	}
 	for _, prefix := range s.Releases {
 		fmt.Fprintf(out, "release keys required: components %q\n", prefix+"*")
@@ -92,7 +92,7 @@ func (s shownRoot) draw(out io.Writer) {
 	}
 }
 
-// stateText says what a key counts for.
+// stateText describes the state of a key.
 func (s shownRoot) stateText(key keys.Key) string {
 	switch key.State {
 	case keys.InUse:
@@ -105,7 +105,7 @@ func (s shownRoot) stateText(key keys.Key) string {
 		}
 		return "still accepted until the next rotation, at most until " + key.AcceptedUntil.Format(time.DateOnly)
 	case keys.NotListed:
-		return "NOT LISTED: no agent accepts what it signs"
+		return "NOT LISTED: no agent accepts its signatures"
 	}
 	return "EXPIRED with the root of trust"
 }

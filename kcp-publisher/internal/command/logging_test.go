@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestLoggingThatIsNotKnownIsAUsageError(t *testing.T) {
+func TestUnknownLogFormatIsAUsageError(t *testing.T) {
 	dir := keyFolder(t)
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, config, "log-level: loud\n")

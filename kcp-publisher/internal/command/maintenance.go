@@ -14,21 +14,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// maintenanceFlags say when runtimes may be upgraded where that means downtime.
+// maintenanceFlags configure the windows for upgrades with downtime.
 type maintenanceFlags struct {
 	policy  string
 	minimum time.Duration
 }
 
-// defaultMinimumWindow is lifecycle-manager's.
+// defaultMinimumWindow is the default of lifecycle-manager.
 const defaultMinimumWindow = 20 * time.Minute
 
 func (f *maintenanceFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.policy, "maintenance-policy", "", "file with a maintenance-window policy in lifecycle-manager's format, whose times have a fixed offset and know no daylight saving time; without one, only Kymas with windows of their own delay upgrades that require downtime")
-	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow, "how long a maintenance window must remain open for an upgrade to begin in it")
+	flags.StringVar(&f.policy, "maintenance-policy", "", "file with a maintenance-window policy in lifecycle-manager's format, with times at a fixed offset without daylight saving time; default: only Kymas with their own windows delay upgrades that require downtime")
+	flags.DurationVar(&f.minimum, "min-maintenance-window-size", defaultMinimumWindow, "minimum remaining time of a maintenance window for an upgrade to begin")
 }
 
-// maintenance reads the policy; remark gets every rule that has no effect.
+// maintenance reads the policy and calls remark for every rule without an effect.
 func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, error) {
 	if f.minimum < 0 || f.minimum > window.MaxMinimum {
 		return plan.Maintenance{}, cli.Usage(fmt.Errorf("--min-maintenance-window-size: %s: want 0 to %s", f.minimum, window.MaxMinimum))

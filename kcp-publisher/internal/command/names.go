@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Names that shells complete, from the control plane that the flags name. They are listed in no more than is asked for:
-// of Kymas, their metadata.
+// Shell completion of names in the control plane that the flags select. It reads as little as possible: only the
+// metadata of Kymas.
 
 // runtimes lists the runtimes.
 func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {
@@ -82,7 +82,7 @@ func (c *controlPlane) modules(ctx context.Context, _ []string) ([]string, error
 	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) []string { return []string{spec.ModuleName} })
 }
 
-// versions lists the versions that channels have.
+// versions lists the versions in channels.
 func (c *controlPlane) versions(ctx context.Context, _ []string) ([]string, error) {
 	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
 		for _, channel := range spec.Channels {
@@ -124,10 +124,11 @@ func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
 	return api.List(ctx, list, client.InNamespace(c.scope()))
 }
 
-// atDefault is the control plane of a kubeconfig's current context, for commands that need none but complete its names.
+// atDefault returns the control plane of the kubeconfig's current context, for commands that use it only to complete
+// names.
 func atDefault() *controlPlane { return &controlPlane{namespace: defaultNamespace} }
 
-// each completes any number of arguments by one list.
+// each completes any number of arguments from one list.
 func each(cmd *cobra.Command, names cli.Names) {
 	cli.Complete(cmd, names, names, names, names, names, names, names, names)
 }

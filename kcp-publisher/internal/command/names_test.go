@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-func TestEveryNameOfTheControlPlaneIsCompleted(t *testing.T) {
-	t.Setenv("KUBECONFIG", "/nowhere") // where nothing can be listed, nothing is completed, files neither
+func TestNamesOfTheControlPlaneAreCompleted(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/nowhere") // completion must return nothing, not file names, if nothing can be listed
 	for _, args := range []string{"status ", "status --module ", "status --version ", "why ", "why berlin ", "reconcile ", "suspend ", "resume ", "revoke ", "rollout show ",
 		"rollout pause ", "rollout undo ", "rollout approve ", "rollout approve web ", "promote ", "promote --from ", "promote --to ", "takeover start ", "takeover plan one two "} {
 		o := run(append([]string{"__completeNoDesc"}, strings.Split(args, " ")...)...)

@@ -22,38 +22,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// notificationFlags are those of notifications from registries and to agents.
+// notificationFlags are the flags for notifications from registries and to agents.
 type notificationFlags struct {
 	receiverAddress, receiverToken string
 	address, generations           string
 	connections                    int
 	certificate, key               string
 
-	tokens *receiver.TokenFile // once it was read
+	tokens *receiver.TokenFile // set once it was read
 }
 
-// maxConnections is more than one process has file descriptors for.
+// maxConnections is more than the file descriptors of one process.
 const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "", "address of the receiver of registries' notifications, POST "+receiver.Path+"; default: none, reports are polled alone")
-	flags.StringVar(&f.receiverToken, "receiver-token", "", "file with the token that registries send to the receiver; two, each in a line, while it is replaced; required with --receiver-bind-address")
-	flags.StringVar(&f.address, "notifications-bind-address", "", "address at which agents wait for notifications, GET "+bundle.NotificationsPath+"; default: none, agents only poll")
-	flags.IntVar(&f.connections, "notifications-connections", 10_000, "agents that may wait for notifications at once")
-	flags.StringVar(&f.generations, "notifications-generations", "", "YAML file USER: GENERATION with the lowest password generation that counts, as that of token-service")
+	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "", "address of the receiver of registries' notifications, POST "+receiver.Path+"; default: none, reports are only polled")
+	flags.StringVar(&f.receiverToken, "receiver-token", "", "file with the token that registries send to the receiver, or two on separate lines during a replacement; required with --receiver-bind-address")
+	flags.StringVar(&f.address, "notifications-bind-address", "", "address for the notification streams of agents, GET "+bundle.NotificationsPath+"; default: none, agents only poll")
+	flags.IntVar(&f.connections, "notifications-connections", 10_000, "maximum number of agents with a notification stream")
+	flags.StringVar(&f.generations, "notifications-generations", "", "YAML file USER: GENERATION with the lowest accepted password generation, as for token-service")
 	flags.StringVar(&f.certificate, "notifications-tls-certificate", "", "PEM file with the certificate of both addresses; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the certificate's key")
 }
 
-// check finds what is wrong with the flags, and reads the receiver's token: nobody is to be let in without.
+// check validates the flags and reads the receiver's token. A token is required.
 func (f *notificationFlags) check() (err error) {
 	switch {
 	case (f.receiverAddress == "") != (f.receiverToken == ""):
-		err = errors.New("--receiver-bind-address and --receiver-token: want both or none")
+		err = errors.New("--receiver-bind-address and --receiver-token: set both or neither")
 	case (f.certificate == "") != (f.key == ""):
-		err = errors.New("--notifications-tls-certificate and --notifications-tls-key: want both or none")
+		err = errors.New("--notifications-tls-certificate and --notifications-tls-key: set both or neither")
 	case f.certificate != "" && f.receiverAddress == "" && f.address == "":
-		err = errors.New("--notifications-tls-certificate: nothing is served without --receiver-bind-address or --notifications-bind-address")
+		err = errors.New("--notifications-tls-certificate: requires --receiver-bind-address or --notifications-bind-address")
 	case f.connections < 1 || f.connections > maxConnections:
 		err = fmt.Errorf("--notifications-connections %d: want 1 to %d", f.connections, maxConnections)
 	case f.receiverAddress != "":
@@ -67,7 +67,7 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
-// setUp adds both servers to the manager, each where it has an address.
+// setUp adds the servers that have an address to the manager.
 func (f *notificationFlags) setUp(mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, location string) error {
 	secure, err := f.secure(mgr)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *notificationFlags) setUp(mgr ctrl.Manager, kymas *controller.Kymas, fol
 	return f.setUpSubscribers(mgr, kymas, folder, secure)
 }
 
-// secure returns the configuration of TLS, nil without. Certificates are renewed while the servers run.
+// secure returns the TLS configuration, or nil. Certificates are reloaded while the servers run.
 func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	if f.certificate == "" {
 		return nil, nil
@@ -149,7 +149,7 @@ func (f *notificationFlags) setUpSubscribers(mgr ctrl.Manager, kymas *controller
 	return nil
 }
 
-// leading returns whether this replica works; the others wait for its lease.
+// leading returns a function that reports whether this replica has the lease.
 func leading(mgr ctrl.Manager) func() bool {
 	return func() bool {
 		select {

@@ -15,17 +15,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-func TestNotificationsThatNobodyCouldTrustAreRefused(t *testing.T) {
+func TestInvalidNotificationFlagsAreRefused(t *testing.T) {
 	dir := keyFolder(t)
 	empty := filepath.Join(t.TempDir(), "token")
 	write(t, empty, "\n")
 	for flags, want := range map[string]string{
-		"--receiver-bind-address :0":                                    "--receiver-bind-address and --receiver-token: want both or none",
-		"--receiver-token /nowhere":                                     "want both or none",
+		"--receiver-bind-address :0":                                    "--receiver-bind-address and --receiver-token: set both or neither",
+		"--receiver-token /nowhere":                                     "set both or neither",
 		"--receiver-bind-address :0 --receiver-token /nowhere":          "--receiver-token: stat /nowhere",
 		"--receiver-bind-address :0 --receiver-token " + empty:          "a token of 0 characters, want at least 22",
-		"--notifications-bind-address :0 --notifications-tls-key k":     "--notifications-tls-certificate and --notifications-tls-key: want both or none",
-		"--notifications-tls-certificate c --notifications-tls-key k":   "nothing is served",
+		"--notifications-bind-address :0 --notifications-tls-key k":     "--notifications-tls-certificate and --notifications-tls-key: set both or neither",
+		"--notifications-tls-certificate c --notifications-tls-key k":   "requires --receiver-bind-address",
 		"--notifications-bind-address :0 --notifications-connections 0": "--notifications-connections 0: want 1 to 1000000",
 	} {
 		o := run(append([]string{"run", "--location", "r.example/x", "--keys", dir}, strings.Fields(flags)...)...)
@@ -35,7 +35,7 @@ func TestNotificationsThatNobodyCouldTrustAreRefused(t *testing.T) {
 	}
 }
 
-func TestEnrollBringsThePasswordForNotifications(t *testing.T) {
+func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 	dir := keyFolder(t)
 	secrets, err := keys.Folder{Dir: dir}.TokenSecret()
 	if err != nil {

@@ -20,28 +20,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// originFlags say where published bundles are, for whoever asks where a module comes from.
+// originFlags are the flags for reading published bundles, to show the origin of modules.
 type originFlags struct {
 	location, trust string
 	registry        cli.Registry
 }
 
 func (f *originFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to; asks for the modules' origins, needs --trust")
-	flags.StringVar(&f.trust, "trust", "", "root of trust, as kcp-publisher keys init wrote it")
+	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH of the bundles, to show the modules' origins; requires --trust")
+	flags.StringVar(&f.trust, "trust", "", "root of trust file from kcp-publisher keys init")
 	f.registry.AddFlags(flags)
 }
 
-// asked reports whether the registry is to be asked.
+// asked reports whether the origins are requested.
 func (f *originFlags) asked() (bool, error) {
 	if (f.location == "") != (f.trust == "") {
-		return false, cli.Usage(errors.New("--location and --trust belong together"))
+		return false, cli.Usage(errors.New("--location and --trust: set both or neither"))
 	}
 	return f.location != "", nil
 }
 
-// origins returns where the modules of the bundle come from that the Kyma says was published, of one module if it is
-// named; nothing when nobody asks. A bundle that this fleet's keys did not sign is a *bundle.Refusal.
+// origins returns the origins of the modules in the Kyma's published bundle, or of one named module. It returns nil if
+// origins are not requested. The error is a *bundle.Refusal if this fleet's keys did not sign the bundle.
 func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
 	if asked, err := f.asked(); !asked {
 		return nil, err
@@ -62,8 +62,8 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 	return slices.DeleteFunc(published.Origins(), func(o bundle.Origin) bool { return module != "" && o.Module != module }), nil
 }
 
-// chain returns what the registry has of the runtime's last bundles, each verified; the zero value when nobody asks.
-// That a bundle cannot be verified is part of what it returns.
+// chain returns the runtime's last bundles in the registry, each with the result of its verification. It returns the
+// zero value if origins are not requested.
 func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 	if asked, err := f.asked(); !asked {
 		return fleet.Chain{}, err
@@ -81,7 +81,7 @@ func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chai
 	}), nil
 }
 
-// desired is a runtime's repository of bundles, with what they are verified by.
+// desired is a runtime's repository of bundles, with the keys to verify them.
 type desired struct {
 	repository     store.Reader
 	runtime        string
@@ -111,8 +111,8 @@ func (f *originFlags) open(ctx context.Context, id string) (desired, error) {
 	return desired{repository, id, newest, pinned}, nil
 }
 
-// publishedReference is the digest of the bundle that the Kyma's status names, or before there is a status, the tag of
-// the newest.
+// publishedReference returns the digest of the bundle in the Kyma's status, or the tag of the latest bundle before a
+// status exists.
 func publishedReference(kyma *v1beta2.Kyma) string {
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
 		return cmp.Or(status.Published.Digest, bundle.TagDesired)
@@ -120,7 +120,7 @@ func publishedReference(kyma *v1beta2.Kyma) string {
 	return bundle.TagDesired
 }
 
-// verify reads a bundle without its documents.
+// verify verifies a bundle without its documents.
 func (d desired) verify(ctx context.Context, reference string) (bundle.Verified, error) {
 	fetched, err := store.Fetch(ctx, d.repository, reference)
 	if err != nil {

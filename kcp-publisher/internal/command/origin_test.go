@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestWhyKnowsWhereModulesComeFrom(t *testing.T) {
+func TestWhyShowsOrigins(t *testing.T) {
 	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
 	var rows []published
 	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to", store.LayoutScheme+dir, "--keys", ours, "-o", "json")

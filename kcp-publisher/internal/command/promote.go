@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// promoteFlags are what `promote` takes.
+// promoteFlags are the flags of `promote`.
 type promoteFlags struct {
 	from, to, url, author, branch, key, format string
 	dryRun, create                             bool
@@ -29,20 +29,20 @@ type promoteFlags struct {
 func newPromote() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
-		Use: "promote MODULE", Short: "promotes the version of one channel to another, with a commit", Args: cli.Exactly(1, "a module"),
-		Long: "promote changes one version in the ModuleReleaseMeta of a module, commits that with a sign-off and pushes it to the branch, or to a new one.\n" +
-			"Comments and notation of the file stay as they are.",
+		Use: "promote MODULE", Short: "promote the version of one channel to another with a commit", Args: cli.Exactly(1, "a module"),
+		Long: "promote changes one version in the ModuleReleaseMeta of a module, commits the change with a sign-off and pushes it to the branch or a new branch.\n" +
+			"It keeps the comments and formatting of the file.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "channel that has the version")
-	flags.StringVar(&f.to, "to", "", "channel that gets it")
+	flags.StringVar(&f.from, "from", "", "source channel of the version")
+	flags.StringVar(&f.to, "to", "", "target channel of the version")
 	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
 	f.git.add(flags)
-	flags.StringVar(&f.author, "author", "", `committer, who also signs off, "NAME <ADDRESS>"`)
-	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: the branch itself")
+	flags.StringVar(&f.author, "author", "", `committer for commit and sign-off, "NAME <ADDRESS>"`)
+	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: commit to --git-branch")
 	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
-	flags.BoolVar(&f.create, "create", false, "make the channel that gets the version if the module does not have it")
+	flags.BoolVar(&f.create, "create", false, "create the target channel if the module does not have it")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
 	cli.OutputFlag(flags, &f.format)
 	cli.Complete(cmd, atDefault().modules)
@@ -51,11 +51,11 @@ func newPromote() *cobra.Command {
 	return cmd
 }
 
-// promoted is what `promote` prints.
+// promoted is the output of `promote`.
 type promoted struct {
 	promote.Promotion
 	Branch string `json:"branch"`
-	// Commit is empty for a dry run, which has a Preview instead.
+	// Commit is empty for a dry run, which sets Preview instead.
 	Commit  string `json:"commit,omitempty"`
 	Preview string `json:"preview,omitempty"`
 }
@@ -68,7 +68,7 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 		return err
 	}
 	if f.git.tag != "" {
-		return cli.Usage(errors.New("--git-tag: a commit is made on a branch: say --git-branch"))
+		return cli.Usage(errors.New("--git-tag: commits need a branch; use --git-branch"))
 	}
 	author, err := readAuthor(f.author)
 	if err != nil {
@@ -126,7 +126,7 @@ func (f *promoteFlags) promote(ctx context.Context, repository *git.Repository, 
 	change.Message = promotion.Message(change.Name + " <" + change.Email + ">")
 	row := promoted{Promotion: promotion, Branch: cmp.Or(f.branch, commit.Branch)}
 	if row.Branch == "" {
-		return row, cli.Usage(errors.New("the repository's HEAD is no branch: say --git-branch"))
+		return row, cli.Usage(errors.New("the repository's HEAD is not a branch: use --git-branch"))
 	}
 	if f.dryRun {
 		row.Preview, err = repository.Preview(commit, change)
@@ -136,7 +136,7 @@ func (f *promoteFlags) promote(ctx context.Context, repository *git.Repository, 
 	return row, err
 }
 
-// releaseMeta finds the ModuleReleaseMeta of a module.
+// releaseMeta returns the ModuleReleaseMeta of a module.
 func releaseMeta(objects source.Objects, module string) (source.Written, error) {
 	names := map[string]bool{}
 	for i := range objects.Metas {
@@ -152,7 +152,7 @@ func releaseMeta(objects source.Objects, module string) (source.Written, error) 
 	}
 	switch len(found) {
 	case 0:
-		return source.Written{}, fmt.Errorf("module %s has no ModuleReleaseMeta in it", module)
+		return source.Written{}, fmt.Errorf("module %s: no ModuleReleaseMeta found", module)
 	case 1:
 		return found[0], nil
 	}

@@ -23,7 +23,7 @@ spec:
   - {channel: fast, version: 2.0.0}
 `
 
-// channels is a repository with a ModuleReleaseMeta, in which nobody works.
+// channels is a repository with a ModuleReleaseMeta and without a working tree.
 func channels(t *testing.T) (*repository, string) {
 	t.Helper()
 	r := newRepository(t)
@@ -40,7 +40,7 @@ func channels(t *testing.T) (*repository, string) {
 	return r, hash
 }
 
-// at returns the commit's message and the file that the branch has.
+// at returns the commit message and the file at the head of the branch.
 func (r *repository) at(branch string) (message, file string) {
 	r.t.Helper()
 	reference, err := r.git.Reference(plumbing.NewBranchReferenceName(branch), true)
@@ -65,7 +65,7 @@ func (r *repository) promote(args ...string) []string {
 	return append([]string{"promote", "keda", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to", "regular", "--author", "Ada Lovelace <ada@example.com>"}, args...)
 }
 
-func TestPromotingCommitsOneLineWithASignOff(t *testing.T) {
+func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
 	r, _ := channels(t)
 	var row promoted
 	if err := json.Unmarshal([]byte(done(t, r.promote("-o", "json")...)), &row); err != nil {
@@ -86,7 +86,7 @@ func TestPromotingCommitsOneLineWithASignOff(t *testing.T) {
 	}
 }
 
-func TestAPromotionMakesAChannelOnlyWhereToldTo(t *testing.T) {
+func TestPromoteCreatesAChannelOnlyWithTheFlag(t *testing.T) {
 	r, hash := channels(t)
 	refused := run(r.promote("--to", "slow")...)
 	if head, err := r.git.Head(); refused.code != cli.ExitFailed || err != nil || head.Hash().String() != hash {
@@ -99,7 +99,7 @@ func TestAPromotionMakesAChannelOnlyWhereToldTo(t *testing.T) {
 	}
 }
 
-func TestADryRunOfAPromotionShowsItAndChangesNothing(t *testing.T) {
+func TestPromoteDryRunChangesNothing(t *testing.T) {
 	r, hash := channels(t)
 	out := done(t, r.promote("--dry-run")...)
 	for _, want := range []string{"Author: Ada Lovelace <ada@example.com>", "Promote keda to 2.0.0", "Signed-off-by: Ada", "--- a/fleet/keda.yaml", "-  - {channel: regular, version: 1.0.0} # since May\n+  - {channel: regular, version: 2.0.0} # since May"} {
@@ -112,7 +112,7 @@ func TestADryRunOfAPromotionShowsItAndChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAPromotionMayBeABranchToReview(t *testing.T) {
+func TestPromoteToANewBranch(t *testing.T) {
 	r, hash := channels(t)
 	if out := done(t, r.promote("--branch", "keda-2")...); !strings.Contains(out, "on branch keda-2") {
 		t.Errorf("got\n%s", out)
@@ -128,7 +128,7 @@ func TestAPromotionMayBeABranchToReview(t *testing.T) {
 	}
 }
 
-func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
+func TestInvalidPromotionsAreRefused(t *testing.T) {
 	r, hash := channels(t)
 	folder := "file://" + t.TempDir()
 	key := filepath.Join(t.TempDir(), "key")
@@ -142,7 +142,7 @@ func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
 	}{
 		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage, "--author is required"},
 		"an author without a name": {r.promote("--author", "ada@example.com"), cli.ExitUsage, `--author "ada@example.com": want "NAME <ADDRESS>"`},
-		"a tag":                    {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: a commit is made on a branch"},
+		"a tag":                    {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: commits need a branch"},
 		"no repository":            {r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist"},
 		"no such folder":           {r.promote("--git-path", "nowhere"), cli.ExitFailed, "folder nowhere"},
 		"a channel of nothing":     {r.promote("--from", "slow"), cli.ExitFailed, "commit " + hash + " of " + r.url() + `: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`},
@@ -157,7 +157,7 @@ func TestPromotionsThatCannotBeMeantAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != cli.ExitFailed || !strings.Contains(got.err, "module mail has no ModuleReleaseMeta in it") {
+	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != cli.ExitFailed || !strings.Contains(got.err, "module mail: no ModuleReleaseMeta found") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -171,7 +171,7 @@ func TestRunRefusesGitFlagsWithoutARepository(t *testing.T) {
 		"pruning nothing":        {[]string{"--git-prune-all"}, "--git-url is required"},
 		"a share of nothing":     {[]string{"--git-prune-percent", "20"}, "--git-url is required"},
 		"a number of nothing":    {[]string{"--git-prune-count", "0"}, "--git-url is required"},
-		"one publisher of many":  {[]string{"--git-url", "https://git.example/x", "--watch-label-selector", "shard=one"}, "give it to a publisher without a selector"},
+		"one publisher of many":  {[]string{"--git-url", "https://git.example/x", "--watch-label-selector", "shard=one"}, "use it with a single publisher without a selector"},
 		"a password in the URL":  {[]string{"--git-url", "https://ada:hunter2@git.example/x"}, "--git-url: the URL holds credentials"},
 		"no time between":        {[]string{"--git-url", "https://git.example/x", "--git-poll-interval", "0s"}, "--git-poll-interval: 0s: want more than 0"},
 		"credentials of nothing": {[]string{"--git-url", "https://git.example/x", "--git-credentials", t.TempDir()}, "--git-credentials: "},

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/prune"
 )
 
-// registryPruneFlags are what `registry prune` takes.
+// registryPruneFlags are the flags of `registry prune`.
 type registryPruneFlags struct {
 	api               controlPlane
 	to, trust, format string
@@ -36,27 +36,27 @@ type registryPruneFlags struct {
 func newRegistryPrune() *cobra.Command {
 	f := &registryPruneFlags{}
 	cmd := &cobra.Command{
-		Use: "prune", Short: "removes from the registry what no runtime needs any more", Args: cli.Exactly(0, "no arguments"),
-		Long: "prune reads the bundles of all runtimes and removes superseded bundles with their signatures, documents and content that no bundle\n" +
-			"names, expired lists of images, and with --sole-publisher or --gone what is left of runtimes that are gone. It needs credentials that may\n" +
-			"delete. Roots of trust, components and what it does not understand stay. The registry's own garbage collection frees the bytes later.",
+		Use: "prune", Short: "remove unused data from the registry", Args: cli.Exactly(0, "no arguments"),
+		Long: "prune reads the bundles of all runtimes and removes superseded bundles with their signatures, unreferenced documents and content,\n" +
+			"expired lists of images, and with --sole-publisher or --gone the data of deleted runtimes. It needs credentials with the right to\n" +
+			"delete. It keeps roots of trust, components and unknown data. The registry's own garbage collection frees the space later.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringVar(&f.trust, "trust", "", "root of trust, as kcp-publisher keys init wrote it; the oldest whose bundles are still in the registry")
+	flags.StringVar(&f.trust, "trust", "", "root of trust file from kcp-publisher keys init; the oldest one with bundles in the registry")
 	f.api.add(flags, "the Kymas")
-	flags.StringArrayVar(&f.gone, "gone", nil, "id of a runtime that does not exist any more, and has no Kyma: all of it goes at once")
-	flags.BoolVar(&f.sole, "sole-publisher", false, "no other control plane, nor publish, writes below the prefix: a runtime without a Kyma is gone once its last bundle expired")
-	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour, "how long something has to be unused before it goes, at least 24h")
-	flags.IntVar(&f.limit, "limit", 1000, "manifests to remove at once")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only say what would be removed, and note nothing")
+	flags.StringArrayVar(&f.gone, "gone", nil, "id of a deleted runtime without a Kyma; all its data is removed at once")
+	flags.BoolVar(&f.sole, "sole-publisher", false, "confirms that no other control plane or publish writes below the prefix; a runtime without a Kyma counts as deleted once its last bundle has expired")
+	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour, "minimum time that data must be unused before it is removed, at least 24h")
+	flags.IntVar(&f.limit, "limit", 1000, "maximum number of manifests to remove")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the data that would be removed, and record nothing")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
 }
 
-// pruned is one row of what `registry prune` prints.
+// pruned is one row in the output of `registry prune`.
 type pruned struct {
 	Repository string   `json:"repository"`
 	Tags       []string `json:"tags"`
@@ -83,7 +83,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if store.IsLayout(place) {
-		return cli.Usage(fmt.Errorf("--to %s: is a folder, and not a registry", f.to))
+		return cli.Usage(fmt.Errorf("--to %s: is a folder; want a registry", f.to))
 	}
 	source, err := f.source(ctx, place)
 	if err != nil {
@@ -102,16 +102,16 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}
 	planned := prune.Decide(inventory, noted, source.Rules)
 	for _, reason := range inventory.Unknown {
-		fmt.Fprintf(cmd.ErrOrStderr(), "nothing that runtimes share is removed, since not all that they need is known: %s\n", reason)
+		fmt.Fprintf(cmd.ErrOrStderr(), "shared data is not removed, because not all of its users are known: %s\n", reason)
 	}
 	for _, runtime := range inventory.Runtimes {
 		if runtime.Overlong {
-			fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s: only %d of its bundles were read and count as used; others within %s do not: find out who changes its Kyma so often\n",
+			fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s: only its last %d bundles count as used; others within %s do not: find out why its Kyma changes so often\n",
 				runtime.ID, len(runtime.Bundles), f.minAge)
 		}
 	}
 	for _, id := range prune.Strangers(inventory, planned) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s has no Kyma in %s and stays: if it is gone, name it with --gone\n", id, f.api.namespace)
+		fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s has no Kyma in %s and is kept: if it was deleted, add --gone\n", id, f.api.namespace)
 	}
 	removed := 0
 	if !f.dryRun {
@@ -120,14 +120,14 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 			removed, err = prune.Remove(ctx, place, planned)
 		}
 		if left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d unused manifests were not noted, since the note is full: they wait until what is older has gone\n", left, len(planned.Noted))
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d unused manifests were not recorded, because the record is full: they wait until older ones are removed\n", left, len(planned.Noted))
 		}
 	}
 	rows := f.rows(planned, removed)
 	return errors.Join(err, cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPruned(out, rows, planned, f.dryRun) }))
 }
 
-// source reads who has which runtime, and the root of trust.
+// source reads the runtimes of the Kymas and the root of trust.
 func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (prune.Source, error) {
 	pinned, err := cli.ReadRoot(f.trust)
 	if err != nil {
@@ -158,7 +158,7 @@ func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (pru
 	}, nil
 }
 
-// kymas returns the bundles that the control plane remembers, by runtime.
+// kymas returns the bundles in the statuses of Kymas, by runtime.
 func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Digest, error) {
 	api, err := f.api.connect()
 	if err != nil {
@@ -169,7 +169,7 @@ func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Dig
 		return nil, fmt.Errorf("list Kymas in %s: %w", f.api.namespace, err)
 	}
 	if len(list.Items) == 0 {
-		return nil, fmt.Errorf("there is no Kyma in namespace %s: name the namespace of the fleet's Kymas with --namespace; nothing is removed of a fleet without any", f.api.namespace)
+		return nil, fmt.Errorf("no Kymas found in namespace %s: set --namespace to the namespace of the fleet's Kymas; an empty fleet is never pruned", f.api.namespace)
 	}
 	return rememberedBundles(list.Items), nil
 }
@@ -212,7 +212,7 @@ func (f *registryPruneFlags) rows(planned prune.Plan, removed int) []pruned {
 	for _, w := range planned.Waiting {
 		rows = append(rows, pruned{
 			Repository: w.Repository, Tags: append([]string{}, w.Tags...), Digest: w.Descriptor.Digest.String(), Action: "waits",
-			Reason: fmt.Sprintf("%s, goes after %s", w.Reason, w.Since.Add(f.minAge).UTC().Format(time.DateOnly)),
+			Reason: fmt.Sprintf("%s, can be removed after %s", w.Reason, w.Since.Add(f.minAge).UTC().Format(time.DateOnly)),
 		})
 	}
 	return rows
@@ -227,6 +227,6 @@ func drawPruned(out io.Writer, rows []pruned, planned prune.Plan, dryRun bool) {
 	t.Render()
 	fmt.Fprintln(out, planned)
 	if !dryRun && len(planned.Remove) > 0 {
-		fmt.Fprintln(out, "the bytes are freed by the registry's garbage collection: run it an hour from now, so that publishers notice before if anything is missing (docs/guides/registry.md)")
+		fmt.Fprintln(out, "run the registry's garbage collection in an hour to free the space; until then publishers can detect missing data (docs/guides/registry.md)")
 	}
 }

@@ -32,7 +32,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish/statefile"
 )
 
-// publishFlags are what `publish` takes.
+// publishFlags are the flags of `publish`.
 type publishFlags struct {
 	from, to, format string
 	keys             keys.Folder
@@ -53,50 +53,50 @@ type publishFlags struct {
 func newPublish(*cli.Root) *cobra.Command {
 	f := &publishFlags{}
 	cmd := &cobra.Command{
-		Use: "publish", Short: "publishes a folder of YAML, or that of a commit, to its runtimes, without any Kubernetes", Args: cli.Exactly(0, "no arguments"),
-		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or a Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
-			"A runtime whose bundle says what it should say already is left alone: a second run pushes nothing. Annotations and labels of Kymas mean\n" +
-			"what they mean to `run`; what needs a control plane is named and ignored.\n" +
-			"The exit code is 1 when a runtime could not be published, or a module that it asks for did not resolve: its bundle is published with what did.",
+		Use: "publish", Short: "publish YAML files to runtimes without a Kubernetes control plane", Args: cli.Exactly(0, "no arguments"),
+		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
+			"It skips runtimes whose bundle is already correct, so a second run pushes nothing. Annotations and labels of Kymas have the same\n" +
+			"meaning as for `run`; settings that need a control plane are reported and ignored.\n" +
+			"The exit code is 1 if publishing to a runtime failed or a requested module did not resolve; the bundle then contains the other modules.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "folder with YAML files, or URL of a Git repository with them; common transport archives below are component sources too")
+	flags.StringVar(&f.from, "from", "", "folder or URL of a Git repository with YAML files; common transport archives in it are component sources too")
 	f.git.add(flags)
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
 	f.settings.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	f.maintenance.add(flags)
-	flags.DurationVar(&f.validity, "validity", defaultValidity, "how long a bundle is valid, at least; it is renewed after a third of it")
-	flags.IntVar(&f.concurrency, "concurrency", 8, "runtimes to work on at once")
+	flags.DurationVar(&f.validity, "validity", defaultValidity, "minimum validity of a bundle; it is renewed after a third of its validity")
+	flags.IntVar(&f.concurrency, "concurrency", 8, "number of runtimes to publish at once")
 	publisherKeyFlags(flags, &f.keys)
-	flags.StringVar(&f.state, "state", "", "state file that remembers what was published, so that no old bundle in the registry counts; default: published.json in the folder of --keys")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "only show what would be pushed, and write nothing")
-	flags.BoolVar(&f.allowUnresolved, "allow-unresolved", false, "end with exit code 0 although modules did not resolve")
+	flags.StringVar(&f.state, "state", "", "file that records the published bundles, to detect old bundles in the registry; default: published.json in the --keys folder")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the bundles that would be pushed, and write nothing")
+	flags.BoolVar(&f.allowUnresolved, "allow-unresolved", false, "exit with 0 even if modules did not resolve")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	attachFlag(flags, &f.attachCosign)
 	return cmd
 }
 
-// restrictedFlag is spelled as lifecycle-manager has it.
+// restrictedFlag adds the flag with lifecycle-manager's name.
 func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
-	flags.StringSliceVar(into, "restricted-default-modules", nil, "modules that only Kymas get which the kymaSelector of the module's ModuleReleaseMeta selects, and nobody where it has none; separated by commas")
+	flags.StringSliceVar(into, "restricted-default-modules", nil, "modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta, or to no Kyma without one; separated by commas")
 }
 
 func attachFlag(flags *pflag.FlagSet, into *bool) {
 	flags.BoolVar(into, "attach-cosign", false, "also push a signature of every new bundle as an OCI referrer, for cosign verify")
 }
 
-// defaultValidity is how long a bundle is valid: long enough for a weekend's outage, short enough that a freeze is
-// noticed.
+// defaultValidity is the default validity of a bundle: longer than an outage over a weekend, short enough to detect a
+// freeze attack.
 const defaultValidity = 7 * 24 * time.Hour
 
-// published is one row of what `publish` prints.
+// published is one row in the output of `publish`.
 type published struct {
 	Runtime string `json:"runtime"`
-	// Action is pushed, would-push, unchanged, skipped or failed; Reason is why a bundle was pushed.
+	// Action is pushed, would-push, unchanged, skipped or failed. Reason is why a bundle was pushed.
 	Action   string           `json:"action"`
 	Reason   plan.Reason      `json:"reason,omitempty"`
 	Sequence int64            `json:"sequence,omitempty"`
@@ -104,7 +104,7 @@ type published struct {
 	Modules  []string         `json:"modules"`
 	Removals []string         `json:"removals,omitempty"`
 	Problems []bundle.Problem `json:"problems,omitempty"`
-	// Registry is what was wrong in the registry before.
+	// Registry is the problem that was found in the registry.
 	Registry string `json:"registry,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
@@ -152,7 +152,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	defer done()
 	if len(objects.Kymas) == 0 {
-		return fmt.Errorf("--from %s: there is no Kyma in it, and so no runtime to publish to", f.from)
+		return fmt.Errorf("--from %s: no Kyma found, so there is no runtime to publish to", f.from)
 	}
 	rules := plan.Rules{Settings: settings, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())
@@ -174,7 +174,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	return f.verdict(rows)
 }
 
-// wouldPush says of what a dry run pushed that it is in no registry. Sequence and digest will be others.
+// wouldPush marks the rows of a dry run as not pushed and removes their sequence and digest, which will differ.
 func wouldPush(rows []published) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {
@@ -183,7 +183,7 @@ func wouldPush(rows []published) {
 	}
 }
 
-// verdict returns why the fleet is not published as it was asked for.
+// verdict returns an error if a runtime was not published or a module did not resolve.
 func (f *publishFlags) verdict(rows []published) error {
 	failed, unresolved := 0, []string{}
 	for _, row := range rows {
@@ -198,12 +198,12 @@ func (f *publishFlags) verdict(rows []published) error {
 	case failed > 0:
 		return fmt.Errorf("%d of %d runtimes could not be published", failed, len(rows))
 	case len(unresolved) > 0 && !f.allowUnresolved:
-		return fmt.Errorf("modules of %d of %d runtimes did not resolve (%s): see their problems; with --allow-unresolved this is no failure", len(unresolved), len(rows), named(unresolved))
+		return fmt.Errorf("modules of %d of %d runtimes did not resolve (%s): see their problems, or accept them with --allow-unresolved", len(unresolved), len(rows), named(unresolved))
 	}
 	return nil
 }
 
-// checkOwners refuses Kymas whose runtime is another's.
+// checkOwners refuses Kymas whose runtime belongs to another Kyma.
 func checkOwners(kymas []v1beta2.Kyma) error {
 	owners := plan.NewOwners(kymas)
 	var problems []error
@@ -215,7 +215,7 @@ func checkOwners(kymas []v1beta2.Kyma) error {
 	return errors.Join(problems...)
 }
 
-// allWatchers returns what runtimes are to watch, or why not all of it can be.
+// allWatchers returns the watchers for the runtimes, and an error for each invalid Watcher.
 func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 	watchers, refused := plan.JudgeWatchers(all)
 	var problems []error
@@ -225,10 +225,10 @@ func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 	return watchers, errors.Join(problems...)
 }
 
-// offline returns the Kymas as they can be planned without a control plane, and says what is ignored of the files.
+// offline returns the Kymas prepared for planning without a control plane, and reports ignored objects to out.
 func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	for _, p := range objects.Policies {
-		fmt.Fprintf(out, "RolloutPolicy %s is ignored: only a control plane rolls out in waves: every runtime gets its channel's version\n", p.Name)
+		fmt.Fprintf(out, "RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets its channel's version\n", p.Name)
 	}
 	kymas := make([]v1beta2.Kyma, len(objects.Kymas))
 	for i := range objects.Kymas {
@@ -241,7 +241,7 @@ func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	return kymas
 }
 
-// publisher returns the publisher and what ends its use of files.
+// publisher returns the publisher and a function that closes its files.
 func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*publish.Publisher, func(), error) {
 	place, registries, err := f.registry.Open("--to", f.to, store.Access{})
 	if err != nil {
@@ -261,13 +261,13 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 		return nil, nil, err
 	}
 	if store.IsLayout(place) {
-		f.concurrency = 1 // an OCI layout has one index file, which one writer at a time may replace
+		f.concurrency = 1 // an OCI layout has one index file, so only one writer can update it
 	}
 	components, err := f.components.open(registries, objects.Components, time.Hour, time.Hour)
 	if err != nil {
 		return nil, nil, err
 	}
-	done := func() { _ = components.close() } // they were only read
+	done := func() { _ = components.close() } // opened for reading only
 	if components.verifier != nil {
 		if err := components.verifier.TakeSecrets(objects.Secrets); err != nil {
 			done()
@@ -284,7 +284,7 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	return publisher, done, err
 }
 
-// checkKeys refuses keys with which no agent would accept what is signed.
+// checkKeys refuses keys whose signatures agents would not accept.
 func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
 	if err := loaded.Fit(time.Now()); err != nil {
 		return err
@@ -292,8 +292,8 @@ func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) erro
 	return loaded.CheckNewest(ctx, place)
 }
 
-// memory opens the state file, and says what follows when there is none. Nil remembers nothing, where a folder cannot
-// be written.
+// memory opens the state file, and prints the consequence of a missing one. It returns nil if the folder is not
+// writable.
 func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
 	location := place.String()
 	if dir, layout := strings.CutPrefix(location, store.LayoutScheme); layout {
@@ -304,28 +304,28 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 		location = store.LayoutScheme + absolute
 	}
 	path := cmp.Or(f.state, filepath.Join(f.keys.Dir, "published.json"))
-	const consequence = "Modules that do not resolve now are left out of their bundles until they do."
+	const consequence = "Modules that do not resolve are left out of bundles until they do."
 	if f.dryRun {
 		return statefile.Read(path, location)
 	}
 	memory, err := statefile.Open(ctx, path, location)
 	switch {
 	case err != nil && f.state == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
-		fmt.Fprintf(out, "nothing is remembered between runs (%v): name a writable file with --state. %s\n", err, consequence)
+		fmt.Fprintf(out, "no state is kept between runs (%v): set --state to a writable file. %s\n", err, consequence)
 		return nil, nil
 	case err == nil && memory.New:
-		fmt.Fprintf(out, "state file %s is new: nothing is remembered of earlier runs. %s\n", path, consequence)
+		fmt.Fprintf(out, "state file %s is new: earlier runs are unknown. %s\n", path, consequence)
 	}
 	return memory, err
 }
 
-// memory is the state file, nil where nothing is remembered, and what writes the index of a folder.
+// memory is the state file, nil without one, and a function that writes the index of a folder.
 type memory struct {
 	file  *statefile.File
 	flush func() error
 }
 
-// save writes first what was published and then that it was: what is remembered is in the folder.
+// save first writes the published bundles and then records them, so every recorded bundle exists.
 func (m memory) save() error {
 	if err := m.flush(); err != nil || m.file == nil {
 		return err
@@ -352,7 +352,7 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 			return nil
 		})
 	}
-	_ = group.Wait() // the rows hold the errors
+	_ = group.Wait() // the rows contain the errors
 	slices.SortFunc(rows, func(a, b published) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return rows
 }
@@ -383,7 +383,7 @@ func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2
 	return row
 }
 
-// publishRemembered publishes what a Kyma asks for after what is remembered, and remembers it.
+// publishRemembered publishes a Kyma after its recorded bundle, and records the new one.
 func publishRemembered(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory memory) (publish.Outcome, error) {
 	if _, _, err := rules.Allowed(kyma); err != nil {
 		return publish.Outcome{}, err

@@ -97,7 +97,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 	})
 }
 
-func TestADryRunSaysWhatWouldBePushedAndWritesNothing(t *testing.T) {
+func TestPublishDryRunWritesNothing(t *testing.T) {
 	from, dir, keys := fleetFolder(t), t.TempDir(), keyFolder(t)
 	layout, keysBefore := filepath.Join(dir, "layout"), namesIn(t, keys)
 	dry := func() []published {
@@ -142,7 +142,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestWhatDoesNotResolveIsAFailureUnlessItIsAllowed(t *testing.T) {
+func TestUnresolvedModuleFailsUnlessAllowed(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys, "-o", "json"}
 	o := run(args...)
@@ -150,7 +150,7 @@ func TestWhatDoesNotResolveIsAFailureUnlessItIsAllowed(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
 		t.Errorf("what resolved was not published: %v, %+v", err, rows)
 	}
-	if want := "modules of 1 of 2 runtimes did not resolve (r-2): see their problems; with --allow-unresolved this is no failure"; o.code != cli.ExitFailed || !strings.Contains(o.err, want) {
+	if want := "modules of 1 of 2 runtimes did not resolve (r-2): see their problems, or accept them with --allow-unresolved"; o.code != cli.ExitFailed || !strings.Contains(o.err, want) {
 		t.Errorf("exit code %d, %s", o.code, o.err)
 	}
 	if o := run(append(args, "--allow-unresolved")...); o.code != cli.ExitDone {
@@ -162,14 +162,14 @@ func TestWhatDoesNotResolveIsAFailureUnlessItIsAllowed(t *testing.T) {
 	}
 }
 
-func TestAFolderWithoutAnyKymaIsAnError(t *testing.T) {
+func TestFolderWithoutKymasIsAnError(t *testing.T) {
 	o := run("publish", "--from", t.TempDir(), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", keyFolder(t))
-	if o.code != cli.ExitFailed || !strings.Contains(o.err, "there is no Kyma in it") {
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "no Kyma found") {
 		t.Errorf("%+v", o)
 	}
 }
 
-func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
+func TestMissingComponentAffectsOnlyItsModule(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	if err := os.RemoveAll(filepath.Join(from, "components")); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestAMissingComponentIsThatModulesTroubleOnly(t *testing.T) {
 	}
 }
 
-func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
+func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	from := fleetFolder(t)
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
@@ -199,9 +199,9 @@ func TestTwoKymasOfOneRuntimeAreRefused(t *testing.T) {
 	}
 }
 
-// `publish` reads a Kyma as `run` does: by package plan. What each annotation means is tested there, that it arrives
-// here.
-func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
+// `publish` reads a Kyma like `run`, with package plan, whose tests cover the annotations. This test checks that they
+// take effect.
+func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {
 		write(t, filepath.Join(from, name+".yaml"), strings.Replace(kymaYAML(name, "r-"+name, "keda"), "labels: {", "annotations: {"+annotations+"}, labels: {", 1))
@@ -217,7 +217,7 @@ func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
 		t.Fatalf("%v, %+v", err, o)
 	}
-	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ", "RolloutPolicy careful is ignored: "} {
+	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ", "RolloutPolicy careful is ignored, because "} {
 		if strings.Count(o.err, want) != 1 {
 			t.Errorf("no %q in\n%s", want, o.err)
 		}
@@ -255,7 +255,7 @@ func TestPublishHonorsWhatAKymaSaysAndNamesWhatItCannot(t *testing.T) {
 	}
 }
 
-func TestAPublisherKeyThatTheRootDoesNotListIsRefused(t *testing.T) {
+func TestPublishRefusesUnlistedPublisherKey(t *testing.T) {
 	dir, other := keyFolder(t), keyFolder(t)
 	write(t, filepath.Join(dir, keys.FilePublisherKey), read(t, filepath.Join(other, keys.FilePublisherKey)))
 	o := run("publish", "--from", fleetFolder(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)

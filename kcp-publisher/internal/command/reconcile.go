@@ -23,7 +23,7 @@ func newReconcile() *cobra.Command {
 	var selected targets
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use: "reconcile [RUNTIME...]", Short: "reconciles runtimes now",
+		Use: "reconcile [RUNTIME...]", Short: "trigger reconciliation of runtimes",
 		Long: "reconcile makes the publisher reconcile each selected runtime now: it fetches the report, reads the bundle from the registry, and publishes a new\n" +
 			"one if it is due. The command waits for the publisher and shows the result for a single runtime. The agent keeps its own interval.\n\n" +
 			"As in Flux, the request is an annotation: " + v1beta2.AnnotationReconcileRequested + " on the runtime's Kyma.",
@@ -81,7 +81,7 @@ func (t *targets) show(cmd *cobra.Command, id string) error {
 	return nil
 }
 
-// handled waits until the publisher has done what was asked for, and reads what it says of it.
+// handled waits until the publisher has handled the request, and reads the resulting Kyma.
 func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout time.Duration) error {
 	err := poll.PollUntilContextTimeout(ctx, handledPoll, timeout, true, func(ctx context.Context) (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
@@ -91,8 +91,8 @@ func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case poll.Interrupted(err):
-		return fmt.Errorf("the publisher has not looked at it within %s: it does not run, its --watch-label-selector does not select Kyma %s/%s, "+
-			"the registry does not answer, or a commit is being applied", timeout, kyma.Namespace, kyma.Name)
+		return fmt.Errorf("the publisher has not reconciled it within %s: it is not running, its --watch-label-selector does not match Kyma %s/%s, "+
+			"the registry is not responding, or a commit is being applied", timeout, kyma.Namespace, kyma.Name)
 	case err != nil:
 		return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}

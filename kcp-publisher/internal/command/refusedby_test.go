@@ -24,7 +24,7 @@ func refusingRegistry(t *testing.T, status int, headers ...string) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-func TestCommandsThatARegistryRefusesNameTheFlagForCredentials(t *testing.T) {
+func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 	from, keys := fleetFolder(t), keyFolder(t)
 	module := filepath.Join(t.TempDir(), "module")
 	write(t, filepath.Join(module, "config.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: kyma-system}\n")

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Files of a key folder that a registry's tokens need.
+// Files in a key folder for a registry's tokens.
 const (
 	fileRegistryKey    = "registry.key"
 	fileRegistryPublic = "registry.pub"
@@ -27,13 +27,13 @@ const (
 )
 
 func newRegistry() *cobra.Command {
-	return cli.Group("registry", "prepares and checks the registry that runtimes pull from", newRegistryInit(), newRegistryCredentials(), newRegistryCheck(), newRegistryPrune())
+	return cli.Group("registry", "prepare and check the registry that runtimes pull from", newRegistryInit(), newRegistryCredentials(), newRegistryCheck(), newRegistryPrune())
 }
 
 func newRegistryInit() *cobra.Command {
 	var dir, format string
 	cmd := &cobra.Command{
-		Use: "init", Short: "creates the key that signs a registry's tokens, and what the registry needs to verify them", Args: cli.Exactly(0, "no arguments"),
+		Use: "init", Short: "create the key that signs a registry's tokens, and the files to verify them", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			made, err := initRegistryKey(dir)
 			if err != nil {
@@ -54,7 +54,7 @@ func initRegistryKey(dir string) (made []keys.Made, err error) {
 	}
 	err = folder.Exclusively(context.Background(), func(folder keys.Folder) error {
 		if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
-			return fmt.Errorf("%s exists: a registry that trusts it would refuse all tokens of a new one; nothing was changed", path)
+			return fmt.Errorf("%s already exists: a registry that trusts this key would refuse all tokens of a new one; nothing was changed", path)
 		}
 		files, err := newRegistryKey(dir)
 		if err != nil {
@@ -66,7 +66,7 @@ func initRegistryKey(dir string) (made []keys.Made, err error) {
 	return made, err
 }
 
-// newRegistryKey makes a key that signs a registry's tokens, and what checks them.
+// newRegistryKey creates a key that signs a registry's tokens, and the files to verify them.
 func newRegistryKey(dir string) ([]keys.File, error) {
 	key, err := trust.GenerateKey()
 	if err != nil {
@@ -92,8 +92,8 @@ func newRegistryKey(dir string) ([]keys.File, error) {
 		return keys.Made{File: filepath.Join(dir, name), What: what, Keep: keep}
 	}
 	return []keys.File{
-		{Made: made(fileRegistryPublic, "checks tokens, as PEM", "with the registry; public"), Data: public, Mode: 0o644},
-		{Made: made(fileRegistryKeySet, "checks tokens, as JSON Web Key Set", "with the registry; public"), Data: set, Mode: 0o644},
+		{Made: made(fileRegistryPublic, "verifies tokens, as PEM", "with the registry; public"), Data: public, Mode: 0o644},
+		{Made: made(fileRegistryKeySet, "verifies tokens, as JSON Web Key Set", "with the registry; public"), Data: set, Mode: 0o644},
 		{Made: made(fileRegistryKey, "signs tokens for one registry", "with kcp-publisher token-service"), Data: key, Mode: 0o600},
 	}, nil
 }
@@ -107,9 +107,9 @@ func newRegistryCredentials() *cobra.Command {
 	var dir, location string
 	var generation int
 	cmd := &cobra.Command{
-		Use: "credentials USER", Short: "prints a docker config.json with a user's password for the token service", Args: cli.Exactly(1, "one user"),
-		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher + " (who publishes bundles), of " + token.UserModules + " (who releases modules)\n" +
-			"or of " + token.UserPruner + " (who prunes the registry). It is a secret.",
+		Use: "credentials USER", Short: "print a docker config.json with a user's password for the token service", Args: cli.Exactly(1, "one user"),
+		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher + " (to publish bundles), of " + token.UserModules + " (to release modules)\n" +
+			"or of " + token.UserPruner + " (to prune the registry). The output is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := registryCredentials(nil, dir, location, args[0], generation)
 			if err != nil {
@@ -121,11 +121,11 @@ func newRegistryCredentials() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix HOST/PATH of the fleet")
-	cmd.Flags().IntVar(&generation, "generation", 1, "generation of the password; a higher one in the service's --generations revokes those before")
+	cmd.Flags().IntVar(&generation, "generation", 1, "generation of the password; a higher one in the service's --generations revokes earlier ones")
 	return cmd
 }
 
-// registryCredentials adds a user's password for the location's registry to a docker config.json, which may be empty.
+// registryCredentials adds a user's password for the location's registry to a docker config.json, which can be empty.
 func registryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
 	host, _, err := token.SplitLocation(location)
 	if err != nil {
@@ -134,11 +134,11 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 	return addCredentials(config, dir, host, user, generation)
 }
 
-// notificationCredentials adds a runtime's password for the publisher's notifications, unless there are credentials for
-// their host.
+// notificationCredentials adds a runtime's password for the publisher's notifications, unless credentials for their
+// host exist.
 func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
 	if err := store.CheckStreamURL(address); err != nil {
-		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err)) // without the URL, which may hold credentials
+		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err)) // the URL is omitted because it can contain credentials
 	}
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -149,7 +149,7 @@ func notificationCredentials(config []byte, dir, address, runtime string, genera
 	}
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &known); err != nil {
-			return nil, cli.Usage(errors.New("--registry-config: is no JSON object with auths"))
+			return nil, cli.Usage(errors.New("--registry-config: want a JSON object with auths"))
 		}
 	}
 	if _, ok := known.Auths[parsed.Host]; ok {
@@ -158,7 +158,7 @@ func notificationCredentials(config []byte, dir, address, runtime string, genera
 	return addCredentials(config, dir, parsed.Host, runtime, generation)
 }
 
-// addCredentials adds a user's password for a host to a docker config.json, which may be empty.
+// addCredentials adds a user's password for a host to a docker config.json, which can be empty.
 func addCredentials(config []byte, dir, host, user string, generation int) ([]byte, error) {
 	if err := token.CheckUser(user); err != nil {
 		return nil, cli.Usage(err)
@@ -178,11 +178,11 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 	auths := map[string]json.RawMessage{}
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &content); err != nil {
-			return nil, cli.Usage(errors.New("--registry-config: is no JSON object"))
+			return nil, cli.Usage(errors.New("--registry-config: want a JSON object"))
 		}
 		if raw := content["auths"]; raw != nil {
 			if err := json.Unmarshal(raw, &auths); err != nil {
-				return nil, cli.Usage(errors.New("--registry-config: auths: is no JSON object"))
+				return nil, cli.Usage(errors.New("--registry-config: auths: want a JSON object"))
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 		return nil, cli.Usage(errors.New("--registry-config: want a JSON object with auths"))
 	}
 	if _, taken := auths[host]; taken {
-		return nil, cli.Usage(fmt.Errorf("--registry-config: has credentials for %s already: leave them out, or leave --registry-password out", host))
+		return nil, cli.Usage(fmt.Errorf("--registry-config: already has credentials for %s: remove them, or omit --registry-password", host))
 	}
 	auths[host], err = json.Marshal(map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(user + ":" + password))})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func newRevoke() *cobra.Command {
 	var selected targets
 	cmd := &cobra.Command{
-		Use: "revoke [RUNTIME...]", Short: "revokes the keys of runtimes' agents",
+		Use: "revoke [RUNTIME...]", Short: "revoke the keys of runtimes' agents",
 		Long: "revoke adds the key that each selected runtime's agent uses to the annotation " + v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
 			"The publisher refuses reports that a revoked key signs. An agent needs a new enrollment afterwards.",
 		RunE: func(cmd *cobra.Command, args []string) error {

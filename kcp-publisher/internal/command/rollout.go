@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// rolloutFlags are what all commands on rollouts take.
+// rolloutFlags are the common flags of all rollout commands.
 type rolloutFlags struct {
 	controlPlane
 	format string
@@ -28,20 +28,21 @@ type rolloutFlags struct {
 
 func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
-	cmd := cli.Group("rollout", "shows and controls rollouts",
+	cmd := cli.Group("rollout", "show and control rollouts",
 		newRolloutList(f), newRolloutShow(f),
-		f.steer("pause", "pauses a rollout: no further runtime gets the version", actions.Pause(true)),
-		f.steer("resume", "resumes a paused rollout", actions.Pause(false)),
+		f.newAction("pause", "pause a rollout; no further runtime is updated", actions.Pause(true)),
+		f.newAction("resume", "resume a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f),
-		f.steer("abort", "stops a rollout for good; runtimes that have the version keep it", actions.Abort()),
-		newRolloutUndo(f))
+		f.newAction("abort", "stop a rollout permanently; runtimes keep their versions", actions.Abort()),
+		f.newActionOnNewest("undo", "roll back every runtime that the rollout updated", actions.Undo),
+		f.newActionOnNewest("retry", "retry a stopped or rolled back rollout", actions.Retry))
 	f.add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
 }
 
 func newRolloutList(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "lists rollouts, those under way first", Args: cli.Exactly(0, "no arguments"),
+		Use: "list", Short: "list rollouts, active ones first", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -53,7 +54,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 			}
 			slices.SortFunc(all.Items, byInterest)
 			for i := range all.Items {
-				all.Items[i].ManagedFields = nil // as kubectl has it
+				all.Items[i].ManagedFields = nil // like kubectl
 			}
 			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) { drawRollouts(out, all.Items) })
 		},
@@ -63,7 +64,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// byInterest puts rollouts under way first, and newer ones before older ones.
+// byInterest sorts active rollouts first, and newer ones before older ones.
 func byInterest(a, b v1alpha1.Rollout) int {
 	ended := func(r v1alpha1.Rollout) int {
 		if rollout.Finished(r.Status.State) {
@@ -76,7 +77,7 @@ func byInterest(a, b v1alpha1.Rollout) int {
 
 func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 	if len(all) == 0 {
-		fmt.Fprintln(out, "no rollout: a promotion that a RolloutPolicy covers makes one")
+		fmt.Fprintln(out, "no rollouts: a promotion in a channel with a RolloutPolicy starts one")
 		return
 	}
 	t, palette := newTable(out), cli.PaletteOf(out)
@@ -91,7 +92,7 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "show ROLLOUT", Short: "shows how far a rollout is; on a terminal, until it has ended", Args: cli.Exactly(1, "the name of a rollout"),
+		Use: "show ROLLOUT", Short: "show the progress of a rollout; follow it on a terminal", Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -111,12 +112,12 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 			}
 			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
 			if terminal {
-				return watchRollout(cmd.Context(), lookEvery, read, live(out))
+				return watchRollout(cmd.Context(), followInterval, read, live(out))
 			}
-			return watchRollout(cmd.Context(), lookEvery, read, plain(out))
+			return watchRollout(cmd.Context(), followInterval, read, plain(out))
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it has ended; default on a terminal")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it ends; default on a terminal")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 	cli.Complete(cmd, f.rollouts)
 	return cmd
@@ -128,11 +129,11 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
 	}
 	one.ManagedFields = nil
-	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // which a client leaves out
+	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout")) // clients leave the kind empty
 	return one, nil
 }
 
-// listed adds to an error about a Rollout that is not there what lists those that are.
+// listed adds a hint to an error about a missing Rollout.
 func listed(err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -140,8 +141,8 @@ func listed(err error) error {
 	return fmt.Errorf("%w: `kcp-publisher rollout list -A` lists all", err)
 }
 
-// steer makes a command that applies an action to a rollout.
-func (f *rolloutFlags) steer(name, short string, action actions.Rollout) *cobra.Command {
+// newAction returns a command that applies an action to a rollout.
+func (f *rolloutFlags) newAction(name, short string, action actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], action) },
@@ -152,7 +153,7 @@ func (f *rolloutFlags) steer(name, short string, action actions.Rollout) *cobra.
 
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "approve ROLLOUT WAVE", Short: "approves a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
+		Use: "approve ROLLOUT WAVE", Short: "approve a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.change(cmd, args[0], actions.Approve(args[1]))
 			if errors.Is(err, actions.ErrNoApproval) {
@@ -165,9 +166,10 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-func newRolloutUndo(f *rolloutFlags) *cobra.Command {
+// newActionOnNewest returns a command that only applies to the latest rollout of a channel.
+func (f *rolloutFlags) newActionOnNewest(name, short string, change func(all []v1alpha1.Rollout) actions.Rollout) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "undo ROLLOUT", Short: "rolls back every runtime that the rollout updated", Args: cli.Exactly(1, "the name of a rollout"),
+		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -177,7 +179,7 @@ func newRolloutUndo(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			return f.change(cmd, args[0], actions.Undo(all.Items))
+			return f.change(cmd, args[0], change(all.Items))
 		},
 	}
 	cli.Complete(cmd, f.rollouts)

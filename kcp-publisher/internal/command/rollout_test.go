@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// underWay is a rollout in its second wave of two, the second with approval, three minutes after noon.
+// underWay is a rollout in its second and last wave, which requires approval, three minutes after noon.
 func underWay() *v1alpha1.Rollout {
 	started := metav1.NewTime(noon)
 	soaked := metav1.NewTime(noon.Add(2 * time.Minute))
@@ -39,12 +39,12 @@ func underWay() *v1alpha1.Rollout {
 	}
 }
 
-func TestARolloutIsShownWithItsFailuresFirst(t *testing.T) {
+func TestRolloutShowListsFailuresFirst(t *testing.T) {
 	var out bytes.Buffer
 	drawRollout(&out, underWay(), noon.Add(3*time.Minute), cli.Palette{})
-	want := `rollout keda-regular-1: module keda in channel regular goes from 1.0.0 to 2.0.0, by policy careful
+	want := `rollout keda-regular-1: module keda in channel regular from 1.0.0 to 2.0.0, policy careful
   Progressing  wave others: is watched before the next one starts
-  time         began 3m0s ago, about 7m0s left
+  time         started 3m0s ago, about 7m0s left
 
   failed: r-7 (wave others): it is Error: crashes
   and 1 more
@@ -58,7 +58,7 @@ others    Soaking, 4m0s left  ██████░░░░░░░░░░�
 	}
 }
 
-func TestARolloutThatIsNotThereSaysWhatListsThem(t *testing.T) {
+func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
 	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"}, "keda-1")
 	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) || !strings.HasSuffix(err.Error(), ": `kcp-publisher rollout list -A` lists all") {
 		t.Errorf("got %v", err)
@@ -80,7 +80,7 @@ func trimmed(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestARolloutIsFollowedToItsEnd(t *testing.T) {
+func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 	states := []*v1alpha1.Rollout{underWay(), underWay(), underWay()}
 	states[2].Status.State, states[2].Status.Message = v1alpha1.RolloutRolledBack, "wave others failed: 2 of 10 runtimes failed, maxFailures allows 0"
 	read := func() (*v1alpha1.Rollout, error) {
@@ -106,7 +106,7 @@ func TestARolloutIsFollowedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestRolloutsUnderWayAreListedFirst(t *testing.T) {
+func TestActiveRolloutsAreListedFirst(t *testing.T) {
 	older, over := *underWay(), *underWay()
 	over.Name, over.Status.State, over.CreationTimestamp = "keda-regular-0", v1alpha1.RolloutSucceeded, metav1.NewTime(noon)
 	if byInterest(older, over) >= 0 || byInterest(over, older) <= 0 {

@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// lookEvery is how often a rollout that is followed is looked at.
-const lookEvery = time.Second
+// followInterval is the interval at which a followed rollout is read.
+const followInterval = time.Second
 
-// watchRollout shows a rollout again and again until it has ended.
+// watchRollout shows a rollout repeatedly until it has ended.
 func watchRollout(ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -41,7 +41,7 @@ func watchRollout(ctx context.Context, every time.Duration, read func() (*v1alph
 	}
 }
 
-// ended makes a rollout that did not succeed an error for scripts that wait for it.
+// ended returns an error if a finished rollout did not succeed, for scripts that wait for it.
 func ended(r *v1alpha1.Rollout) error {
 	if r.Status.State == v1alpha1.RolloutSucceeded {
 		return nil
@@ -49,21 +49,21 @@ func ended(r *v1alpha1.Rollout) error {
 	return fmt.Errorf("rollout %s is %s: %s", r.Name, r.Status.State, r.Status.Message)
 }
 
-// live draws over what it drew before.
+// live draws each state over the previous one.
 func live(out io.Writer) func(*v1alpha1.Rollout) {
 	lines := 0
 	return func(r *v1alpha1.Rollout) {
 		var next bytes.Buffer
 		drawRollout(&next, r, time.Now(), cli.PaletteOf(out))
 		if lines > 0 {
-			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines) // up, and clear what is below
+			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines) // move up and clear the previous output
 		}
 		_, _ = out.Write(next.Bytes())
 		lines = rowsOf(next.String(), cli.Width(out))
 	}
 }
 
-// rowsOf returns how many rows of a terminal a text takes: what is longer than a row goes on in the next.
+// rowsOf returns the number of terminal rows of a text, including wrapped lines.
 func rowsOf(lines string, width int) int {
 	rows := 0
 	for line := range strings.Lines(lines) {
@@ -72,7 +72,7 @@ func rowsOf(lines string, width int) int {
 	return rows
 }
 
-// plain writes a line whenever something changed.
+// plain writes a line for every change.
 func plain(out io.Writer) func(*v1alpha1.Rollout) {
 	last := ""
 	return func(r *v1alpha1.Rollout) {
@@ -85,10 +85,10 @@ func plain(out io.Writer) func(*v1alpha1.Rollout) {
 	}
 }
 
-// drawRollout shows one rollout, what went wrong first.
+// drawRollout shows one rollout, failures first.
 func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.Palette) {
 	s := r.Status
-	fmt.Fprintf(out, "rollout %s: module %s in channel %s goes from %s to %s, by policy %s\n", r.Name, r.Spec.Module, r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
+	fmt.Fprintf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module, r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
 	fmt.Fprintf(out, "  %s %s\n", palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
 	fmt.Fprintf(out, "  %-12s %s\n\n", "time", duration(s, now))
 	for _, f := range s.Failures {
@@ -114,17 +114,17 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	t.Render()
 }
 
-// duration says when a rollout began and when it ended or will.
+// duration describes when a rollout began and when it ended or is expected to end.
 func duration(s v1alpha1.RolloutStatus, now time.Time) string {
 	switch {
 	case s.StartedAt == nil:
-		return "not begun"
+		return "not started"
 	case s.FinishedAt != nil:
-		return fmt.Sprintf("began %s, took %s", s.StartedAt.UTC().Format(time.RFC3339), s.FinishedAt.Sub(s.StartedAt.Time).Round(time.Second))
+		return fmt.Sprintf("started %s, took %s", s.StartedAt.UTC().Format(time.RFC3339), s.FinishedAt.Sub(s.StartedAt.Time).Round(time.Second))
 	case s.EstimatedEnd != nil && s.EstimatedEnd.After(now):
-		return fmt.Sprintf("began %s ago, about %s left", now.Sub(s.StartedAt.Time).Round(time.Second), s.EstimatedEnd.Sub(now).Round(time.Minute))
+		return fmt.Sprintf("started %s ago, about %s left", now.Sub(s.StartedAt.Time).Round(time.Second), s.EstimatedEnd.Sub(now).Round(time.Minute))
 	}
-	return fmt.Sprintf("began %s ago", now.Sub(s.StartedAt.Time).Round(time.Second))
+	return fmt.Sprintf("started %s ago", now.Sub(s.StartedAt.Time).Round(time.Second))
 }
 
 func bar(done, all int32) string {

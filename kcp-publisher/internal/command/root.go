@@ -1,4 +1,4 @@
-// Package command is the command line of kcp-publisher: flags go in, the other packages do the work.
+// Package command is the command line of kcp-publisher. It parses flags and calls the other packages.
 package command
 
 import (
@@ -38,10 +38,11 @@ func newProgram(version string) *cobra.Command {
 		}
 		root.AddCommand(part.commands...)
 	}
+	root.AddCommand(newRender())
 	return root
 }
 
-// refused reports whether an error is a verdict on what was checked, not a failure to check it.
+// refused reports whether an error is the negative result of a check, not a failure to check.
 func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak

@@ -17,14 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// maxLeases is how many Leases of a namespace are looked at for those of publishers.
+// maxLeases limits the Leases in a namespace among which the publishers' Leases are searched.
 const maxLeases = 500
 
-// publishersLease are the names of publishers' Leases: those with a selector go on with a digest of it.
+// publishersLease matches the names of publishers' Leases. Those with a selector end with its digest.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
-// rootExpires returns when the root of trust expires as publishers of a namespace note it at their Leases, zero where
-// none did. Whoever may not list Leases does not learn it. One that cannot be read says nothing.
+// rootExpires returns the expiry of the root of trust that publishers of a namespace record on their Leases. It returns
+// zero if none is recorded or the caller may not list Leases. It skips unreadable records.
 func rootExpires(ctx context.Context, api client.Reader, namespace string) (time.Time, error) {
 	leases := &metav1.PartialObjectMetadataList{}
 	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})

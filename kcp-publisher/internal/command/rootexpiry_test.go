@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-func TestOnlyLeasesOfPublishersSayWhenTheRootEnds(t *testing.T) {
+func TestRootExpiryIsReadFromPublisherLeasesOnly(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := coordinationv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

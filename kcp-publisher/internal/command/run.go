@@ -30,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// runFlags are what `run` takes.
+// runFlags are the flags of `run`.
 type runFlags struct {
 	manager                  manager.Flags
 	namespace, location      string
@@ -60,13 +60,13 @@ type runFlags struct {
 func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{slimmer: controller.NewSlimmer()}
 	cmd := &cobra.Command{
-		Use: "run", Short: "runs the controllers", Args: cli.Exactly(0, "no arguments"),
+		Use: "run", Short: "run the controllers", Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
 	flags := cmd.Flags()
 	f.manager.AddFlags(flags, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
-	flags.StringVar(&f.selector, "watch-label-selector", "", "reconcile only Kymas whose labels match, such as sharding.fluxcd.io/shard=one; each selector has a lease of its own")
-	flags.IntVar(&f.shards, "shards", 1, "into how many parts the fleet is divided; replicas share them by leases. With 1, one replica works and the others stand by")
+	flags.StringVar(&f.selector, "watch-label-selector", "", "reconcile only Kymas with matching labels, such as sharding.fluxcd.io/shard=one; each selector has its own lease")
+	flags.IntVar(&f.shards, "shards", 1, "number of shards of the fleet, which replicas share by leases. With 1, one replica is active and the others are on standby")
 	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets for runtimes; default: no Secrets are read")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
@@ -74,19 +74,19 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.settings.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	f.maintenance.add(flags)
-	flags.IntVar(&f.concurrency, "concurrency", 16, "runtimes to reconcile at once")
-	flags.DurationVar(&f.validity, "validity", defaultValidity, "validity of a bundle; it is renewed after a third of it")
-	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "how often a runtime's report is asked for; half as often, but at least every minute, while nothing is awaited from it")
-	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute, "how often the registry is asked whether it still holds a runtime's bundle")
-	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "how often component versions are checked for changes")
-	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "how long a runtime may go without reporting and still count as ready")
-	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour, "how long the deletion of a Kyma waits for its runtime to remove the modules")
-	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour, "validity of an agent's certificate; it is renewed after a third of it")
-	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second, "how often the keys and the signature policy are checked for changes")
+	flags.IntVar(&f.concurrency, "concurrency", 16, "number of runtimes to reconcile at once")
+	flags.DurationVar(&f.validity, "validity", defaultValidity, "validity of a bundle; it is renewed after a third of its validity")
+	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "report polling interval; doubled, up to 1m, for idle runtimes")
+	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute, "interval between checks that the registry still has a runtime's bundle")
+	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "interval between checks of component versions for changes")
+	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "time without a report after which a runtime counts as silent")
+	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour, "time that the deletion of a Kyma waits for its runtime to remove the modules")
+	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour, "validity of an agent's certificate; it is renewed after a third of its validity")
+	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second, "interval between checks of the keys and the signature policy for changes")
 	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
-	flags.StringVar(&f.events, "events", string(controller.AllEvents), "which Events are made of what happens to runtimes: all, or failures; each is a write to the API server")
+	flags.StringVar(&f.events, "events", string(controller.AllEvents), "Kubernetes Events to emit for runtimes: all or failures; each is a write to the API server")
 	f.follow.add(flags)
 	f.notifications.add(flags)
 	publisherKeyFlags(flags, &f.keys)
@@ -151,7 +151,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	return f.start(ctx, g, mgr)
 }
 
-// start serves webhooks, if there are any, and starts the manager.
+// start serves the configured webhooks and starts the manager.
 func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) error {
 	if f.webhooks.Service != "" || f.webhooks.URL != "" {
 		f.webhooks.Namespace, f.webhooks.Now = f.namespace, time.Now
@@ -163,7 +163,7 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 	return mgr.Start(ctx)
 }
 
-// watched says which objects of the control plane the publisher sees.
+// watched returns the cache options for the objects that the publisher watches.
 func (f *runFlags) watched() (cache.Options, error) {
 	kymas, err := labels.Parse(f.selector)
 	if err != nil {
@@ -172,12 +172,12 @@ func (f *runFlags) watched() (cache.Options, error) {
 	return f.watching(kymas), nil
 }
 
-// watching is watched for the Kymas that a selector selects.
+// watching returns the cache options for Kymas that match a selector.
 func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 	return cache.Options{
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
-			// Of Secrets only those with public keys are of interest, and only with a policy that asks for them.
+			// Only Secrets with public keys are watched, for the signature policy.
 			&corev1.Secret{}: {Label: controller.SignatureSecrets()},
 			&v1beta2.Kyma{}:  {Label: kymas, Transform: f.slimmer.Transform},
 		},
@@ -185,7 +185,7 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 }
 
 func (f *runFlags) kymas() (*controller.Kymas, error) {
-	// The controllers have one backoff for all.
+	// Retries are left to the controllers, which share one backoff.
 	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: controller.ObserveRegistry})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 )
 
-func TestOnlyKymasThatTheSelectorSelectsAreWatched(t *testing.T) {
+func TestOnlySelectedKymasAreWatched(t *testing.T) {
 	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false, "!shard": false} {
 		options, err := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system", selector: selector}).watched()
 		if err != nil {
@@ -37,7 +37,7 @@ func TestOnlyKymasThatTheSelectorSelectsAreWatched(t *testing.T) {
 	}
 }
 
-func TestRunTakesTheControlPlaneOfTheEnvironmentsKubeconfig(t *testing.T) {
+func TestRunUsesTheKubeconfigOfTheEnvironment(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "of-the-environment")
 	write(t, broken, "clusters: none\n")
 	t.Setenv("KUBECONFIG", broken)

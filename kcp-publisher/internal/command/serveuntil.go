@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// serveUntil answers until its context or a failure ends it: by HTTPS with a certificate, which may be renewed at any
-// time, else by HTTP.
+// serveUntil serves until the context ends or it fails. It uses HTTPS if a certificate is set, and reloads renewed
+// certificates.
 func serveUntil(ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener, certificate, key string) error {
 	group, running := errgroup.WithContext(ctx)
 	if certificate != "" {
@@ -30,7 +30,7 @@ func serveUntil(ctx context.Context, log logr.Logger, server *http.Server, liste
 		group.Go(func() error { return watcher.Start(running) })
 		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
-	// Whoever waits for events does not keep the program from ending.
+	// The shutdown must not wait for event streams.
 	server.BaseContext = func(net.Listener) context.Context { return running }
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

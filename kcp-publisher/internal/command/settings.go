@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// settingsFlags tune the agents of all runtimes through their bundles.
+// settingsFlags are the agent settings that all bundles contain.
 type settingsFlags struct {
 	poll, report        time.Duration
 	mirrors, imagePaths []string
@@ -26,15 +26,15 @@ type settingsFlags struct {
 }
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.poll, "agent-poll-interval", 0, "how often agents look for a new bundle; 0: the agent's own setting")
-	flags.DurationVar(&f.report, "agent-report-interval", 0, "how often agents report although nothing changed; 0: the agent's own setting")
-	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog lets runtimes install what their Kymas ask for from the offers of their last bundle, before the control plane answers")
-	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST that agents run; an agent rolls back by itself when the image does not work")
-	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil, "labels that the Kymas of runtimes get from the Kymas here, such as kyma-project.io/global-account-id, separated by commas; runtimes with different values share no documents")
-	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: where runtimes read content and images of the registry HOST or HOST/PATH from; may be repeated")
-	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of a Secret by which the pods of modules pull their images; run brings it into all runtimes, from --secrets-namespace by default")
-	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil, "KEY=VALUE: a label of namespace kyma-system in all runtimes, such as istio-injection=enabled; may be repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
-	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: a field of custom resources that holds images, such as Keda.operator.kyma-project.io=spec.images.*; may be repeated")
+	flags.DurationVar(&f.poll, "agent-poll-interval", 0, "interval at which agents check for a new bundle; 0: the agent's own setting")
+	flags.DurationVar(&f.report, "agent-report-interval", 0, "interval at which agents report if nothing changed; 0: the agent's own setting")
+	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog allows runtimes to install requested modules from the offers of their last bundle before the control plane responds")
+	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST of the agents; an agent rolls back by itself if the image does not work")
+	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil, "labels to copy from Kymas to the runtimes' Kymas, such as kyma-project.io/global-account-id, separated by commas; runtimes with different values share no documents")
+	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: mirror from which runtimes read content and images of the registry HOST or HOST/PATH; can be repeated")
+	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of the Secret with which modules' pods pull images; run delivers it to all runtimes, by default from --secrets-namespace")
+	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil, "KEY=VALUE: label for namespace kyma-system in all runtimes, such as istio-injection=enabled; can be repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
+	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: field of custom resources that contains images, such as Keda.operator.kyma-project.io=spec.images.*; can be repeated")
 }
 
 func (f *settingsFlags) settings() (bundle.Settings, error) {
@@ -50,7 +50,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	for _, text := range f.labels {
 		key, value, ok := strings.Cut(text, "=")
 		if _, twice := settings.NamespaceLabels[key]; !ok || twice {
-			return settings, cli.Usage(fmt.Errorf("--runtime-namespace-label %q: want KEY=VALUE, each key once", text))
+			return settings, cli.Usage(fmt.Errorf("--runtime-namespace-label %q: want KEY=VALUE with unique keys", text))
 		}
 		if settings.NamespaceLabels == nil {
 			settings.NamespaceLabels = map[string]string{}
@@ -70,10 +70,10 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	return settings, nil
 }
 
-// maxKymaLabels is more than anybody shows.
+// maxKymaLabels limits the labels that runtimes' Kymas get.
 const maxKymaLabels = 32
 
-// carried returns the labels that Kymas of runtimes get because the operator says so.
+// carried returns the validated --kyma-labels.
 func (f *settingsFlags) carried() ([]string, error) {
 	if n := len(f.kymaLabels); n > maxKymaLabels {
 		return nil, cli.Usage(fmt.Errorf("--kyma-labels: %d labels, at most %d", n, maxKymaLabels))
@@ -81,10 +81,10 @@ func (f *settingsFlags) carried() ([]string, error) {
 	for _, key := range f.kymaLabels {
 		switch key {
 		case v1beta2.LabelManagedBy, v1beta2.LabelWatchedBy, v1beta2.LabelSkipReconciliation, v1beta2.LabelSync:
-			return nil, cli.Usage(fmt.Errorf("--kyma-labels: %s has a meaning of its own in a runtime: leave it out", key))
+			return nil, cli.Usage(fmt.Errorf("--kyma-labels: %s is reserved in runtimes: remove it", key))
 		}
 		if wrong := validation.IsQualifiedName(key); len(wrong) > 0 {
-			return nil, cli.Usage(fmt.Errorf("--kyma-labels: %q is no name of a label: %s", key, wrong[0]))
+			return nil, cli.Usage(fmt.Errorf("--kyma-labels: %q is not a valid label key: %s", key, wrong[0]))
 		}
 	}
 	return f.kymaLabels, nil
@@ -99,8 +99,7 @@ func imagePath(text string) (bundle.ImagePath, error) {
 	return bundle.ImagePath{Group: group, Kind: kind, Field: field}, nil
 }
 
-// pullSecretIn returns where the Secret is that modules' images are pulled with, in a namespace by default; nothing
-// without one.
+// pullSecretIn returns the location of the image pull Secret, with a default namespace, or nothing without one.
 func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, error) {
 	if f.pullSecret == "" {
 		return types.NamespacedName{}, nil
@@ -114,10 +113,10 @@ func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, er
 	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
 }
 
-// nameOnly refuses a namespace of the image pull Secret, for a command that reads no Secrets.
+// nameOnly refuses a namespace for the image pull Secret, in a command that reads no Secrets.
 func (f *settingsFlags) nameOnly() error {
 	if strings.Contains(f.pullSecret, "/") {
-		return cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAME: Secrets are not read here, bring it into namespace kyma-system of the runtimes yourself", f.pullSecret))
+		return cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAME: this command does not read Secrets; create the Secret in namespace kyma-system of the runtimes", f.pullSecret))
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// checkShards finds what cannot be had with shards.
+// checkShards refuses flags that cannot be combined with shards.
 func (f *runFlags) checkShards() error {
 	var err error
 	switch {
@@ -29,13 +29,13 @@ func (f *runFlags) checkShards() error {
 		err = fmt.Errorf("--shards %d: want 1 to %d", f.shards, shard.MaxShards)
 	case f.shards == 1:
 	case f.selector != "":
-		err = errors.New("--shards: cannot be used together with --watch-label-selector, which divides a fleet by hand")
+		err = errors.New("--shards: cannot be used together with --watch-label-selector, which divides a fleet manually")
 	case f.follow.url != "":
-		err = errors.New("--shards: cannot be used together with --git-url: a commit that is applied in part would not hold what other replicas publish; " +
-			"have Flux apply the repository, or leave --shards at 1")
+		err = errors.New("--shards: cannot be used together with --git-url: a partially applied commit would not stop the other replicas; " +
+			"apply the repository with Flux, or keep --shards at 1")
 	case f.notifications.receiverAddress != "" || f.notifications.address != "":
-		err = errors.New("--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address: a notification would reach any replica, " +
-			"and mostly not the one that has the runtime; leave --shards at 1, or poll")
+		err = errors.New("--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address: a notification can reach any replica, " +
+			"not only the one that owns the runtime; keep --shards at 1, or poll")
 	}
 	if err != nil {
 		return cli.Usage(err)
@@ -43,7 +43,7 @@ func (f *runFlags) checkShards() error {
 	return nil
 }
 
-// sharded is a publisher that has its share of the shards.
+// sharded is a replica that publishes for some of the shards.
 type sharded struct {
 	flags  *runFlags
 	parts  *manager.Parts
@@ -51,8 +51,8 @@ type sharded struct {
 	scheme *runtime.Scheme
 }
 
-// runShards runs one of the replicas that divide the fleet into shards. What makes no difference to which it is, such
-// as webhooks, all of them do.
+// runShards runs one of the replicas that share the fleet's shards. All replicas run the parts that do not depend on a
+// shard, such as webhooks.
 func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Config, scheme *runtime.Scheme) error {
 	parts, err := f.manager.NewParts(config, ctrl.Options{
 		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}}, LeaderElectionNamespace: f.namespace,
@@ -67,7 +67,7 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, controller.LeaseName, parts.Holder, f.shards), scheme}
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work, Leases: func(part int) string {
 		if part == replica.Planner {
-			return controller.LeaseName // so that no publisher without shards works beside it
+			return controller.LeaseName // so that no publisher without shards runs at the same time
 		}
 		return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
 	}}
@@ -85,7 +85,7 @@ func (s *sharded) work(ctx context.Context, part int, lease *manager.Lease) erro
 	return s.publish(ctx, part, lease)
 }
 
-// publish keeps the runtimes of a shard.
+// publish reconciles the runtimes of a shard.
 func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease) error {
 	f := s.flags
 	kymas, err := f.kymas()
@@ -103,7 +103,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	}
 	kymas.Publisher.MayPush = func() error {
 		if _, known := s.board.Announced(); !known {
-			return errors.New("the planner of rollouts has announced nothing that holds")
+			return errors.New("the rollout planner has not announced a valid plan")
 		}
 		return lease.Held()
 	}
@@ -114,7 +114,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	return mgr.Start(ctx)
 }
 
-// plan does what is done once for all shards.
+// plan does the work that is done once for all shards.
 func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	f := s.flags
 	if err := s.change(ctx); err != nil {
@@ -142,8 +142,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	return mgr.Start(ctx)
 }
 
-// change waits, where the fleet was divided otherwise, until no replica goes by that any more: a runtime would have two
-// shards.
+// change waits, after a change of the number of shards, until no replica uses the old number. Otherwise a runtime could
+// have two shards.
 func (s *sharded) change(ctx context.Context) error {
 	for {
 		before, known := s.board.Shards()
@@ -154,18 +154,18 @@ func (s *sharded) change(ctx context.Context) error {
 			break
 		}
 		if err := wait(ctx, time.Second); err != nil {
-			return nil //nolint:nilerr // it ends
+			return nil //nolint:nilerr // the context has ended
 		}
 	}
-	ctrl.Log.Info("the fleet was divided into another number of shards, waiting until nobody goes by that any more")
+	ctrl.Log.Info("the number of shards has changed, waiting until no replica uses the old number")
 	if err := s.board.Announce(ctx, "", false); err != nil {
 		return err
 	}
-	_ = wait(ctx, replica.Outdated) // or it ends
+	_ = wait(ctx, replica.Outdated) // or until the context ends
 	return nil
 }
 
-// wait waits for a while, or until the context ends.
+// wait waits for a duration, or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// statusFlags are what `status` takes.
+// statusFlags are the flags of `status`.
 type statusFlags struct {
 	controlPlane
 	runtimeFilter
@@ -29,12 +29,12 @@ type statusFlags struct {
 func newStatus() *cobra.Command {
 	f := &statusFlags{}
 	cmd := &cobra.Command{
-		Use: "status [RUNTIME]", Short: "says whether the fleet is well, and if not, what comes first",
-		Long: "status reads the Kymas of the control plane. It counts the runtimes by health, says what is wrong with those that are not well, shows the rollouts\n" +
-			"under way, and lists the runtimes. A larger fleet's healthy runtimes are listed with --all only, or where a filter selects them.\n" +
-			"With RUNTIME it shows one runtime: its modules, the first cause of what is wrong, what to do about it, and its last bundles. With --location and --trust\n" +
-			"those are read from the registry too, and verified: who signed them, and of which commit.\n\n" +
-			"It exits with 0 however the fleet is; with --exit-code it exits with 3 when a selected runtime needs attention: it is Failing or Silent, or it has NeverReported.",
+		Use: "status [RUNTIME]", Short: "show fleet health and the most urgent problems",
+		Long: "status reads the Kymas of the control plane. It counts the runtimes by health, explains the problems of unhealthy runtimes, and lists active rollouts\n" +
+			"and runtimes. Healthy runtimes of a larger fleet are only listed with --all or a filter.\n" +
+			"With RUNTIME it shows one runtime: its modules, its first problem with the fix, and its last bundles. With --location and --trust\n" +
+			"it also verifies those bundles in the registry and shows their signers and commits.\n\n" +
+			"The exit code does not depend on the fleet's health, except with --exit-code: it is 3 if a selected runtime is Failing, Silent or NeverReported.",
 		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n  kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -53,9 +53,9 @@ func newStatus() *cobra.Command {
 	f.controlPlane.add(flags, "the Kymas")
 	f.addEverywhere(flags)
 	f.runtimeFilter.add(flags)
-	flags.StringVarP(&f.selector, "selector", "l", "", "only runtimes whose Kymas' labels match; the others are not counted either")
-	flags.BoolVar(&f.all, "all", false, "list healthy runtimes of a large fleet too")
-	flags.BoolVarP(&f.watch, "watch", "w", false, "go on, and print a line whenever a runtime changes")
+	flags.StringVarP(&f.selector, "selector", "l", "", "only runtimes whose Kymas have matching labels; others are not counted")
+	flags.BoolVar(&f.all, "all", false, "also list the healthy runtimes of a large fleet")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change of a runtime")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if a selected runtime needs attention")
 	f.registry.add(flags)
 	cli.OutputFlag(flags, &f.format, formatWide, formatName)
@@ -65,13 +65,13 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// Formats of status besides those that all commands have.
+// Additional output formats of status.
 const (
 	formatWide = "wide"
 	formatName = "name"
 )
 
-// errUnwell is the verdict of --exit-code.
+// errUnwell is the error for exit code 3 of --exit-code.
 var errUnwell = errors.New("runtimes need attention")
 
 func (f *statusFlags) run(cmd *cobra.Command) error {
@@ -84,14 +84,14 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	case f.watch && !slices.Contains([]string{"table", formatWide, "json"}, f.format):
 		return cli.Usage(fmt.Errorf("-o %s: --watch prints table, wide or json", f.format))
 	case f.watch && f.exitCode:
-		return cli.Usage(errors.New("--exit-code: has no end to wait for with --watch"))
+		return cli.Usage(errors.New("--exit-code cannot be combined with --watch, which does not end"))
 	}
 	asked, err := f.registry.asked()
 	switch {
 	case err != nil:
 		return err
 	case asked && (f.runtime == "" || f.watch):
-		return cli.Usage(errors.New("--location: the registry is asked about one RUNTIME, without --watch"))
+		return cli.Usage(errors.New("--location requires one RUNTIME and no --watch"))
 	case f.watch:
 		return f.follow(cmd, selector)
 	}
@@ -110,7 +110,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), whole)
 }
 
-// knowsModule refuses a module that no channel and no runtime has.
+// knowsModule refuses a module that is in no channel and no runtime.
 func (f *statusFlags) knowsModule(all []fleet.Module) error {
 	names := make([]string, len(all))
 	for i := range all {
@@ -119,10 +119,10 @@ func (f *statusFlags) knowsModule(all []fleet.Module) error {
 	if f.module == "" || slices.Contains(names, f.module) {
 		return nil
 	}
-	return fmt.Errorf("--module %s: unknown: no channel and no runtime in %s has it%s", f.module, f.where(), cli.Meant(f.module, names))
+	return fmt.Errorf("--module %s: not found in any channel or runtime in %s%s", f.module, f.where(), cli.Meant(f.module, names))
 }
 
-// addBundles adds the last bundles of the runtime that is asked for.
+// addBundles adds the last bundles of the selected runtime.
 func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all []fleet.Runtime) error {
 	for i := range all {
 		r := &all[i]
@@ -139,7 +139,7 @@ func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all 
 	return nil
 }
 
-// print shows what the filters select of a fleet.
+// print shows the runtimes that the filters select.
 func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 	selected := f.selected(whole.Runtimes)
 	if f.runtime != "" && len(selected) == 0 {

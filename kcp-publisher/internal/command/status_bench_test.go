@@ -23,9 +23,8 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 	}
 }
 
-// BenchmarkStatus is `status` of a fleet of 10,000, from the API server's first byte to the last line that is printed:
-// of a fleet that is well, and with all of its runtimes listed. The server, which has its answers ready but for the
-// table, is in it.
+// BenchmarkStatus measures `status` of a fleet of 10,000, from the API server's first byte to the last printed line: of
+// a healthy fleet, and with all runtimes listed. It includes the server, which has all answers ready except the table.
 func BenchmarkStatus(b *testing.B) {
 	api, table := manyKymas(b, 10_000).connect(b)
 	for name, all := range map[string]bool{"default": false, "all": true} {

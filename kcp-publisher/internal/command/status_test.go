@@ -35,7 +35,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// sickFleet has runtimes of every health, one of which says what is not to reach a terminal.
+// sickFleet has runtimes of every health. One of them has text that must not reach a terminal.
 func sickFleet() fleet.Fleet {
 	ago := func(d time.Duration) *time.Time { return new(noon.Add(-d)) }
 	module := func(name, version string, state v1beta2.State, message string) fleet.RuntimeModule {
@@ -72,7 +72,7 @@ func sickFleet() fleet.Fleet {
 	return f
 }
 
-// shown prints a fleet as `status` would with the flags.
+// shown returns the output of `status` for a fleet with the flags.
 func shown(t *testing.T, f fleet.Fleet, flags statusFlags) (string, error) {
 	t.Helper()
 	if flags.format == "" {
@@ -84,7 +84,7 @@ func shown(t *testing.T, f fleet.Fleet, flags statusFlags) (string, error) {
 	return out.String(), err
 }
 
-func TestStatusSaysWhatComesFirst(t *testing.T) {
+func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 	for name, flags := range map[string]statusFlags{
 		"whole.txt":       {},
 		"wide.txt":        {format: formatWide},
@@ -117,7 +117,7 @@ func TestStatusSaysWhatComesFirst(t *testing.T) {
 
 func TestStatusOfAHealthyFleet(t *testing.T) {
 	f := fleet.Look(fleet.Input{Now: noon})
-	if got, err := shown(t, f, statusFlags{}); err != nil || got != "no runtime in namespace kcp-system: create a Kyma to add one\n" {
+	if got, err := shown(t, f, statusFlags{}); err != nil || got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for n := range 41 {
@@ -134,7 +134,7 @@ func TestStatusOfAHealthyFleet(t *testing.T) {
 	}
 }
 
-func TestStatusExitsWithAVerdictOnRequest(t *testing.T) {
+func TestStatusExitCode(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags statusFlags
 		want  error
@@ -158,12 +158,12 @@ func TestStatusExitsWithAVerdictOnRequest(t *testing.T) {
 	}
 }
 
-func TestAModuleThatNobodyHasIsUnknown(t *testing.T) {
+func TestUnknownModuleIsAnError(t *testing.T) {
 	all := []fleet.Module{{Name: "mailer"}, {Name: "scaler"}}
 	for module, want := range map[string]string{
 		"": "", "scaler": "",
-		"nope":   "--module nope: unknown: no channel and no runtime in namespace kcp-system has it",
-		"scalar": "--module scalar: unknown: no channel and no runtime in namespace kcp-system has it: did you mean scaler?",
+		"nope":   "--module nope: not found in any channel or runtime in namespace kcp-system",
+		"scalar": "--module scalar: not found in any channel or runtime in namespace kcp-system: did you mean scaler?",
 	} {
 		f := statusFlags{controlPlane: controlPlane{namespace: defaultNamespace}, runtimeFilter: runtimeFilter{module: module}}
 		got := ""
@@ -205,7 +205,7 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 	}
 }
 
-func TestAWatchPrintsWhatChanges(t *testing.T) {
+func TestWatchPrintsChanges(t *testing.T) {
 	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
 	before := byKyma(f.selected(now.Runtimes))
 	delete(before, "kcp-system/cairo") // it was not failing
@@ -219,8 +219,8 @@ func TestAWatchPrintsWhatChanges(t *testing.T) {
 	slices.Sort(lines)
 	want := []string{
 		"12:00:00  cairo  Failing  1/2  module scaler is Error: crashes",
-		"12:00:00  delhi  Healthy (not selected any more)  2/2",
-		"12:00:00  gone  Failing (its Kyma is gone)  0/0",
+		"12:00:00  delhi  Healthy (no longer selected)  2/2",
+		"12:00:00  gone  Failing (its Kyma was deleted)  0/0",
 	}
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")
@@ -248,11 +248,11 @@ func TestAWatchPrintsWhatChanges(t *testing.T) {
 	}
 }
 
-func TestFlagsOfStatusThatMeanNothing(t *testing.T) {
+func TestStatusRefusesFlagsWithoutEffect(t *testing.T) {
 	for args, want := range map[string]string{
 		"-o csv":                  `-o "csv": want table, wide, json, yaml or name`,
 		"-w -o yaml":              "-o yaml: --watch prints table, wide or json",
-		"-w --exit-code":          "--exit-code: has no end",
+		"-w --exit-code":          "--exit-code cannot be combined with --watch",
 		"-l a=b=c":                "--selector:",
 		"berlin tokyo":            "want one runtime id or none",
 		"--kubeconfig /nowhere x": "/nowhere",

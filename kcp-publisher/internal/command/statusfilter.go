@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// runtimeFilter selects runtimes of a fleet; the zero value selects all.
+// runtimeFilter selects runtimes of a fleet. The zero value selects all.
 type runtimeFilter struct {
 	runtime                 string
 	failing, behind, silent bool
@@ -25,7 +25,7 @@ func (f *runtimeFilter) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.version, "version", "", "only runtimes that run this version of the --module, or of any")
 }
 
-// selects reports whether a runtime is among those asked for.
+// selects reports whether the filter matches a runtime.
 func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	if f.runtime != "" && r.ID != f.runtime && r.Kyma != f.runtime {
 		return false
@@ -56,10 +56,10 @@ func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
 	})
 }
 
-// any reports whether it leaves runtimes out.
+// any reports whether the filter is set.
 func (f *runtimeFilter) any() bool { return *f != runtimeFilter{} }
 
-// selected returns the runtimes that are asked for, the worst first.
+// selected returns the matching runtimes, worst first.
 func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 	selected := []fleet.Runtime{}
 	for i := range all {
@@ -68,7 +68,7 @@ func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 		}
 	}
 	if f.runtime != "" && len(selected) > 1 {
-		// A runtime's id goes before the name of another one's Kyma.
+		// A runtime id takes precedence over the name of another runtime's Kyma.
 		if byID := slices.DeleteFunc(slices.Clone(selected), func(r fleet.Runtime) bool { return r.ID != f.runtime }); len(byID) > 0 {
 			selected = byID
 		}
@@ -79,5 +79,5 @@ func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 	return selected
 }
 
-// worstFirst are all healths.
+// worstFirst lists all healths.
 var worstFirst = []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Deleting, fleet.Suspended, fleet.Healthy}

@@ -17,14 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// runs has a Kyma run a version of module-b, as its publisher notes it.
+// runs makes a Kyma run a version of module-b, as its publisher records it.
 func runs(version string, k *v1beta2.Kyma) {
 	k.Status.Modules[1].Version = version
 	k.Status.Runtime.Published.Versions["module-b"] = version
 	k.Status.Runtime.Running = fleet.Running(k)
 }
 
-// versionsOfSome has every fifth runtime run 1.8.0 of module-b, and one of them not look after module-c.
+// versionsOfSome makes every fifth runtime run 1.8.0 of module-b, and one of them not manage module-c.
 func versionsOfSome(i int, k *v1beta2.Kyma) {
 	if i == 20 {
 		k.Status.Modules[2].State = v1beta2.StateUnmanaged
@@ -34,7 +34,8 @@ func versionsOfSome(i int, k *v1beta2.Kyma) {
 	}
 }
 
-// elsewhere moves the last tenth of a hundred Kymas to another namespace, where two have the names of others.
+// elsewhere moves the last tenth of a hundred Kymas to another namespace. Two of them have names that also exist in the
+// first.
 func elsewhere(i int, k *v1beta2.Kyma) {
 	if i < 90 {
 		return
@@ -46,7 +47,7 @@ func elsewhere(i int, k *v1beta2.Kyma) {
 	}
 }
 
-func TestStatusReadsNoHealthyKymaForWhatItLists(t *testing.T) {
+func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 	var unwell, inKCP []string
 	for _, i := range slices.Sorted(maps.Keys(unwellAt)) {
 		unwell = append(unwell, fmt.Sprintf("runtime-%05d", i))
@@ -74,7 +75,7 @@ func TestStatusReadsNoHealthyKymaForWhatItLists(t *testing.T) {
 	}
 }
 
-func TestStatusReadsAllKymasWhereATableDoesNotSayWhatTheyRun(t *testing.T) {
+func TestStatusReadsAllKymasIfTheTableLacksVersions(t *testing.T) {
 	older := manyKymas(t, 100)
 	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Running" })
 	for name, s := range map[string]*kymaServer{
@@ -93,8 +94,9 @@ func TestStatusReadsAllKymasWhereATableDoesNotSayWhatTheyRun(t *testing.T) {
 	}
 }
 
-// A version that a rollout keeps from a healthy runtime is in its row, and no table says of whom that is so.
-func TestStatusReadsKymasFromWhichARolloutMayKeepAVersion(t *testing.T) {
+// A version that a rollout holds back from a healthy runtime is displayed in its row, but the table lacks this
+// information.
+func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 	now, everybody, half := time.Now(), int32(100), int64(1)<<53
 	s := manyKymas(t, 100, func(i int, k *v1beta2.Kyma) {
 		k.Spec.Modules[1].Managed = true
@@ -128,11 +130,11 @@ func TestStatusReadsKymasFromWhichARolloutMayKeepAVersion(t *testing.T) {
 	}
 }
 
-func TestAnUnknownModuleIsKnownToBeSoByATableAndByAWatch(t *testing.T) {
+func TestUnknownModuleIsFoundByTableAndByWatch(t *testing.T) {
 	s := manyKymas(t, 100)
 	s.meta = &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-y"}, Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "module-y"}}
 	api, table := s.connect(t)
-	for module, want := range map[string]string{"module-z": "--module module-z: unknown", "module-y": "", "module-a": ""} {
+	for module, want := range map[string]string{"module-z": "--module module-z: not found", "module-y": "", "module-a": ""} {
 		s.whole = nil
 		f := statusFlags{format: "table", runtimeFilter: runtimeFilter{module: module}, controlPlane: controlPlane{namespace: defaultNamespace}}
 		in, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})

@@ -21,10 +21,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 )
 
-// pageOf is how many Kymas are asked for at once.
+// pageOf is the page size for listing Kymas.
 const pageOf = 500
 
-// read reads what decides how the fleet is doing: of healthy runtimes no more than is shown of them.
+// read reads the input of the fleet's health. It reads only the displayed parts of healthy runtimes.
 func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet.Input, error) {
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -46,7 +46,7 @@ func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.
 		return readInput(ctx, api, of, divided{})
 	}
 	rows, err := listRows(ctx, table, of)
-	// A list that took too long is read in another way, and that says it better where the cluster knows no Kymas.
+	// After a timeout the list is read in another way, whose error is clearer if the cluster has no Kymas.
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return fleet.Input{}, err
 	}
@@ -59,24 +59,24 @@ func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.
 	return readInput(ctx, api, of, f.divide(rows, fleet.NewRollouts(rollouts.Items), time.Now()))
 }
 
-// showsWhole reports whether what is printed has of healthy runtimes what no table says: labels, channels of modules,
-// when a certificate ends.
+// showsWhole reports whether the output needs fields of healthy runtimes that a table lacks, such as labels, channels
+// and certificate expiry.
 func (f *statusFlags) showsWhole() bool {
 	return f.runtime == "" && (f.format == "json" || f.format == "yaml")
 }
 
-// listsHealthy reports whether healthy runtimes are listed with more than their names, or chosen by what they run.
+// listsHealthy reports whether the output lists details of healthy runtimes, or filters by their modules.
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divided are Kymas of which the healthy ones are not read. The zero value has all of them read.
+// divided contains the Kymas of healthy runtimes that are not read. The zero value reads all Kymas.
 type divided struct {
 	healthy map[types.NamespacedName]fleet.Runtime
-	// unready and others are the names of those that are read: others are Ready.
+	// unready and others are the names of the Kymas to read; others are Ready.
 	unready, others []types.NamespacedName
 }
 
-// divide tells the healthy runtimes of a table apart from those whose Kymas have to be read. A fleet is read as a whole
-// where that is less work, or where all of it is listed.
+// divide separates the healthy runtimes of a table from those whose Kymas must be read. It selects the whole fleet if
+// reading it is cheaper or all of it is listed.
 func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) divided {
 	d := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
@@ -98,8 +98,8 @@ func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time
 	return d
 }
 
-// knownBy returns the healthy runtime of a row, and reports whether the row says all that is printed of it. That a
-// rollout keeps a version from it is in the list, and depends on labels that no row has.
+// knownBy returns the healthy runtime of a row, and reports whether the row contains all displayed fields. A held
+// version is displayed too and depends on labels that rows do not contain.
 func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
 	if !f.listsHealthy() {
 		return row.Healthy(now)
@@ -111,14 +111,14 @@ func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.T
 	return r, known
 }
 
-// scope is which Kymas are read; the namespace is empty for all.
+// scope selects the Kymas to read. An empty namespace means all.
 type scope struct {
 	namespace string
 	selector  labels.Selector
 	fields    fields.Selector
 }
 
-// readInput reads what decides how a fleet is doing, but for the time.
+// readInput reads the input of the fleet's health, except the time.
 func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fleet.Input, error) {
 	var in fleet.Input
 	var err error
@@ -139,7 +139,7 @@ func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fle
 	return in, err
 }
 
-// readKymas lists Kymas, page by page.
+// readKymas lists Kymas in pages.
 func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma, error) {
 	var kymas []v1beta2.Kyma
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -157,9 +157,8 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 	return kymas, nil
 }
 
-// readCircumstances reads what concerns all runtimes of a namespace: whether anything is published, and when the root
-// of trust expires. What is not read as a whole leaves the input as it is: a time-out does not mean that a warning is
-// over.
+// readCircumstances reads the state of a namespace that affects all its runtimes: whether publishing is held, and when
+// the root of trust expires. After a failed read the input stays unchanged, because a timeout does not end a warning.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

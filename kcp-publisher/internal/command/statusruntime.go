@@ -16,27 +16,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// drawRuntime shows one runtime: how it is, why, what to do, and its modules.
+// drawRuntime shows one runtime: its health, cause and advice, and its modules.
 func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	since := ""
 	if r.Since != nil {
 		since = " since " + v.since(r.Since)
 	}
 	fmt.Fprintf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(colorOf(r.Health), string(r.Health)), since)
-	told := func(what, words string) {
+	line := func(what, words string) {
 		if words != "" {
 			v.hanging(out, fmt.Sprintf("  %-11s", what), bundle.PrintableLine(words))
 		}
 	}
 	if r.Cause != nil {
-		told("because", r.Cause.Message)
-		told("do this", r.Cause.Advice)
+		line("because", r.Cause.Message)
+		line("do this", r.Cause.Advice)
 	}
-	told("reports", v.heard(r))
-	told("Kyma", fmt.Sprintf("%s/%s, %s, channel %s", r.Namespace, r.Kyma, cmp.Or(string(r.State), "no state yet"), r.Channel))
-	told("bundle", bundleOf(r))
+	line("reports", v.heard(r))
+	line("Kyma", fmt.Sprintf("%s/%s, %s, channel %s", r.Namespace, r.Kyma, cmp.Or(string(r.State), "no state yet"), r.Channel))
+	line("bundle", bundleOf(r))
 	if r.Agent != "" {
-		told("agent", fmt.Sprintf("%s on Kubernetes %s", r.Agent, r.Kubernetes))
+		line("agent", fmt.Sprintf("%s on Kubernetes %s", r.Agent, r.Kubernetes))
 	}
 	if len(r.Modules) == 0 {
 		fmt.Fprintln(out, "\nno modules")
@@ -57,7 +57,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	}
 }
 
-// drawBundles shows a runtime's last bundles: when each was published and why, who signed it, and what became of it.
+// drawBundles shows a runtime's last bundles: time, reason, signer and outcome.
 func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 	if len(bundles) == 0 {
 		return
@@ -83,14 +83,14 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 	case unverified != "":
 		fmt.Fprintln(out, "not verified: "+bundle.PrintableLine(unverified))
 	case !verified:
-		fmt.Fprintln(out, "as the publisher noted it: --location and --trust read the bundles and verify who signed them")
+		fmt.Fprintln(out, "from the publisher's status: use --location and --trust to verify the bundles' signers")
 	}
 }
 
-// shownCommit is how much of a commit's hash is shown.
+// shownCommit is the number of displayed characters of a commit hash.
 const shownCommit = 12
 
-// hanging writes a text after a title, in lines that fit and begin below its own first word where that leaves room.
+// hanging writes a text after a title, wrapped and indented below its first word if there is enough room.
 func (v statusView) hanging(out io.Writer, title, words string) {
 	indent := "  "
 	if len(title) <= v.width/3 {
@@ -118,13 +118,13 @@ func (v statusView) heard(r fleet.Runtime) string {
 func bundleOf(r fleet.Runtime) string {
 	switch {
 	case r.Published == 0:
-		return "none was published"
+		return "none published"
 	case r.InForce == 0:
-		return fmt.Sprintf("%d was published, none is known to be in force", r.Published)
+		return fmt.Sprintf("%d is published, none is known to be in force", r.Published)
 	case r.InForce == r.Published:
 		return fmt.Sprintf("%d is in force", r.InForce)
 	}
-	return fmt.Sprintf("%d was published, %d is in force", r.Published, r.InForce)
+	return fmt.Sprintf("%d is published, %d is in force", r.Published, r.InForce)
 }
 
 func colorOf(health fleet.Health) cli.Color {

@@ -24,26 +24,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// kymaServer is an API server that has nothing but Kymas, and serves them in pages, as a table and one by one.
+// kymaServer is an API server that only has Kymas. It serves them in pages, as a table, and one by one.
 type kymaServer struct {
 	kymas []v1beta2.Kyma
 	items []json.RawMessage
-	// columns are those of its definition of Kymas.
+	// columns are the columns in its CRD of Kymas.
 	columns []string
-	// fieldless servers do not know the fields of Kymas, and those of which a table expires give its first page.
+	// fieldless servers have no selectable fields for Kymas. Servers with an expiring table return its first page only.
 	fieldless, expires bool
-	// undefined servers know no Kymas.
+	// undefined servers have no CRD for Kymas.
 	undefined bool
-	// rollout and meta are the only ones, nil for none.
+	// rollout and meta are the only ones, or nil for none.
 	rollout *v1alpha1.Rollout
 	meta    *v1beta2.ModuleReleaseMeta
 
 	mu sync.Mutex
-	// whole are the requests for Kymas in full, with what they select by.
+	// whole are the requests for full Kymas, with their selectors.
 	whole []string
 }
 
-// manyKymas returns Kymas as a publisher leaves them, some of them changed.
+// manyKymas returns Kymas as a publisher writes them, some of them changed.
 func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma)) *kymaServer {
 	tb.Helper()
 	s := &kymaServer{kymas: make([]v1beta2.Kyma, n), items: make([]json.RawMessage, n),
@@ -82,7 +82,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 	return s
 }
 
-// connect returns clients of the server.
+// connect returns clients for the server.
 func (s *kymaServer) connect(tb testing.TB) (client.Client, rest.Interface) {
 	tb.Helper()
 	server := httptest.NewServer(s)
@@ -160,7 +160,7 @@ func (s *kymaServer) selected(r *http.Request, namespace string) []int {
 	return selected
 }
 
-// pageOf returns a page of what is selected, and where the next one begins.
+// pageOf returns a page of the selection, and the start of the next one.
 func (s *kymaServer) pageOf(r *http.Request, selected []int) (page []int, next string) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
@@ -194,7 +194,7 @@ func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request, namespace
 	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList", "metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items})
 }
 
-// serveTable serves a page of the Kymas as the API server prints them.
+// serveTable serves a page of the Kymas in the API server's table format.
 func (s *kymaServer) serveTable(w http.ResponseWriter, r *http.Request, namespace string) {
 	if s.expires && r.URL.Query().Has("continue") {
 		w.WriteHeader(http.StatusGone)

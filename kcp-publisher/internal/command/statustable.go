@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// maxReadEach is how many Kymas are read one by one, which the client's rate limits allow for in one go.
+	// maxReadEach is the number of Kymas that are read one by one at most, within the client's rate limits.
 	maxReadEach = 200
-	// readersOfKymas is how many of them are read at once.
+	// readersOfKymas is the number of concurrent reads.
 	readersOfKymas = 8
 )
 
-// newTableClient returns what asks for Kymas as tables.
+// newTableClient returns a client that requests Kymas as tables.
 func newTableClient(config *rest.Config) (rest.Interface, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -42,9 +42,9 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 	return rest.RESTClientFor(config)
 }
 
-// listRows returns the Kymas of a namespace as the API server's table has them, or those of all; nil where a column is
-// missing: the definition of Kymas is of an older release. A table of 10,000 Kymas is a fiftieth of their text, and the
-// API server makes it in a tenth of the time.
+// listRows returns the Kymas of a namespace, or of all, as rows of the API server's table. It returns nil if a column
+// is missing because the CRD is older. The table of 10,000 Kymas is a fiftieth of their size, and the API server
+// creates it in a tenth of the time.
 //
 // Source: Kubernetes API concepts, "Receiving resources as Tables".
 func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, error) {
@@ -76,9 +76,9 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 	return rows, nil
 }
 
-// namespacesOfKymas returns the namespaces that have Kymas, by asking for one in yet another namespace until there is
-// none. A row does not say its namespace, and with its metadata, in which every field of the status is named, it would
-// be many times as large. Nobody needs a right for Namespaces.
+// namespacesOfKymas returns the namespaces with Kymas. It repeatedly requests one Kyma outside the known namespaces.
+// Rows contain no namespace, and rows with metadata, which names every status field, would be many times larger. This
+// needs no right to list Namespaces.
 func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]string, error) {
 	var known []string
 	others := fields.Everything()
@@ -96,15 +96,15 @@ func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]str
 			return nil, fmt.Errorf("find the namespaces of Kymas: %w", err)
 		}
 		if object.Namespace == "" || slices.Contains(known, object.Namespace) {
-			return nil, errors.New("find the namespaces of Kymas: the API server does not select by metadata.namespace")
+			return nil, errors.New("find the namespaces of Kymas: the API server does not support selecting by metadata.namespace")
 		}
 		known = append(known, object.Namespace)
 		others = fields.AndSelectors(others, fields.OneTermNotEqualSelector("metadata.namespace", object.Namespace))
 	}
 }
 
-// tableOptions are how much of a table is asked for, from where another page said that it goes on, and what each row
-// has besides its cells.
+// tableOptions are the page size, the continue token, and the part of an object that each row includes besides its
+// cells.
 type tableOptions struct {
 	limit  int
 	from   string
@@ -123,7 +123,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 		request = request.Param("continue", options.from)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil { // Raw would not say what the API server says of it
+	if err := result.Error(); err != nil { // Raw would hide the API server's message
 		return table, err
 	}
 	data, err := result.Raw()
@@ -133,8 +133,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 	return table, json.Unmarshal(data, &table)
 }
 
-// tableRows returns the rows of a table of Kymas, nil where a column is missing without which none is known to be
-// healthy.
+// tableRows returns the rows of a table of Kymas, or nil if a column that health depends on is missing.
 func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	column := map[string]int{}
 	for i, c := range table.ColumnDefinitions {
@@ -161,8 +160,8 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	return rows
 }
 
-// readDivided reads the Kymas that are not known to be healthy, or all of them. One that stopped to be Ready since the
-// table was made is read, too.
+// readDivided reads the Kymas that are not known to be healthy, or all. It includes Kymas that stopped being Ready
+// since the table was created.
 func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([]v1beta2.Kyma, []fleet.Runtime, error) {
 	var kymas []v1beta2.Kyma
 	var err error
@@ -171,7 +170,7 @@ func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([
 		unready.fields = fields.OneTermNotEqualSelector("status.state", string(v1beta2.StateReady))
 		kymas, err = readKymas(ctx, api, unready)
 	}
-	if len(d.healthy) == 0 || apierrors.IsBadRequest(err) { // before Kubernetes 1.31 Kymas have no fields to select by
+	if len(d.healthy) == 0 || apierrors.IsBadRequest(err) { // before Kubernetes 1.31, CRDs have no selectable fields
 		kymas, err = readKymas(ctx, api, of)
 		return kymas, nil, err
 	}
@@ -192,7 +191,7 @@ func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([
 	return append(kymas, more...), slices.Collect(maps.Values(healthy)), err
 }
 
-// readEach reads Kymas one by one, without those that are gone.
+// readEach reads Kymas one by one and omits deleted ones.
 func readEach(ctx context.Context, api client.Reader, names []types.NamespacedName) ([]v1beta2.Kyma, error) {
 	var mu sync.Mutex
 	var kymas []v1beta2.Kyma

@@ -16,12 +16,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// unwellAt are the runtimes of a fleet that are not well, by their number.
+// unwellAt contains the changes of a fleet's unhealthy runtimes, by their number.
 var unwellAt = map[int]func(*v1beta2.Kyma){
 	3:  broken,
 	14: func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelSkipReconciliation] = "true" },
 	15: func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
-	92: func(k *v1beta2.Kyma) { k.Status.Runtime.HealthyUntil = nil }, // an older publisher wrote it
+	92: func(k *v1beta2.Kyma) { k.Status.Runtime.HealthyUntil = nil }, // written by an older publisher
 	65: func(k *v1beta2.Kyma) {
 		long := metav1.NewTime(time.Now().Add(-72 * time.Hour))
 		k.Status.Runtime.Observed.Time, k.Status.Runtime.Observed.Heard = long, &long
@@ -41,7 +41,7 @@ func unwellSome(i int, kyma *v1beta2.Kyma) {
 	}
 }
 
-// statusOf returns what status prints of a fleet, read as the command reads it or as a whole.
+// statusOf returns the output of status for a fleet, read as the command reads it or as a whole.
 func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.Time) string {
 	t.Helper()
 	f.namespace = defaultNamespace
@@ -62,7 +62,7 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 	return out.String()
 }
 
-func TestStatusSaysTheSameByATableAsByAllKymas(t *testing.T) {
+func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 	s, now := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere), time.Now()
 	for name, f := range map[string]statusFlags{
 		"the fleet":      {format: "table"},
@@ -91,7 +91,7 @@ func TestStatusSaysTheSameByATableAsByAllKymas(t *testing.T) {
 	}
 }
 
-func TestStatusReadsOnlyKymasOfWhichATableDoesNotSayEnough(t *testing.T) {
+func TestStatusReadsOnlyKymasThatTheTableCannotJudge(t *testing.T) {
 	s := manyKymas(t, 2*pageOf+1, unwellSome)
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "997 healthy\n") {
 		t.Fatalf("got %s", got)
@@ -106,7 +106,7 @@ func TestStatusReadsOnlyKymasOfWhichATableDoesNotSayEnough(t *testing.T) {
 	}
 }
 
-func TestStatusListsManyKymasThatAreNotReadyAtOnce(t *testing.T) {
+func TestStatusListsManyUnreadyKymasInOneRequest(t *testing.T) {
 	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i < 2*readersOfKymas {
 			broken(kyma)
@@ -120,7 +120,7 @@ func TestStatusListsManyKymasThatAreNotReadyAtOnce(t *testing.T) {
 	}
 }
 
-func TestStatusReadsAllKymasOfAnAPIServerWithoutFields(t *testing.T) {
+func TestStatusReadsAllKymasWithoutSelectableFields(t *testing.T) {
 	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i < 2*readersOfKymas {
 			broken(kyma)
@@ -132,7 +132,7 @@ func TestStatusReadsAllKymasOfAnAPIServerWithoutFields(t *testing.T) {
 	}
 }
 
-func TestStatusReadsAllKymasWhereATableDoesNotHelp(t *testing.T) {
+func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 	older := manyKymas(t, 100)
 	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Healthy Until" })
 	unvouched := manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
@@ -150,8 +150,8 @@ func TestStatusReadsAllKymasWhereATableDoesNotHelp(t *testing.T) {
 	}
 }
 
-// A Kyma that is in trouble since the table was made is not healthy by it.
-func TestAKymaThatTurnsWhileStatusReadsIsSeen(t *testing.T) {
+// A Kyma that fails after the table was created must not be counted as healthy.
+func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
 	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i < 2*readersOfKymas {
 			broken(kyma)
@@ -178,10 +178,10 @@ func TestAKymaThatTurnsWhileStatusReadsIsSeen(t *testing.T) {
 	}
 }
 
-func TestAClusterWithoutKymasIsAnErrorOfTheList(t *testing.T) {
+func TestClusterWithoutKymaCRDIsAnError(t *testing.T) {
 	api, table := (&kymaServer{undefined: true}).connect(t)
 	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
-	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") { // what a client that knows the cluster's kinds makes of it has a hint
+	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") { // a client that knows the cluster's kinds adds a hint
 		t.Errorf("got %v", err)
 	}
 }

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	// listedWhole is the size up to which a fleet is listed with its healthy runtimes.
+	// listedWhole is the maximum size of a fleet whose healthy runtimes are listed.
 	listedWhole = 40
-	// causesShown is how many causes are told before the table, namesShown of how many runtimes each.
+	// causesShown is the number of causes above the table, namesShown the number of runtimes in each.
 	causesShown, namesShown = 5, 3
-	// minText and minCell are how many columns a text and a message in a table get at least.
+	// minText and minCell are the minimum widths of a text and of a message in a table.
 	minText, minCell = 20, 8
 )
 
-// statusView is a fleet as `status` draws it.
+// statusView is the fleet in the output of `status`.
 type statusView struct {
 	fleet.Fleet
-	// selected are those of its runtimes that are listed, the worst first.
+	// selected are the listed runtimes, worst first.
 	selected              []fleet.Runtime
 	filter                runtimeFilter
 	width                 int
 	palette               cli.Palette
 	wide, all, everywhere bool
-	// where and selector are what was looked at, for people.
+	// where and selector describe the selection in the output.
 	where, selector string
 }
 
@@ -65,10 +65,10 @@ func (v statusView) draw(out io.Writer) {
 // verdict returns one sentence: the number of runtimes that need attention, and the number of each health.
 func (v statusView) verdict() string {
 	if v.Summary.Total == 0 && v.selector != "" {
-		return "no runtime in " + v.where + " has labels that match " + v.selector
+		return "no runtimes in " + v.where + " match labels " + v.selector
 	}
 	if v.Summary.Total == 0 {
-		return "no runtime in " + v.where + ": create a Kyma to add one"
+		return "no runtimes in " + v.where + ": create a Kyma to add one"
 	}
 	total := several(v.Summary.Total, "runtime")
 	fleetwide := v.paint(cli.Green, "none of "+total+" needs attention")
@@ -96,7 +96,7 @@ func (v statusView) verdict() string {
 	return share + "; in the whole fleet, " + fleetwide
 }
 
-// counted says how many runtimes have each health, the worst first.
+// counted returns the number of runtimes by health, worst first.
 func counted(by map[fleet.Health]int) string {
 	var counts []string
 	for _, health := range worstFirst {
@@ -107,7 +107,7 @@ func counted(by map[fleet.Health]int) string {
 	return strings.Join(counts, ", ")
 }
 
-// spoken are the healths within a sentence.
+// spoken are the healths as words in a sentence.
 var spoken = map[fleet.Health]string{
 	fleet.Failing: "failing", fleet.Silent: "silent", fleet.NeverReported: "never reported", fleet.Behind: "behind",
 	fleet.Deleting: "being deleted", fleet.Suspended: "suspended", fleet.Healthy: "healthy",
@@ -120,7 +120,7 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// group lists the runtimes whose first cause is the same situation.
+// group contains the runtimes with the same situation as their first cause.
 type group struct {
 	health fleet.Health
 	names  []string
@@ -128,7 +128,7 @@ type group struct {
 	cause fleet.Cause
 }
 
-// grouped returns the causes of the runtimes that need attention, the worst and most frequent first.
+// grouped returns the causes of the runtimes that need attention, worst and most frequent first.
 func grouped(all []fleet.Runtime) []group {
 	var groups []group
 	at := map[fleet.Situation]int{}
@@ -151,7 +151,7 @@ func grouped(all []fleet.Runtime) []group {
 	return groups
 }
 
-// title names the runtimes of a group.
+// title returns the names of a group's runtimes.
 func (g group) title(v statusView) string {
 	names := g.names
 	more := ""
@@ -165,7 +165,7 @@ func (g group) title(v statusView) string {
 	return fmt.Sprintf("%s (%s): %s%s", v.paint(colorOf(g.health), fmt.Sprintf("%d %s", len(g.names), spoken[g.health])), g.cause.Situation, strings.Join(lines, ", "), more)
 }
 
-// cause shows what is wrong below its title, and what to do.
+// cause shows a problem below its title, and its fix.
 func (v statusView) cause(out io.Writer, title string, c fleet.Cause) {
 	fmt.Fprintln(out)
 	v.paragraph(out, "", title)
@@ -175,14 +175,14 @@ func (v statusView) cause(out io.Writer, title string, c fleet.Cause) {
 	}
 }
 
-// paragraph writes a text in lines that fit, each after an indent.
+// paragraph writes a text as wrapped and indented lines.
 func (v statusView) paragraph(out io.Writer, indent, words string) {
 	for _, line := range v.wrapped(words, len(indent)) {
 		fmt.Fprintln(out, indent+line)
 	}
 }
 
-// wrapped returns a text in lines that fit after an indent.
+// wrapped returns a text as lines that fit after an indent.
 func (v statusView) wrapped(words string, indent int) []string {
 	lines := strings.Split(text.WrapSoft(words, max(v.width-indent, minText)), "\n")
 	for i := range lines {
@@ -193,7 +193,7 @@ func (v statusView) wrapped(words string, indent int) []string {
 
 func (v statusView) paint(color cli.Color, word string) string { return v.palette.Paint(color, word) }
 
-// drawActive shows the rollouts that are under way.
+// drawActive shows the active rollouts.
 func (v statusView) drawActive(out io.Writer) {
 	t := newTable(nil)
 	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED"})
@@ -225,7 +225,7 @@ func (v statusView) drawRuntimes(out io.Writer) {
 		fmt.Fprintln(out)
 		v.table(out, listed)
 	case v.filter.any():
-		fmt.Fprintln(out, "\nno runtime matches the filter")
+		fmt.Fprintln(out, "\nno runtimes match the filter")
 	}
 	if left > 0 {
 		fmt.Fprintf(out, "\n%s not listed: --all\n", several(left, "healthy runtime"))
@@ -260,7 +260,7 @@ func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
 	v.render(out, t)
 }
 
-// render draws a table, cut at the right where a terminal has no room.
+// render draws a table, cut at the right to fit the terminal.
 func (v statusView) render(out io.Writer, t table.Writer) {
 	t.SuppressTrailingSpaces()
 	drawn := t.Render()
@@ -310,7 +310,7 @@ func (v statusView) row(r *fleet.Runtime) table.Row {
 	return append(row, message)
 }
 
-// since returns how long ago something was, as kubectl writes ages; nothing where that is unknown.
+// since returns the age of a time in kubectl's format, or "" if it is unknown.
 func (v statusView) since(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -318,7 +318,7 @@ func (v statusView) since(at *time.Time) string {
 	return age.HumanDuration(max(v.Time.Sub(*at), 0))
 }
 
-// reports says whether a runtime is heard. When it was heard is noted once a day while all is well.
+// reports describes whether a runtime is reporting. The time of its reports is only recorded daily if nothing changes.
 func (v statusView) reports(r *fleet.Runtime) string {
 	switch {
 	case r.Reporting:

@@ -27,9 +27,10 @@ import (
 )
 
 const (
-	// changesSettle is how long changes are gathered before the fleet is looked at again.
+	// changesSettle is how long changes are collected before the fleet is evaluated again.
 	changesSettle = 500 * time.Millisecond
-	// lookAnyway is how often it is looked at where nothing changes: time alone makes a runtime silent.
+	// lookAnyway is the interval without changes after which the fleet is evaluated again, because runtimes can become
+	// silent.
 	lookAnyway = 30 * time.Second
 )
 
@@ -74,7 +75,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 		before, last, anew = byKyma(f.selected(now.Runtimes)), now, false
 		select {
 		case <-ctx.Done():
-			return nil // whoever watches ends it this way
+			return nil // interrupting is the normal end
 		case <-tick.C:
 			anew = true
 		case <-changed:
@@ -85,8 +86,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	}
 }
 
-// offered returns an input with what channels offer, by which modules are known that nobody runs. It is read once:
-// nothing that is printed later has it.
+// offered returns an input with the modules of channels, so that modules without a runtime are known. It is read once,
+// because later output does not use it.
 func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
 	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
@@ -95,7 +96,7 @@ func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Inp
 	return fleet.Input{Metas: metas.Items}, nil
 }
 
-// begin prints the fleet as it was first seen, and refuses to wait for a module that nobody has.
+// begin prints the initial fleet, and refuses to wait for an unknown module.
 func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 	if err := f.knowsModule(first.Modules); err != nil {
 		return err
@@ -107,14 +108,14 @@ func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 	return err
 }
 
-// watched returns a cache of the control plane, and a channel that says when something in it changed.
+// watched returns a cache of the control plane, and a channel that signals changes.
 func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (cache.Cache, <-chan struct{}, error) {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong on the way is tried again
+	ctrl.SetLogger(logr.Discard()) // errors on the way are retried
 	config, err := f.cluster.Config()
 	if err != nil {
 		return nil, nil, err
 	}
-	config.Timeout = 0 // it would end watches
+	config.Timeout = 0 // a timeout would end watches
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, nil, err
@@ -131,7 +132,7 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	tell := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // it was told already
+		default: // a signal is already pending
 		}
 	}
 	for _, kind := range []client.Object{&v1beta2.Kyma{}, &v1alpha1.Rollout{}} {
@@ -152,7 +153,7 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	return known, changed, nil
 }
 
-// lookAt returns the fleet as the cache has it, with what was read around it.
+// lookAt evaluates the fleet in the cache, with the other input that was read before.
 func (f *statusFlags) lookAt(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
@@ -165,8 +166,7 @@ func (f *statusFlags) lookAt(ctx context.Context, known client.Reader, around fl
 	return fleet.Look(around), nil
 }
 
-// printNews prints the warnings and rollouts that are not as they were, for who watches the whole fleet and not for a
-// program.
+// printNews prints new and ended warnings and changed rollouts if the whole fleet is watched in a readable format.
 func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	if f.format == "json" || f.any() {
 		return nil
@@ -183,7 +183,7 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	}
 	for _, was := range before.Warnings {
 		if !slices.ContainsFunc(now.Warnings, func(w fleet.Cause) bool { return was.Situation == w.Situation }) {
-			say(cli.Green, "", "warning is over", was.Message)
+			say(cli.Green, "", "warning resolved", was.Message)
 		}
 	}
 	for _, r := range now.Rollouts {
@@ -197,13 +197,13 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	return err
 }
 
-// printChanges prints the runtimes that are not as they were.
+// printChanges prints the runtimes that changed.
 func (f *statusFlags) printChanges(out io.Writer, before map[string]fleet.Runtime, now fleet.Fleet) error {
 	var err error
 	selected := f.selected(now.Runtimes)
 	for i := range selected {
 		r := selected[i]
-		if was, known := before[keyOf(r)]; !known || said(was) != said(r) {
+		if was, known := before[keyOf(r)]; !known || changeKey(was) != changeKey(r) {
 			err = errors.Join(err, f.printChange(out, now.Time, r, ""))
 		}
 		delete(before, keyOf(r))
@@ -211,9 +211,9 @@ func (f *statusFlags) printChanges(out io.Writer, before map[string]fleet.Runtim
 	is := byKyma(now.Runtimes)
 	for key, was := range before {
 		if r, there := is[key]; there {
-			err = errors.Join(err, f.printChange(out, now.Time, r, " (not selected any more)"))
+			err = errors.Join(err, f.printChange(out, now.Time, r, " (no longer selected)"))
 		} else {
-			err = errors.Join(err, f.printChange(out, now.Time, was, " (its Kyma is gone)"))
+			err = errors.Join(err, f.printChange(out, now.Time, was, " (its Kyma was deleted)"))
 		}
 	}
 	return err
@@ -236,8 +236,8 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 	return err
 }
 
-// said is what a change of a runtime is a change of.
-func said(r fleet.Runtime) string {
+// changeKey returns the parts of a runtime whose changes are printed.
+func changeKey(r fleet.Runtime) string {
 	text := fmt.Sprintf("%s %s", r.Health, r.State)
 	if r.Cause != nil {
 		text += " " + r.Cause.Message
@@ -258,7 +258,7 @@ func byKyma(all []fleet.Runtime) map[string]fleet.Runtime {
 	return found
 }
 
-// passed waits, and reports whether it did until the end.
+// passed waits, and reports whether the full time has passed.
 func passed(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -12,7 +12,7 @@ import (
 
 func newSuspend() *cobra.Command {
 	var reason string
-	cmd := changeRuntimes("suspend", "stops publishing to runtimes until they are resumed", func() actions.Runtime { return actions.Suspend(reason) })
+	cmd := changeRuntimes("suspend", "suspend publishing to runtimes", func() actions.Runtime { return actions.Suspend(reason) })
 	cmd.Long = "suspend labels the Kyma of each selected runtime " + v1beta2.LabelSkipReconciliation + "=true. The published bundle stays in force: the agent keeps\n" +
 		"correcting drift and sending reports. The publisher reads no report until `kcp-publisher resume`."
 	cmd.Example = "  kcp-publisher suspend berlin oslo --reason \"datacenter move\"\n  kcp-publisher suspend -l kyma-project.io/region=eu --dry-run\n  kcp-publisher suspend --health Failing --yes"
@@ -21,7 +21,7 @@ func newSuspend() *cobra.Command {
 }
 
 func newResume() *cobra.Command {
-	cmd := changeRuntimes("resume", "publishes to suspended runtimes again", actions.Resume)
+	cmd := changeRuntimes("resume", "resume publishing to suspended runtimes", actions.Resume)
 	cmd.Long = "resume removes the label " + v1beta2.LabelSkipReconciliation + " from the Kyma of each selected runtime."
 	cmd.Example = "  kcp-publisher resume berlin\n  kcp-publisher resume --health Suspended"
 	return cmd

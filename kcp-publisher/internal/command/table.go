@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// lineTable is a table whose cells are lines: texts of others have no part in how it is drawn.
+// lineTable is a table whose cells are single lines, so that external text cannot change its layout.
 type lineTable struct{ table.Writer }
 
 // AppendRow adds a row.
@@ -24,8 +24,8 @@ func (t lineTable) AppendRow(row table.Row, config ...table.RowConfig) {
 	t.Writer.AppendRow(cells, config...)
 }
 
-// printableCell returns a cell of one line, or of several for a list of texts. Numbers stay numbers, which are drawn to
-// the right.
+// printableCell returns a cell as one line, or as several for a list of texts. Numbers stay numbers, which are
+// right-aligned.
 func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:
@@ -42,7 +42,7 @@ func printableCell(cell any) any {
 	return bundle.PrintableLine(fmt.Sprint(cell))
 }
 
-// painted is a cell of one word in a color.
+// painted is a cell with one colored word.
 type painted struct {
 	word  string
 	color cli.Color
@@ -61,14 +61,14 @@ func newTable(out io.Writer) table.Writer {
 	t.SetOutputMirror(out)
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Footer = text.FormatDefault // units are no upper case
+	t.Style().Format.Footer = text.FormatDefault // units keep their case
 	t.SuppressTrailingSpaces()
 	t.Style().Box.PaddingLeft = ""
 	t.Style().Box.PaddingRight = "  "
 	return t
 }
 
-// shortDigest returns as much of a digest as tells it from others in a table.
+// shortDigest returns the start of a digest for a table.
 func shortDigest(d string) string {
 	if len(d) > 19 {
 		return d[:19]

@@ -8,7 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-func TestACellIsALine(t *testing.T) {
+func TestTableCellIsOneLine(t *testing.T) {
 	var out bytes.Buffer
 	drawn := newTable(&out)
 	drawn.AppendHeader(table.Row{"MODULE", "LIST", "NUMBER", "MESSAGE"})

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// takeoverFlags are what all commands of a takeover take.
+// takeoverFlags are the common flags of all takeover commands.
 type takeoverFlags struct {
 	controlPlane
 	selector, format string
@@ -37,12 +37,12 @@ type takeoverFlags struct {
 
 func newTakeover() *cobra.Command {
 	f := &takeoverFlags{}
-	cmd := cli.Group("takeover", "takes Kymas over from lifecycle-manager, one by one, and back until it is finished",
+	cmd := cli.Group("takeover", "take over Kymas from lifecycle-manager, or return them",
 		f.newPlan(), f.newStart(), f.newStatus(), f.newAbort(), f.newFinish())
 	flags := cmd.PersistentFlags()
 	f.add(flags, "the Kymas and of lifecycle-manager's Manifests")
-	flags.StringVarP(&f.selector, "selector", "l", "", "Kymas whose labels match")
-	flags.BoolVar(&f.all, "all", false, "all Kymas of the namespace")
+	flags.StringVarP(&f.selector, "selector", "l", "", "select Kymas with matching labels")
+	flags.BoolVar(&f.all, "all", false, "select all Kymas of the namespace")
 	for _, step := range cmd.Commands() {
 		each(step, f.kymaNames)
 	}
@@ -51,7 +51,7 @@ func newTakeover() *cobra.Command {
 
 func (f *takeoverFlags) newPlan() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "plan [KYMA...]", Short: "says what taking Kymas over would do, and what is in the way; without names, of all",
+		Use: "plan [KYMA...]", Short: "show the changes and blockers of a takeover; without names, for all Kymas",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			_, plans, err := f.plans(cmd, args, true)
 			if err != nil {
@@ -72,7 +72,7 @@ func (f *takeoverFlags) planFlags(cmd *cobra.Command) {
 
 func (f *takeoverFlags) newStart() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "start [KYMA...]", Short: "keeps lifecycle-manager from Kymas and lets the publisher adopt their modules, in the versions that are installed",
+		Use: "start [KYMA...]", Short: "start the takeover of Kymas: the publisher adopts their modules at the installed versions",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kymas, plans, err := f.plans(cmd, args, false)
 			if err != nil {
@@ -85,7 +85,7 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 				at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
 				switch phase := plans[at].Phase; {
 				case phase != takeover.PhaseNone && phase != takeover.PhaseReturn && phase != string(bundle.TakeoverAdopt):
-					return nil, fmt.Errorf("its takeover is in phase %s already", phase)
+					return nil, fmt.Errorf("its takeover is already in phase %s", phase)
 				case len(plans[at].Obstacles) > 0:
 					return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
 				}
@@ -94,13 +94,13 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 		},
 	}
 	f.planFlags(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done, as plan does")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
 	return cmd
 }
 
 func (f *takeoverFlags) newStatus() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status [KYMA...]", Short: "says how far the takeover of Kymas is; without names, of all",
+		Use: "status [KYMA...]", Short: "show the progress of takeovers; without names, for all Kymas",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -123,7 +123,7 @@ func (f *takeoverFlags) newStatus() *cobra.Command {
 
 func (f *takeoverFlags) newAbort() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "abort [KYMA...]", Short: "gives Kymas back to lifecycle-manager: their runtimes release the modules, which stay installed",
+		Use: "abort [KYMA...]", Short: "return Kymas to lifecycle-manager; their modules stay installed",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -143,23 +143,23 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 
 func (f *takeoverFlags) newFinish() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "finish [KYMA...]", Short: "removes what lifecycle-manager left of Kymas that are taken over, in their runtimes and in the control plane",
+		Use: "finish [KYMA...]", Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.advance(cmd, args, bundle.TakeoverClean, takeover.Finish)
 		},
 	}
 	f.waitFlags(cmd)
-	cmd.Flags().BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "also remove the labels that keep lifecycle-manager from the Kymas: it is uninstalled")
+	cmd.Flags().BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
 	return cmd
 }
 
 func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait for the runtimes' reports; what is not done by then is done when it is run again")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the runtimes' reports; run the command again to continue afterwards")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes and make none")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 }
 
-// plans returns the selected Kymas with what taking them over means.
+// plans returns the selected Kymas with the plans of their takeovers.
 func (f *takeoverFlags) plans(cmd *cobra.Command, args []string, everybody bool) ([]v1beta2.Kyma, []takeover.Plan, error) {
 	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
 	if err != nil {
@@ -185,7 +185,7 @@ func (f *takeoverFlags) plans(cmd *cobra.Command, args []string, everybody bool)
 	return kymas, takeover.New(l, kymas, time.Now()), nil
 }
 
-// fleet returns what the control plane has.
+// fleet returns the control plane's objects.
 func (f *takeoverFlags) fleet(ctx context.Context, api client.Client) (plan.Fleet, error) {
 	all, err := readFleet(ctx, api, f.namespace)
 	if err != nil {
@@ -210,7 +210,7 @@ func (f *takeoverFlags) fleet(ctx context.Context, api client.Client) (plan.Flee
 	return fleet, err
 }
 
-// selected returns the Kymas that the command line names, sorted by name. Everybody says that nothing named is all.
+// selected returns the Kymas that the command line selects, sorted by name. With everybody, no selection means all.
 func (f *takeoverFlags) selected(ctx context.Context, api client.Client, args []string, everybody bool) ([]v1beta2.Kyma, error) {
 	ways := 0
 	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
@@ -219,7 +219,7 @@ func (f *takeoverFlags) selected(ctx context.Context, api client.Client, args []
 		}
 	}
 	if ways > 1 || ways == 0 && !everybody {
-		return nil, cli.Usage(errors.New("want names of Kymas, --selector or --all, one of them"))
+		return nil, cli.Usage(errors.New("want exactly one of: names of Kymas, --selector, --all"))
 	}
 	selector, err := labels.Parse(f.selector)
 	if err != nil {
@@ -234,7 +234,7 @@ func (f *takeoverFlags) selected(ctx context.Context, api client.Client, args []
 		kymas = slices.DeleteFunc(kymas, func(k v1beta2.Kyma) bool { return !slices.Contains(args, k.Name) })
 		for _, name := range args {
 			if !slices.ContainsFunc(kymas, func(k v1beta2.Kyma) bool { return k.Name == name }) {
-				return nil, fmt.Errorf("there is no Kyma %s/%s", f.namespace, name)
+				return nil, fmt.Errorf("Kyma %s/%s not found", f.namespace, name)
 			}
 		}
 	}

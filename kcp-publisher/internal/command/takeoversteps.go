@@ -20,18 +20,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// step is what was done with one Kyma.
+// step is the result for one Kyma.
 type step struct {
 	Kyma string   `json:"kyma"`
 	Done []string `json:"done,omitempty"`
-	// Refused is why nothing more was done.
+	// Refused is why the step was not completed.
 	Refused string `json:"refused,omitempty"`
 }
 
-// takeoverStep changes one Kyma, as it is now, and returns what was done.
+// takeoverStep changes one Kyma in its current state, and returns the completed actions.
 type takeoverStep func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error)
 
-// each does one thing with every Kyma, whatever becomes of the others.
+// each runs a step for every Kyma. A failure does not stop the others.
 func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeoverStep) error {
 	api, err := f.connect()
 	if err != nil {
@@ -50,12 +50,12 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 		return err
 	}
 	if refused > 0 {
-		return fmt.Errorf("%d of %d Kymas were refused or are not done, for the reasons above: run it again", refused, len(kymas))
+		return fmt.Errorf("%d of %d Kymas are not completed, see the reasons above: run the command again", refused, len(kymas))
 	}
 	return nil
 }
 
-// one does it with one Kyma. The publisher writes the same Kyma at any time.
+// one runs a step for one Kyma. It retries conflicts, because the publisher also writes the Kyma.
 func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string, do takeoverStep) step {
 	s := step{Kyma: name}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -73,8 +73,8 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 	return s
 }
 
-// advance asks the runtimes of all Kymas for a phase that ends their takeover, waits until they have reported it, and
-// then does the rest in the control plane. Whatever cuts it off, it goes on from there when it is run again.
+// advance requests a final phase of the takeover from the runtimes of all Kymas, waits until they have reported it, and
+// then completes the control plane's part. An interrupted command continues when it is run again.
 func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep) error {
 	api, err := f.connect()
 	if err != nil {
@@ -105,7 +105,7 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 			return f.unlabel(ctx, api, kyma)
 		}
 		if f.dryRun {
-			return []string{fmt.Sprintf("the runtime would be asked for phase %s, and the control plane's part done after its report", phase)}, nil
+			return []string{fmt.Sprintf("would request phase %s from the runtime, and complete the control plane's part after its report", phase)}, nil
 		}
 		if err := f.await(ctx, api, kyma, phase); err != nil {
 			return nil, err
@@ -123,7 +123,7 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 	})
 }
 
-// ask annotates a Kyma for its runtime to begin a phase, unless it may not.
+// ask annotates a Kyma to request a phase from its runtime, if the phase is allowed.
 func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) error {
 	switch is := takeover.Phase(kyma); {
 	case is == string(phase), is == takeover.PhaseFinished && phase == bundle.TakeoverClean:
@@ -133,13 +133,13 @@ func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta
 	case is == takeover.PhaseReturn:
 		return errors.New("it is being given back: run `takeover abort`")
 	case is == takeover.PhaseNone:
-		return errors.New("nothing was started for it")
+		return errors.New("its takeover was not started")
 	case is == takeover.PhaseFinished:
-		return errors.New("it is taken over: there is no way back")
+		return errors.New("its takeover is finished and cannot be undone")
 	case is == string(bundle.TakeoverClean):
-		return errors.New("its runtime is being cleaned, from which there is no way back: run `takeover finish`")
+		return errors.New("its runtime is being cleaned, which cannot be undone: run `takeover finish`")
 	case is == string(bundle.TakeoverRelease):
-		return errors.New("it is being given back: run `takeover abort`")
+		return errors.New("it is being returned: run `takeover abort`")
 	case phase == bundle.TakeoverRelease && takeover.Untouched(kyma):
 		return nil
 	}
@@ -208,13 +208,13 @@ func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	return nil
 }
 
-// unlabel ends what remains of a takeover that is finished, once lifecycle-manager is gone.
+// unlabel removes the labels of a finished takeover once lifecycle-manager is gone.
 func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 	switch {
 	case !f.gone:
-		return []string{"it was taken over before; its labels keep lifecycle-manager from it"}, nil
+		return []string{"it was already taken over; its labels stop lifecycle-manager"}, nil
 	case f.dryRun:
-		return []string{"its labels would be removed"}, nil
+		return []string{"would remove its labels"}, nil
 	}
 	done, err := takeover.Unfinalize(ctx, api, f.namespace)
 	if err != nil {
@@ -224,31 +224,31 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	return append(done, more...), err
 }
 
-// unlabeled removes what remains once no Kyma is labeled any more.
+// unlabeled removes the remaining objects once no Kyma is labeled any more.
 func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil
 	}
 	done, err := takeover.Unfinalize(ctx, api, f.namespace)
-	return append(done, "nothing else is left to remove"), err
+	return append(done, "nothing else to remove"), err
 }
 
 func inRuntime(removed []string) (done []string) {
 	for _, name := range removed {
-		done = append(done, "in the runtime, "+name+" is removed")
+		done = append(done, "removed in the runtime: "+name+"")
 	}
 	return done
 }
 
-// kubeconfigs names the Secrets by which lifecycle-manager reached the runtime. They may be somebody else's too.
+// kubeconfigs names the Secrets with which lifecycle-manager reached the runtime. Other programs may use them too.
 func (f *takeoverFlags) kubeconfigs(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (named []string) {
 	var secrets corev1.SecretList
 	err := api.List(ctx, &secrets, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name})
 	if err != nil {
-		return []string{fmt.Sprintf("Secrets with the runtime's kubeconfig are yours to delete, which could not be listed: %v", err)}
+		return []string{fmt.Sprintf("could not list the Secrets with the runtime's kubeconfig, delete them manually: %v", err)}
 	}
 	for i := range secrets.Items {
-		named = append(named, fmt.Sprintf("Secret %s/%s stays: delete it if nobody else needs the runtime's kubeconfig", secrets.Items[i].Namespace, secrets.Items[i].Name))
+		named = append(named, fmt.Sprintf("Secret %s/%s was kept: delete it if no other program needs the runtime's kubeconfig", secrets.Items[i].Namespace, secrets.Items[i].Name))
 	}
 	return named
 }
@@ -283,7 +283,7 @@ func drawPlans(out io.Writer, plans []takeover.Plan) {
 		}
 		fmt.Fprintf(out, "\n%s\n", bundle.PrintableLine(p.Kyma))
 		for _, line := range p.Obstacles {
-			fmt.Fprintln(out, "  in the way: "+bundle.PrintableLine(line))
+			fmt.Fprintln(out, "  blocked by: "+bundle.PrintableLine(line))
 		}
 		for _, line := range p.Remarks {
 			fmt.Fprintln(out, "  "+bundle.PrintableLine(line))

@@ -44,7 +44,7 @@ func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.
 	return build.Build()
 }
 
-func TestACommandSelectsRuntimesInOneWay(t *testing.T) {
+func TestTargetsRefuseSeveralWaysOfSelection(t *testing.T) {
 	for name, c := range map[string]struct {
 		targets
 		names []string
@@ -71,7 +71,7 @@ func TestACommandSelectsRuntimesInOneWay(t *testing.T) {
 	}
 }
 
-func TestACommandFindsTheSelectedRuntimes(t *testing.T) {
+func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 	api := kymasIn(t, interceptor.Funcs{}, "eu-1", "eu-2", "eu-off", "us-1")
 	for name, c := range map[string]struct {
 		targets
@@ -98,7 +98,7 @@ func TestACommandFindsTheSelectedRuntimes(t *testing.T) {
 	}
 }
 
-func TestAFailedRuntimeDoesNotStopTheOthers(t *testing.T) {
+func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "kymas"}, "eu-2", errors.New("not allowed"))
 	api := kymasIn(t, interceptor.Funcs{
 		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {

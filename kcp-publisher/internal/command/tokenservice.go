@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// tokenServiceFlags are what `token-service` takes.
+// tokenServiceFlags are the flags of `token-service`.
 type tokenServiceFlags struct {
 	location, keys, service, issuer string
 	bindAddress, certificate, key   string
@@ -27,22 +27,22 @@ type tokenServiceFlags struct {
 	modules                         []string
 }
 
-// tokenPath is where distribution sends clients with autoredirect.
+// tokenPath is the path to which distribution sends clients with autoredirect.
 const tokenPath = "/auth/token"
 
 func newTokenService(g *cli.Root) *cobra.Command {
 	f := &tokenServiceFlags{}
 	cmd := &cobra.Command{
-		Use: "token-service", Short: "issues short-lived tokens for a registry, limited to each user's rights", Args: cli.Exactly(0, "no arguments"),
+		Use: "token-service", Short: "issue short-lived registry tokens, limited to each user's rights", Args: cli.Exactly(0, "no arguments"),
 		Long: "token-service serves GET " + tokenPath + ", to which the registry's own hostname must route: see docs/guides/registry.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringArrayVar(&f.modules, "module-repository", nil, "repository that every runtime may read, or NAME/** for all below it, without the host; may be repeated")
-	flags.StringVar(&f.service, "service", "", "name that the registry calls itself by in auth.token.service; default: the host of --location")
-	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "name in auth.token.issuer")
-	flags.StringVar(&f.generations, "generations", "", "YAML file USER: GENERATION with the lowest password generation that counts; it may change at any time")
+	flags.StringArrayVar(&f.modules, "module-repository", nil, "repository that every runtime can read, or NAME/** for all below it, without the host; can be repeated")
+	flags.StringVar(&f.service, "service", "", "the registry's name in auth.token.service; default: the host of --location")
+	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "issuer's name in auth.token.issuer")
+	flags.StringVar(&f.generations, "generations", "", "YAML file USER: GENERATION with the lowest accepted password generation; it can change at any time")
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
 	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
@@ -52,7 +52,7 @@ func newTokenService(g *cli.Root) *cobra.Command {
 
 func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	if (f.certificate == "") != (f.key == "") {
-		return cli.Usage(errors.New("--tls-certificate and --tls-key: want both or none"))
+		return cli.Usage(errors.New("--tls-certificate and --tls-key: set both or neither"))
 	}
 	service, err := f.open(log)
 	if err != nil {
@@ -70,7 +70,7 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
 }
 
-// tokenLimits keep what strangers can take of memory below what the chart allows.
+// tokenLimits keep the memory for unauthenticated requests below the chart's limit.
 var tokenLimits = serve.Limits{
 	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: 10 * time.Second, OneRequest: true,
 }
@@ -109,7 +109,7 @@ func loadIssuer(folder keys.Folder, name, service string) (*token.Issuer, error)
 	path := filepath.Join(folder.Dir, fileRegistryKey)
 	data, err := folder.ReadFile(fileRegistryKey)
 	if err != nil {
-		return nil, fmt.Errorf("%w: make one with `kcp-publisher registry init --keys %s`", err, folder.Dir)
+		return nil, fmt.Errorf("%w: create one with `kcp-publisher registry init --keys %s`", err, folder.Dir)
 	}
 	signer, err := trust.LoadSigner(data)
 	if err != nil {

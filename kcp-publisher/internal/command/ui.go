@@ -36,11 +36,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
-// askedEvery is how often the page asks for what no watched object says: whether a commit holds everything, and when
-// the root of trust expires.
+// askedEvery is the interval for reading state that is not watched: whether a commit holds publishing, and when the
+// root of trust expires.
 const askedEvery = 10 * time.Second
 
-// uiFlags are what `ui` takes.
+// uiFlags are the flags of `ui`.
 type uiFlags struct {
 	controlPlane
 	address string
@@ -52,15 +52,15 @@ type uiFlags struct {
 func newUI(g *cli.Root) *cobra.Command {
 	f := &uiFlags{}
 	cmd := &cobra.Command{
-		Use: "ui", Short: "serves the page of the fleet", Args: cli.Exactly(0, "no arguments"),
-		Long: "ui serves the page of the fleet on this machine, with the rights of its kubeconfig. With --external-url it is for others, who sign in:\n" +
+		Use: "ui", Short: "serve the fleet's web UI", Args: cli.Exactly(0, "no arguments"),
+		Long: "ui serves the fleet's web UI on this machine, with the rights of its kubeconfig. With --external-url it serves other users, who must sign in:\n" +
 			"see docs/guides/ui-in-cluster.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	f.add(flags, "the Kymas")
-	flags.StringVar(&f.address, "bind-address", "127.0.0.1:8085", "address to listen on; without --external-url one of this machine")
-	flags.BoolVar(&f.open, "open", false, "open the page in a browser; without --external-url")
+	flags.StringVar(&f.address, "bind-address", "127.0.0.1:8085", "address to listen on; must be a loopback address without --external-url")
+	flags.BoolVar(&f.open, "open", false, "open the UI in a browser; only without --external-url")
 	f.origins.add(flags)
 	f.signIn.add(flags)
 	return cmd
@@ -71,10 +71,10 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return cli.Usage(err)
 	}
 	if (f.origins.location == "") != (f.origins.trust == "") {
-		return cli.Usage(errors.New("--location and --trust belong together"))
+		return cli.Usage(errors.New("--location and --trust: set both or neither"))
 	}
 	if !f.signIn.enabled() && !loopback(f.address) {
-		return cli.Usage(fmt.Errorf("--bind-address %q: want an address of this machine, such as 127.0.0.1:8085, or --external-url: others would see the fleet with your rights", f.address))
+		return cli.Usage(fmt.Errorf("--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url: otherwise others would see the fleet with your rights", f.address))
 	}
 	crlog.SetLogger(log)
 	config, err := f.cluster.Config()
@@ -119,7 +119,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if f.signIn.enabled() { // else the address is printed, for whoever works at a terminal
+	if f.signIn.enabled() { // otherwise the address is printed for the local user
 		log.Info("listening", "address", listener.Addr().String())
 	}
 	group, running := errgroup.WithContext(ctx)
@@ -127,7 +127,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	group.Go(func() error { return source.Run(running) })
 	group.Go(func() error {
 		if err := f.readFirst(running, table, own, func(first fleet.Fleet) { source.First(first, read.Load) }); err != nil {
-			log.V(1).Info("nothing is shown before all Kymas are read", "reason", err.Error())
+			log.V(1).Info("the UI is empty until all Kymas are read", "reason", err.Error())
 		}
 		return nil
 	})
@@ -137,7 +137,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	return group.Wait()
 }
 
-// handler returns the pages with what says who looks at them.
+// handler returns the pages with the authentication of their users.
 func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger) (http.Handler, error) {
 	options := ui.Options{Source: source, Log: log, Now: time.Now}
 	if f.origins.location != "" || f.origins.trust != "" {
@@ -161,15 +161,15 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "the page of the fleet in namespace %s, with your rights: %s\n", f.namespace, local.Address())
+	fmt.Fprintf(out, "fleet UI for namespace %s, with your rights: %s\n", f.namespace, local.Address())
 	if f.open {
 		browse(local.AddressOnce(), log)
 	}
 	return local, nil
 }
 
-// readFirst reads of a large fleet what is not well, and of the other runtimes their names, which takes a fraction of
-// the time that all Kymas take.
+// readFirst reads the unhealthy runtimes of a large fleet and only the names of the others. That takes a fraction of
+// the time for all Kymas.
 func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet)) error {
 	all := scope{namespace: f.namespace, selector: labels.Everything()}
 	rows, err := listRows(ctx, table, all)
@@ -178,7 +178,7 @@ func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own clien
 	}
 	unread := (&statusFlags{format: "table"}).divide(rows, fleet.Rollouts{}, time.Now())
 	if len(unread.healthy) == 0 {
-		return nil // all would be read twice
+		return nil // all Kymas would be read twice
 	}
 	in, err := readInput(ctx, own, all, unread)
 	if err != nil {
@@ -189,8 +189,8 @@ func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own clien
 	return nil
 }
 
-// look returns fleet.Look with what no watched object says: when the root of trust expires, and why nothing is
-// published. It is for one goroutine.
+// look returns fleet.Look with the state that is not watched: when the root of trust expires, and why publishing is
+// held. The function must be called from one goroutine.
 func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	if f.origins.trust != "" {
@@ -206,7 +206,7 @@ func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input
 			asked = in.Now
 			var now fleet.Input
 			if err := readCircumstances(ctx, own, f.namespace, &now); err == nil {
-				known = now // else what was read before stays
+				known = now // otherwise the previous state stays
 			}
 		}
 		in.Held, in.RootExpires = known.Held, known.RootExpires
@@ -217,7 +217,7 @@ func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input
 	}, nil
 }
 
-// mayRead finds before anything is served whether the page can read the fleet: a cache would try for ever.
+// mayRead checks the rights to read the fleet before serving, because a cache would retry forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{}, &v1alpha1.RolloutList{}} {
 		if err := own.List(ctx, list, client.InNamespace(f.namespace), client.Limit(1)); err != nil && !meta.IsNoMatchError(err) {
@@ -227,18 +227,18 @@ func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	return nil
 }
 
-// browse opens an address in the browser of whoever works here. It waits for nothing: the address is printed too.
+// browse opens an address in the local user's browser. It does not wait, because the address is also printed.
 func browse(address string, log logr.Logger) {
 	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	command := exec.Command(cmp.Or(program, "xdg-open"), address)
 	if err := command.Start(); err != nil {
-		log.Info("no browser was opened, use the printed address", "reason", err.Error())
+		log.Info("could not open a browser, use the printed address", "reason", err.Error())
 		return
 	}
 	go func() { _ = command.Wait() }()
 }
 
-// loopback reports whether nobody but this machine reaches an address.
+// loopback reports whether an address is only reachable from this machine.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-func TestThePageReadsFirstWhatIsNotWell(t *testing.T) {
+func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 	const sick = 7
 	server := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i == sick {
@@ -27,7 +27,7 @@ func TestThePageReadsFirstWhatIsNotWell(t *testing.T) {
 		t.Errorf("read in full: %v", server.whole)
 	}
 
-	// Of a fleet that the table says too little of, nothing is read twice.
+	// If the table contains too little, nothing is read twice.
 	server = manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
 	api, table = server.connect(t)
 	if err := f.readFirst(t.Context(), table, api, func(fleet.Fleet) { t.Error("a fleet is shown") }); err != nil || len(server.whole) != 0 {

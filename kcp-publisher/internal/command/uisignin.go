@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/signin"
 )
 
-// signInFlags are those of a page that others than its starter look at: who may, and how they sign in.
+// signInFlags are the flags of a UI for several users: access and sign-in.
 type signInFlags struct {
 	external         string
 	key              string
@@ -31,58 +31,58 @@ type signInFlags struct {
 }
 
 func (f *signInFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.external, "external-url", "", "https://HOST at which browsers find the page; with it people sign in, and each sees what the API server lets them")
-	flags.StringVar(&f.key, "session-key", "", "file with the secret that sessions are encrypted with, such as openssl rand -hex 32 prints; behind a rotation the one before in a second line")
-	flags.DurationVar(&f.lifetime, "session-lifetime", 8*time.Hour, "how long a session lasts at most")
-	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "let people sign in with tokens of the API server")
-	flags.StringVar(&f.audience, "token-audience", "", "audience that tokens have to be made for; the page then changes nothing with them; default: that of the API server")
+	flags.StringVar(&f.external, "external-url", "", "https://HOST of the UI for browsers; users must sign in and see the objects that the API server allows them to read")
+	flags.StringVar(&f.key, "session-key", "", "file with the secret that encrypts sessions, such as the output of openssl rand -hex 32; during a rotation, the previous secret in a second line")
+	flags.DurationVar(&f.lifetime, "session-lifetime", 8*time.Hour, "maximum duration of a session")
+	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "allow sign-in with tokens of the API server")
+	flags.StringVar(&f.audience, "token-audience", "", "required audience of tokens; with it the UI cannot use them for changes; default: the API server's audience")
 	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.tls, "tls-key", "", "PEM file with the certificate's key")
-	flags.StringVar(&f.oidc.Issuer, "oidc-issuer-url", "", "https:// URL of the OIDC provider that people sign in with; default: none")
-	flags.StringVar(&f.oidc.ClientID, "oidc-client-id", "", "name that the OIDC provider knows the page by")
+	flags.StringVar(&f.oidc.Issuer, "oidc-issuer-url", "", "https:// URL of the OIDC provider for sign-in; default: none")
+	flags.StringVar(&f.oidc.ClientID, "oidc-client-id", "", "client ID of the UI at the OIDC provider")
 	flags.StringVar(&f.oidc.ClientSecretFile, "oidc-client-secret", "", "file with the client's secret; default: a public client")
-	flags.StringVar(&f.oidc.CAFile, "oidc-ca-file", "", "PEM file with the authorities of the OIDC provider's certificate; default: those of the machine")
-	flags.StringVar(&f.oidc.UsernameClaim, "oidc-username-claim", "sub", "claim with the user's name, as kube-apiserver has it")
-	flags.StringVar(&f.oidc.UsernamePrefix, "oidc-username-prefix", "", "prefix of users' names, as kube-apiserver has it; default: the issuer and #, but for the claim email; - for none")
-	flags.StringVar(&f.oidc.GroupsClaim, "oidc-groups-claim", "", "claim with the user's groups, as kube-apiserver has it; default: users have no groups")
-	flags.StringVar(&f.oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups' names, as kube-apiserver has it")
-	flags.StringArrayVar(&f.oidc.Scopes, "oidc-scope", nil, "scope to ask for beside openid, such as groups; may be repeated")
-	flags.BoolVar(&f.oidc.APIToken, "oidc-token-for-api-server", false, "the API server trusts the same issuer and client: ask it whose ID tokens are, and change rollouts with them")
+	flags.StringVar(&f.oidc.CAFile, "oidc-ca-file", "", "PEM file with the CAs of the OIDC provider's certificate; default: the system's CAs")
+	flags.StringVar(&f.oidc.UsernameClaim, "oidc-username-claim", "sub", "claim with the user's name, as in kube-apiserver")
+	flags.StringVar(&f.oidc.UsernamePrefix, "oidc-username-prefix", "", "prefix of user names, as in kube-apiserver; default: the issuer and #, except for the claim email; - for none")
+	flags.StringVar(&f.oidc.GroupsClaim, "oidc-groups-claim", "", "claim with the user's groups, as in kube-apiserver; default: users have no groups")
+	flags.StringVar(&f.oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of group names, as in kube-apiserver")
+	flags.StringArrayVar(&f.oidc.Scopes, "oidc-scope", nil, "additional scope besides openid, such as groups; can be repeated")
+	flags.BoolVar(&f.oidc.APIToken, "oidc-token-for-api-server", false, "the API server trusts the same issuer and client: authenticate ID tokens there, and use them for changes")
 }
 
-// check finds what is wrong with the flags.
+// check validates the flags.
 func (f *signInFlags) check() error {
 	switch {
 	case (f.certificate == "") != (f.tls == ""):
-		return errors.New("--tls-certificate and --tls-key: want both or none")
+		return errors.New("--tls-certificate and --tls-key: set both or neither")
 	case f.external == "" && (f.key != "" || f.certificate != "" || f.oidc.Issuer != "" || f.audience != ""):
-		return errors.New("--external-url: name the address of the page, or leave out what concerns signing in")
+		return errors.New("--external-url: set the address of the UI, or remove the sign-in flags")
 	case f.external != "" && f.key == "":
-		return errors.New("--session-key: name a file with a secret; all replicas have the same")
+		return errors.New("--session-key: set a file with a secret, the same for all replicas")
 	case f.oidc.Issuer == "" && (f.oidc.ClientID != "" || f.oidc.APIToken):
-		return errors.New("--oidc-issuer-url: name the OIDC provider, or leave out what concerns it")
+		return errors.New("--oidc-issuer-url: set the OIDC provider, or remove the other OIDC flags")
 	case f.oidc.APIToken && f.audience != "":
-		return errors.New("--oidc-token-for-api-server and --token-audience: want one of them; an ID token is for its client")
+		return errors.New("--oidc-token-for-api-server and --token-audience: set only one; the audience of an ID token is its client")
 	case f.lifetime < time.Minute || f.lifetime > 7*24*time.Hour:
 		return fmt.Errorf("--session-lifetime %s: want one minute to seven days", f.lifetime)
 	}
 	return nil
 }
 
-// enabled reports whether people sign in; else the page is its starter's alone.
+// enabled reports whether users sign in. Otherwise only the user who started the UI can access it.
 func (f *signInFlags) enabled() bool { return f.external != "" }
 
-// tokenValidity is how long the API server's word on a token counts, and after which streams of events begin anew.
+// tokenValidity is how long the API server's review of a token is cached, and the maximum duration of event streams.
 const tokenValidity = time.Minute
 
-// pageLimits keep what strangers can take of memory below what the chart allows. A stream of events ends before an
-// answer has to.
+// pageLimits keep the memory for unauthenticated requests below the chart's limit. An event stream ends before the
+// write timeout.
 var pageLimits = serve.Limits{
 	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second, Write: 2 * tokenValidity,
 }
 
-// gate returns what lets people in to the pages of a namespace. config is the page's own access to the API server;
-// options name scheme and mapper.
+// gate returns the access control for the pages of a namespace. config is the UI's own access to the API server;
+// options contain scheme and mapper.
 func (f *signInFlags) gate(config *rest.Config, options client.Options, namespace string, log logr.Logger) (*access.Gate, error) {
 	external, err := url.Parse(f.external)
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *signInFlags) gate(config *rest.Config, options client.Options, namespac
 		return nil, cli.Usage(fmt.Errorf("--session-key: %w", err))
 	}
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // answers are remembered; what is asked beyond that, somebody waits for
+	config.QPS = -1 // responses are cached, and a user waits for each other request
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (f *signInFlags) gate(config *rest.Config, options client.Options, namespac
 	return &access.Gate{Namespace: namespace, SignIn: service, Users: users, Acting: acting, Log: log}, nil
 }
 
-// probed answers kubelet, who has no name for the page and no session; everything else goes on.
+// probed answers the kubelet's probes, which have no host name and no session, and passes on all other requests.
 func probed(ready func() bool, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})

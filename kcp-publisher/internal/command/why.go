@@ -26,12 +26,12 @@ func newWhy() *cobra.Command {
 	var format string
 	var registry originFlags
 	cmd := &cobra.Command{
-		Use: "why RUNTIME [MODULE]", Short: "says what keeps a runtime or module from being ready, and how old that knowledge is",
-		Long: "why reads the Kyma in the control plane, and the Rollouts that may hold its modules. With --location and --trust it also reads the\n" +
-			"bundle that was published to the runtime, verifies it, and says where each module comes from: component, content, bundle and the key that signed it.",
+		Use: "why RUNTIME [MODULE]", Short: "explain why a runtime or module is not ready",
+		Long: "why reads the Kyma in the control plane, and the Rollouts that can hold its modules. With --location and --trust it also reads and\n" +
+			"verifies the runtime's published bundle and shows each module's origin: component, content, bundle and signing key.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return cli.Usage(errors.New("want a runtime id and, if you like, a module"))
+				return cli.Usage(errors.New("want a runtime id and optionally a module"))
 			}
 			return nil
 		},
@@ -94,44 +94,43 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 	return chooseKyma(kymas.Items, namespace, id)
 }
 
-// unknownRuntime is the error for a runtime that no Kyma has; known are the ids of runtimes and the names of their
-// Kymas.
+// unknownRuntime returns the error for an unknown runtime. known are the ids of runtimes and the names of their Kymas.
 func unknownRuntime(id, where string, known []string) error {
 	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name%s", id, where, cli.Meant(id, known))
 }
 
-// answer is what `why` says.
+// answer is the output of `why`.
 type answer struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`
 	Health  fleet.Health  `json:"health"`
-	// Cause is the first thing in the way, empty when nothing is. Situation names it for programs, Advice says what to do
-	// about it, and Since when it began where that is known.
+	// Cause is the first problem, or empty. Situation identifies it for programs, Advice is the fix, and Since is when
+	// it began, if known.
 	Cause     string          `json:"cause,omitempty"`
 	Situation fleet.Situation `json:"situation,omitempty"`
 	Advice    string          `json:"advice,omitempty"`
 	Since     *time.Time      `json:"since,omitempty"`
-	// SetBy is the program that suspended the runtime, as the API server noted it; empty where it is not suspended or
-	// nobody knows.
+	// SetBy is the program that suspended the runtime according to the API server. Empty if the runtime is not
+	// suspended or the program is unknown.
 	SetBy string `json:"setBy,omitempty"`
-	// Age is how old the runtime's last report is that was noted, empty when it has never reported. Reports that say the
-	// same are noted once a day. Unchanged says that the status calls the runtime reporting, so that later ones may have
-	// come. They have not where no publisher runs: then nobody listens.
+	// Age is the age of the runtime's last recorded report, or empty if it has never reported. Reports with the same
+	// content are recorded once a day. Unchanged is true if the status counts the runtime as reporting, so later
+	// reports may have arrived, unless no publisher is running.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`
 
-	// Warnings are what concerns all runtimes, such as a root of trust that expires soon.
+	// Warnings are problems that affect all runtimes, such as a root of trust that expires soon.
 	Warnings []fleet.Cause `json:"warnings,omitempty"`
 
 	Modules []v1beta2.ModuleStatus `json:"modules"`
-	// Bundles are the runtime's last bundles, the newest first, where no single module is asked about.
+	// Bundles are the runtime's last bundles, newest first, unless a single module was requested.
 	Bundles []fleet.Bundle `json:"bundles,omitempty"`
-	// Origins are where the modules of the published bundle come from, when the registry was asked.
+	// Origins are the origins of the published bundle's modules, if requested.
 	Origins []bundle.Origin `json:"origins,omitempty"`
 }
 
-// rolloutsOf returns the rollouts that may keep versions from a Kyma. That is in no status: a rollout would else write
-// those of the whole fleet.
+// rolloutsOf returns the rollouts that can hold versions of a Kyma. Statuses do not contain this, because a rollout
+// would have to write the status of every runtime.
 func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
 	var rollouts v1alpha1.RolloutList
 	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
@@ -141,7 +140,7 @@ func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet
 	return fleet.NewRollouts(rollouts.Items), nil
 }
 
-// explain says what the model of the fleet says of a runtime, or of one of its modules.
+// explain explains the health of a runtime, or of one of its modules.
 func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now time.Time) (answer, error) {
 	var runtime fleet.Runtime
 	if module == "" {
@@ -149,7 +148,7 @@ func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now tim
 	} else {
 		var known bool
 		if runtime, known = fleet.JudgeModule(kyma, module, rollouts, now); !known {
-			return answer{}, fmt.Errorf("runtime %s: module %s: nobody asks for it and it is not installed", plan.RuntimeID(kyma), module)
+			return answer{}, fmt.Errorf("runtime %s: module %s is neither requested nor installed", plan.RuntimeID(kyma), module)
 		}
 	}
 	a := answer{Runtime: runtime.ID, State: runtime.State, Health: runtime.Health, Since: runtime.Since, Unchanged: runtime.Reporting, Modules: []v1beta2.ModuleStatus{}}
@@ -185,7 +184,7 @@ func (a answer) draw(out io.Writer) {
 		fmt.Fprintf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
 	}
 	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, a.standing(palette))
-	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "nothing is in its way"))
+	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "no problem found"))
 	if a.Advice != "" {
 		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
 	}
@@ -200,8 +199,8 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
-// standing says how the runtime is in one word: its state, but for one that is suspended, whose state is as old as
-// that.
+// standing returns the runtime's state in one word. A suspended runtime also shows its last state, which may be
+// outdated.
 func (a answer) standing(palette cli.Palette) string {
 	state := cmp.Or(string(a.State), "unknown")
 	if a.Health != fleet.Suspended {
@@ -227,5 +226,5 @@ func (a answer) lastWord() string {
 	return a.Age + " ago"
 }
 
-// recordedDaily says why the last report of a runtime that is heard may be old.
-const recordedDaily = "reports without news are recorded once a day"
+// recordedDaily explains why the last report of a reporting runtime can be old.
+const recordedDaily = "unchanged reports are recorded once a day"

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// condition returns a condition; an empty message means that it holds.
+// condition returns a condition. With an empty message it is True.
 func condition(kind, reason, message string) metav1.Condition {
 	c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: "fine"}
 	if message != "" {
@@ -24,7 +24,7 @@ func condition(kind, reason, message string) metav1.Condition {
 	return c
 }
 
-// kymaWith is a Kyma of runtime r-1 whose runtime spoke a minute before noon.
+// kymaWith returns a Kyma of runtime r-1 whose last report is from a minute before noon.
 func kymaWith(state v1beta2.State, modules []v1beta2.ModuleStatus, conditions ...metav1.Condition) *v1beta2.Kyma {
 	return &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
@@ -33,7 +33,7 @@ func kymaWith(state v1beta2.State, modules []v1beta2.ModuleStatus, conditions ..
 	}
 }
 
-func TestWhyNamesTheFirstThingInTheWay(t *testing.T) {
+func TestWhyNamesTheFirstCause(t *testing.T) {
 	keda := v1beta2.ModuleStatus{Name: "keda", State: v1beta2.StateReady}
 	mail := v1beta2.ModuleStatus{Name: "mail", State: v1beta2.StateError, Message: "no such image"}
 	for name, c := range map[string]struct {
@@ -86,19 +86,19 @@ func TestWhyNamesTheFirstThingInTheWay(t *testing.T) {
 	}
 }
 
-func TestWhyOfAModuleThatNobodyAskedForIsAnError(t *testing.T) {
+func TestWhyOfAnUnrequestedModuleIsAnError(t *testing.T) {
 	_, err := explain(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
-	if err == nil || err.Error() != "runtime r-1: module keda: nobody asks for it and it is not installed" {
+	if err == nil || err.Error() != "runtime r-1: module keda is neither requested nor installed" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestWhySaysOfAnOldReportOnlyWhatIsKnown(t *testing.T) {
+func TestWhyDescribesTheAgeOfReports(t *testing.T) {
 	for _, c := range []struct {
 		reporting metav1.Condition
 		want      string
 	}{
-		{condition("Reporting", "Reported", ""), "recorded 1m0s ago; reports without news are recorded once a day"},
+		{condition("Reporting", "Reported", ""), "recorded 1m0s ago; unchanged reports are recorded once a day"},
 		{condition("Reporting", "Silent", "silent"), "1m0s ago"},
 		{condition("Reporting", "Carried", ""), "1m0s ago"},
 	} {
@@ -118,7 +118,7 @@ func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
 	}
 }
 
-func TestWhyIsDrawnForPeople(t *testing.T) {
+func TestWhyPrintsReadableText(t *testing.T) {
 	a, err := explain(kymaWith("Error", []v1beta2.ModuleStatus{{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"}},
 		condition("Ready", "NotReady", "x")), "", fleet.Rollouts{}, noon)
 	if err != nil {
@@ -142,7 +142,7 @@ mail    fast     1.0.0    Error  no such image`
 	}
 }
 
-func TestWhySaysForProgramsWhatIsWrongAndWhatToDo(t *testing.T) {
+func TestWhyPrintsJSON(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Pending", "waiting for the runtime to report bundle 7"),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Status.Runtime.Observed = nil
@@ -158,7 +158,7 @@ func TestWhySaysForProgramsWhatIsWrongAndWhatToDo(t *testing.T) {
 	}
 }
 
-// An advice that cannot be typed is worse than none.
+// An advice with an invalid command would mislead.
 func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	named := regexp.MustCompile("kcp-publisher ([a-z-]+)( [a-z]+)?")
 	for _, d := range fleet.Descriptions() {

@@ -55,9 +55,9 @@ func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
 		bad corev1.Secret
 		why string
 	}{
-		"a name of the agent's own":   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the agent: choose another"},
-		"a name that is none":         {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "that Kubernetes takes"},
-		"the cluster's own namespace": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "cluster's own"},
+		"a name of the agent's own":   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the agent; choose another"},
+		"a name that is none":         {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "want a valid namespace and name"},
+		"the cluster's own namespace": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "reserved for the cluster"},
 		"the name of an older one":    {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: in the runtime it would be kyma-system/good, which Secret good is: change the annotation kyma-pull.dev/secret-name"},
 		"one on its way out":          {leaving, ""},
 	} {

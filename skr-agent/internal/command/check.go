@@ -57,11 +57,11 @@ type checkFlags struct {
 func newCheck() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "checks enrollment, rights, definitions, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
+		Use: "check", Short: "check enrollment, rights, CRDs, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
 		Long: "check looks for what `run` needs: what Secret kyma-system/" + bootstrapSecret + " brings, the rights of the chart's RBAC, definitions, a registry that\n" +
-			"answers with a bundle that would be accepted, and a clock that is right. It changes nothing, unless --registry-write has it push an empty blob.\n\n" +
+			"answers with a bundle that would be accepted, and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
 			"The rights are those of the user who runs it. To check those of the agent, add --as system:serviceaccount:kyma-system:skr-agent.\n\n" +
-			"Exit code 0 says that nothing failed; warnings do not count. 1 says that something did.",
+			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },
 	}
 	flags := cmd.Flags()

@@ -18,7 +18,7 @@ func newExportReport() *cobra.Command {
 	var location, runtime, file string
 	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "export-report", Short: "writes the runtime's newest report into a file that is carried to the control plane",
+		Use: "export-report", Short: "export the runtime's latest report to a file for the control plane",
 		Long: "export-report takes the report that the agent put at its location, as the agent signed it, for `kcp-publisher import-report`.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,7 +23,7 @@ func newImport() *cobra.Command {
 	var skew time.Duration
 	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "imports files that `kcp-publisher export` wrote",
+		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "import files from `kcp-publisher export`",
 		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
 			"may be repeated: what is there is not written again. Volumes (FILE.001, FILE.002, ...) are given together.\n\n" +
 			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare it. Agents always verify with\n" +

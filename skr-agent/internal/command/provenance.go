@@ -36,7 +36,7 @@ type provenanceFlags struct {
 func newProvenance() *cobra.Command {
 	f := &provenanceFlags{}
 	cmd := &cobra.Command{
-		Use: "provenance KIND/NAME", Short: "follows an object back to its module, bundle and the key that signed it",
+		Use: "provenance KIND/NAME", Short: "trace an object to its module, bundle and signing key",
 		Long: "provenance reads the object's Manifest, the bundle in force and what it was signed with from the runtime, and verifies the bundle\n" +
 			"once more by the root of trust that the agent follows.\n\n" +
 			"KIND is a kind or resource, with its group where that is needed, or a short name: configmap, deployments.apps, deploy. It changes nothing.",

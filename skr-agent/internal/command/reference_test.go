@@ -11,15 +11,15 @@ import (
 
 var update = flag.Bool("update", false, "write the reference anew")
 
-func TestTheHelpNamesTheValuesOfFlags(t *testing.T) { clitest.CheckValues(t, newProgram("v0")) }
+func TestHelpListsFlagValues(t *testing.T) { clitest.CheckValues(t, newProgram("v0")) }
 
-func TestTheHelpHasNoLongLines(t *testing.T) { clitest.CheckHelpLines(t, newProgram("v0")) }
+func TestHelpHasNoLongLines(t *testing.T) { clitest.CheckHelpLines(t, newProgram("v0")) }
 
 func TestTheReferenceIsCurrent(t *testing.T) {
 	clitest.CheckReference(t, newProgram("v0"), "../../../docs/reference/cli", *update)
 }
 
-func TestCommandsOfThePagesAreTaken(t *testing.T) {
+func TestCommandsInDocsAreValid(t *testing.T) {
 	clitest.CheckPages(t, func() *cobra.Command { return newProgram("v0") }, "../../..")
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestCommandsThatARegistryRefusesNameTheFlagForCredentials(t *testing.T) {
+func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release))
 	commands := map[string]string{

@@ -56,7 +56,7 @@ type runFlags struct {
 func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use: "run", Short: "keeps the runtime as its bundle says",
+		Use: "run", Short: "run the agent: keep the runtime in line with its bundle",
 		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enroll` prints; flags win.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },

@@ -23,7 +23,7 @@ func newVerify() *cobra.Command {
 	var skew time.Duration
 	var registry cli.Registry
 	cmd := &cobra.Command{
-		Use: "verify REF", Short: "says whether a runtime would accept a bundle",
+		Use: "verify REF", Short: "verify whether a runtime would accept a bundle",
 		Long: "verify makes every check that the agent makes of a bundle it sees for the first time.\n\n" +
 			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an OCI layout\n" +
 			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the bundle.\n\n" +

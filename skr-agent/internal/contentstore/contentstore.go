@@ -1,12 +1,10 @@
-// Package contentstore keeps blobs in the cluster, so that what is installed can be put right while everything else is
-// gone.
+// Package contentstore stores blobs in the cluster, so that the agent can correct drift without the registry.
 //
-// In go bytes and their digest; out come the same bytes, checked against that digest on every read. A blob is
-// compressed, cut into chunks that fit into a Secret, and written chunk by chunk with its index last: a blob whose
-// index can be read was written whole. Secrets are immutable and named after the digest, so that no blob can change
-// under its name.
+// Each read verifies the digest of the blob. A blob is compressed, divided into chunks that fit into a Secret, and written
+// chunk by chunk. Its index is written last, so a blob with an index is complete. Secrets are immutable and named after the
+// digest, so the content of a name never changes.
 //
-// The package reads single Secrets and lists by label; it never needs a cache of a cluster's Secrets.
+// The package reads single Secrets and lists by label. It needs no cache of Secrets.
 package contentstore
 
 import (
@@ -28,9 +26,9 @@ import (
 )
 
 const (
-	// maxChunkBytes leaves room for base64 and metadata below the 1 MiB that a Secret may hold.
+	// maxChunkBytes leaves room for base64 and metadata below the 1 MiB limit of a Secret.
 	maxChunkBytes = 768 << 10
-	// MaxBlobBytes bounds a blob before compression: the largest layer that a bundle may name.
+	// MaxBlobBytes limits a blob before compression. It is the size limit of a layer in a bundle.
 	MaxBlobBytes = bundle.MaxLayerBytes
 
 	prefix = "kyma-pull-content-"
@@ -41,27 +39,27 @@ const (
 )
 
 var (
-	// ErrMissing says that the blob is not there, or not whole.
+	// ErrMissing reports that the blob does not exist or is incomplete.
 	ErrMissing = errors.New("content is not stored")
-	// ErrBroken says that the blob is there and is not what its digest says. Putting it again replaces it.
+	// ErrBroken reports that the stored blob does not match its digest. Put replaces it.
 	ErrBroken = errors.New("stored content is broken")
 )
 
-// Store keeps blobs in Secrets of one namespace. It holds no state of its own and may be used by several goroutines.
+// Store stores blobs in Secrets of one namespace. It has no state, and is safe for concurrent use.
 type Store struct {
 	reader    client.Reader
 	writer    client.Writer
 	namespace string
 }
 
-// New returns a store over the Secrets of a namespace. The reader must read from the API server and not from a cache,
-// or a cache of all Secrets comes into being behind it.
+// New returns a store in the Secrets of a namespace. The reader must read from the API server: a cached reader would start
+// to cache all Secrets.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{reader: reader, writer: writer, namespace: namespace}
 }
 
-// Put stores a blob. It promises that after it returned without error, Load gives the same bytes; when it is
-// interrupted, the blob is missing and a second Put completes it. A blob that is there already is left alone.
+// Put stores a blob. After it returned without an error, Load returns the same bytes. After an interruption the blob is
+// missing, and another Put completes it. Put keeps a blob that already exists.
 func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes {
 		return fmt.Errorf("store content %s: %d bytes, at most %d", d, len(data), MaxBlobBytes)
@@ -80,8 +78,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 		}
 	}
 	if len(parts) > 0 {
-		// The index goes first: until the new one is written the blob counts as missing. The rest goes too, as a quota that
-		// is used up would refuse to write over it.
+		// Delete the index first, so that the blob counts as missing until the new index is written. Delete the chunks too,
+		// because an exhausted quota refuses to overwrite them.
 		if err := s.drop(ctx, namesOf(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
@@ -89,18 +87,23 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return s.put(ctx, d, data, s.write)
 }
 
-// Add is Put for a blob of which nothing seems to be there. It does not look first: what is there all the same is found
-// when it is written.
+// Add is Put for a blob that is expected to be missing. It writes without a check, and handles existing parts when a write
+// fails.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
-		return s.Put(ctx, d, data) // says why not
+		return s.Put(ctx, d, data) // it returns the error
 	}
-	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error { return s.writer.Create(ctx, secret) })
+	err := s.put(
+		ctx,
+		d,
+		data,
+		func(ctx context.Context, secret *corev1.Secret) error { return s.writer.Create(ctx, secret) },
+	)
 	if apierrors.IsAlreadyExists(err) {
 		return s.Put(ctx, d, data)
 	}
 	if apierrors.IsForbidden(err) {
-		// A quota refuses before it is looked whether something is there.
+		// A quota refuses a write before the API server checks whether the Secret exists.
 		if parts, listErr := s.parts(ctx, d); listErr == nil && len(parts) > 0 {
 			return s.Put(ctx, d, data)
 		}
@@ -108,17 +111,25 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes the chunks of a blob, and then its index. A chunk that is the only one says so, and can be read without
-// the index. What it has written is dropped when the rest is refused: under a quota, many blobs of which each has a
-// part would leave room for none.
-func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error) error {
+// put writes the chunks of a blob, and then its index. A single chunk is marked, so that it can be read without the index.
+// If a write fails, put deletes the chunks: under a quota, incomplete blobs would leave no room for complete ones.
+func (s *Store) put(
+	ctx context.Context,
+	d digest.Digest,
+	data []byte,
+	write func(context.Context, *corev1.Secret) error,
+) error {
 	packed, err := compress(data)
 	if err != nil {
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	chunks := split(packed, maxChunkBytes)
 	describe := func(part *corev1.Secret) *corev1.Secret {
-		part.Annotations[v1beta2.AnnotationContentChunks], part.Annotations[v1beta2.AnnotationContentSize] = strconv.Itoa(len(chunks)), strconv.Itoa(len(data))
+		part.Annotations[v1beta2.AnnotationContentChunks], part.Annotations[v1beta2.AnnotationContentSize] = strconv.Itoa(
+			len(chunks),
+		), strconv.Itoa(
+			len(data),
+		)
 		return part
 	}
 	var written []string
@@ -128,7 +139,7 @@ func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write fun
 			written = append(written, part.Name)
 			return nil
 		}
-		_ = s.drop(ctx, written...) // what stays all the same is found by the next one
+		_ = s.drop(ctx, written...) // the next Put handles leftover chunks
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	for i, chunk := range chunks {
@@ -143,7 +154,7 @@ func (s *Store) put(ctx context.Context, d digest.Digest, data []byte, write fun
 	return add(describe(s.secret(d, indexName(d), roleIndex, nil)))
 }
 
-// Load returns a blob, verified. The error is ErrMissing, ErrBroken, or that of the API server.
+// Load returns a verified blob. The error is ErrMissing, ErrBroken, or that of the API server.
 func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("load content %q: %w", d, err)
@@ -184,7 +195,7 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// only returns the blob that a chunk holds if it says to be the only one, and is as the digest says.
+// only returns the blob of a chunk that is marked as the only one and matches the digest.
 func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	count, size, err := shape(chunk.Annotations)
 	if err != nil || count != 1 {
@@ -194,11 +205,11 @@ func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 	return data, err == nil && check(d, data) == nil
 }
 
-// Whole returns the blobs of which all parts are there, as Has does for one, in one request.
+// Whole returns all complete blobs in one request. It checks them like Has.
 func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
-		return nil, fmt.Errorf("look for content: %w", err)
+		return nil, fmt.Errorf("list content: %w", err)
 	}
 	byDigest := map[digest.Digest][]metav1.PartialObjectMetadata{}
 	for _, part := range parts {
@@ -214,20 +225,19 @@ func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
 	return whole, nil
 }
 
-// Has reports whether all parts of a blob are there. It reads metadata only, so it does not report whether they are
-// intact.
+// Has reports whether all parts of a blob exist. It reads metadata only, and does not verify their content.
 func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
-		return false, fmt.Errorf("look for content %q: %w", d, err)
+		return false, fmt.Errorf("check for content %q: %w", d, err)
 	}
 	parts, err := s.parts(ctx, d)
 	if err != nil {
-		return false, fmt.Errorf("look for content %s: %w", d, err)
+		return false, fmt.Errorf("check for content %s: %w", d, err)
 	}
 	return isWhole(d, parts), nil
 }
 
-// parts returns what is there of a blob.
+// parts returns the existing parts of a blob.
 func (s *Store) parts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
 	return s.list(ctx, client.MatchingLabels{v1beta2.LabelContentDigest: short(d)})
 }
@@ -243,7 +253,7 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	}
 	count, _, err := shape(index.Annotations)
 	if err != nil {
-		return false // an index that says nothing stands for no blob
+		return false // an invalid index does not complete a blob
 	}
 	for i := range count {
 		if _, ok := present[chunkName(d, i)]; !ok {
@@ -253,14 +263,12 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// DigestOf returns the digest of the blob that a Secret with these annotations is part of, empty for a Secret of
-// something else.
+// DigestOf returns the digest of the blob to which a Secret with these annotations belongs, "" for other Secrets.
 func DigestOf(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
-// Recheck reports whether a blob is there as its digest says. One that is not counts as missing from then on, also for
-// Has.
+// Recheck reports whether a blob exists and matches its digest. It deletes a damaged blob, so that it is missing for Has too.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	whole, err := s.Has(ctx, d)
 	if err == nil && whole {
@@ -268,15 +276,15 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	}
 	if err == nil && !whole || errors.Is(err, ErrBroken) || errors.Is(err, ErrMissing) {
 		if err := s.drop(ctx, indexName(d)); err != nil {
-			return false, fmt.Errorf("drop what is left of content %s: %w", d, err)
+			return false, fmt.Errorf("delete damaged content %s: %w", d, err)
 		}
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Prune deletes every blob that is not to be kept, and what interrupted writes left behind. A blob that is being put at
-// the same time must be among those to keep. It gives the number of blobs deleted.
+// Prune deletes all blobs except those to keep, and leftovers of interrupted writes. The blobs to keep must include those of
+// concurrent Puts. It returns the number of deleted blobs.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
@@ -292,7 +300,7 @@ func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, er
 			chunks = append(chunks, part.Name)
 		}
 	}
-	// Indexes go first, so that an interrupted prune leaves chunks without an index and never the other way round.
+	// Indexes are deleted first, so that an interrupted prune leaves no index without chunks.
 	if err := s.drop(ctx, append(indexes, chunks...)...); err != nil {
 		return 0, fmt.Errorf("prune content: %w", err)
 	}
@@ -317,7 +325,7 @@ func (s *Store) read(ctx context.Context, name string) (*corev1.Secret, error) {
 	return &secret, err
 }
 
-// write replaces what an interrupted Put, or one of another version of this program, left under the same name.
+// write writes a Secret, and replaces one that an interrupted Put or another version of the agent left under its name.
 func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	err := s.writer.Create(ctx, secret)
 	if !apierrors.IsAlreadyExists(err) {
@@ -330,7 +338,7 @@ func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
 	return s.writer.Create(ctx, secret)
 }
 
-// drop deletes Secrets in this order, until one cannot be.
+// drop deletes Secrets in this order until a deletion fails.
 func (s *Store) drop(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -349,7 +357,7 @@ func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 			names = append(names, part.Name)
 		}
 	}
-	slices.Sort(names) // the name of the index begins all others
+	slices.Sort(names) // the name of the index is a prefix of the others
 	return names
 }
 
@@ -378,7 +386,7 @@ func shape(annotations map[string]string) (chunks, size int, err error) {
 		return 0, 0, fmt.Errorf("index: size: %w", err)
 	}
 	if chunks < 0 || chunks > 2*MaxBlobBytes/maxChunkBytes || size < 0 || size > MaxBlobBytes {
-		return 0, 0, fmt.Errorf("index: %d chunks of %d bytes in all are out of bounds", chunks, size)
+		return 0, 0, fmt.Errorf("index: %d chunks of %d bytes in total exceed the limits", chunks, size)
 	}
 	return chunks, size, nil
 }
@@ -393,7 +401,7 @@ func check(d digest.Digest, data []byte) error {
 	return nil
 }
 
-// short is the start of a digest: a label has room for 63 characters.
+// short returns the start of a digest, because a label value has at most 63 characters.
 func short(d digest.Digest) string {
 	return d.Algorithm().String() + "-" + d.Encoded()[:32]
 }

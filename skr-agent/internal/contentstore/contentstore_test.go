@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// noise does not compress, so that it fills chunks.
+// noise returns incompressible data, which needs several chunks.
 func noise(size int) []byte {
 	data := make([]byte, size)
 	source := rand.NewChaCha8([32]byte{1})
@@ -29,7 +29,7 @@ func noise(size int) []byte {
 	return data
 }
 
-func TestPackedBytesComeBack(t *testing.T) {
+func TestPackRoundTrip(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"nothing": {}, "a word": []byte("word"), "zeros": make([]byte, 4<<20), "noise": noise(2 << 20),
 	} {
@@ -49,7 +49,7 @@ func TestPackedBytesComeBack(t *testing.T) {
 	}
 }
 
-// dying is a writer whose process ends after some writes.
+// dying is a writer whose process crashes after some writes.
 type dying struct {
 	client.Client
 	left int
@@ -71,7 +71,7 @@ func (d *dying) Delete(ctx context.Context, o client.Object, opts ...client.Dele
 	return d.Client.Delete(ctx, o, opts...)
 }
 
-// limited is a writer under a quota, which refuses before it looks whether a Secret is there.
+// limited is a writer under a quota, which refuses writes before it checks whether a Secret exists.
 type limited struct {
 	client.Client
 	most int
@@ -88,7 +88,7 @@ func (l *limited) Create(ctx context.Context, o client.Object, opts ...client.Cr
 	return l.Client.Create(ctx, o, opts...)
 }
 
-func TestBlobsAreWholeOrMissing(t *testing.T) {
+func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
@@ -145,7 +145,10 @@ func TestBlobsAreWholeOrMissing(t *testing.T) {
 	whole, err := store.Whole(ctx)
 	require.NoError(t, err)
 	require.True(t, whole[small] && whole[d])
-	require.NoError(t, c.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: indexName(small)}}))
+	require.NoError(
+		t,
+		c.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: indexName(small)}}),
+	)
 	back, err = store.Load(ctx, small)
 	require.NoError(t, err)
 	require.Equal(t, "small", string(back))

@@ -8,17 +8,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Contents is where the contents that bundles name are read.
+// Contents reads the contents of bundles.
 type Contents struct {
-	// Place is the store that the bundles are in; nil reads contents only where they are named.
+	// Place is the store of the bundles. If it is nil, contents are read only from the repository in the bundle.
 	Place      store.Store
 	Registries *store.Registries
 }
 
-// Fetch reads a content where it is named, or beside the bundles, where content that was carried lies; its digest says
-// that it is the right one. Beside the bundles comes first when the other place is another registry: behind an air gap
-// that one does not even refuse. The error is of the place that was asked first.
-func (c Contents) Fetch(ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64) ([]byte, error) {
+// Fetch reads a content from its repository, or from the store of the bundles, which has imported content. The digest
+// verifies it. If the repository is in another registry, the store is first, because connections to that registry hang
+// behind an air gap. The error is that of the first place.
+func (c Contents) Fetch(
+	ctx context.Context,
+	content bundle.Content,
+	settings bundle.Settings,
+	limit int64,
+) ([]byte, error) {
 	named := func() (store.Reader, error) {
 		return store.Locate(ctx, c.Place, c.Registries, content.Repository, settings.Mirrored)
 	}

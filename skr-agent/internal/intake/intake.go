@@ -1,9 +1,8 @@
-// Package intake decides whether a runtime may follow a bundle. The bundle's manifest, what the runtime trusts and the
-// time go in, with where the manifest's documents are read; the whole bundle comes out, or a *refusal.Error that names
-// the check which failed.
+// Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, the source of its
+// documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed check.
 //
-// The agent, verify, import and the import folder all judge by Open, so that none accepts what another refuses. It
-// writes nothing, and remembers nothing.
+// The agent, the commands verify and import, and the import folder use Open, so they accept the same bundles. The package
+// writes nothing and has no state.
 package intake
 
 import (
@@ -22,30 +21,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Source is where the documents that a bundle names are read.
+// Source reads the documents of a bundle.
 type Source struct {
-	// Documents has the desired state and the catalog.
+	// Documents reads the desired state and the catalog.
 	Documents store.Fetcher
-	// Proof reads what proves a module's release. It is asked only when the root of trust has release keys.
+	// Proof reads the proof of a module's release. It is used only if the root of trust has release keys.
 	Proof func(context.Context, bundle.Content) ([]byte, error)
 }
 
-// Opened is a bundle that may be followed.
+// Opened is an accepted bundle.
 type Opened struct {
 	bundle.Bundle
-	// Documents are those that it was judged by: the desired state, the catalog and the proofs.
+	// Documents are the verified documents: the desired state, the catalog and the proofs.
 	Documents map[digest.Digest][]byte
 }
 
-// MissingError says that documents which a bundle names are not there. It unwraps to the source's own error.
+// MissingError reports that documents of a bundle are missing. It unwraps to the error of the source.
 type MissingError struct {
-	// Statement is the bundle's, which is authentic.
+	// Statement is the verified statement of the bundle.
 	Statement bundle.Statement
 	Missing   []Missing
 	cause     error
 }
 
-// Missing is a document that is not there.
+// Missing is a missing document.
 type Missing struct {
 	What       string
 	Descriptor ocispec.Descriptor
@@ -53,16 +52,21 @@ type Missing struct {
 
 func (e *MissingError) Error() string { return e.cause.Error() }
 
-// Unwrap returns why the first of the documents could not be read.
+// Unwrap returns the error of the first missing document.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open judges a bundle: its statement, its two documents, that no module goes below what is installed unless that was
-// said, and that everything which it installs or offers was released.
+// Open verifies a bundle: its statement, its two documents, that no module is downgraded without permission, and that all
+// installed and offered modules were released.
 //
-// The checks stop at the first that fails, so that nothing is parsed before it is authenticated. A *MissingError names
-// all documents of the same kind that are not there; any other error that is no *refusal.Error means that the source
-// could not be read.
-func Open(ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time) (Opened, error) {
+// The checks stop at the first failure, so no data is parsed before it is authenticated. A *MissingError contains all
+// missing documents of one kind. Any other error that is not a *refusal.Error is that of reading the source.
+func Open(
+	ctx context.Context,
+	source Source,
+	fetched bundle.Fetched,
+	trusted bundle.Trust,
+	now time.Time,
+) (Opened, error) {
 	verified, err := bundle.Verify(fetched, trusted, now)
 	if err != nil {
 		return Opened{}, err
@@ -93,7 +97,7 @@ func Open(ctx context.Context, source Source, fetched bundle.Fetched, trusted bu
 	return Opened{opened, reading.documents}, nil
 }
 
-// clock returns the time, never behind the newest that somebody trusted signed.
+// clock returns the time, but never a time before the newest verified signature.
 func clock(now time.Time, last bundle.Accepted) time.Time {
 	if last.NewestTime.After(now) {
 		return last.NewestTime
@@ -106,12 +110,13 @@ type reader struct {
 	statement bundle.Statement
 	documents map[digest.Digest][]byte
 	absent    []Missing
-	cause     error // why the first of absent was not read
+	cause     error // the error of the first of absent
 }
 
-// read keeps a document, or that it is not there. The error is any other.
+// read stores a document, or records that it is missing. It returns other errors.
 func (r *reader) read(d ocispec.Descriptor, what string, read func() ([]byte, error)) error {
-	if r.documents[d.Digest] != nil || slices.ContainsFunc(r.absent, func(m Missing) bool { return m.Descriptor.Digest == d.Digest }) {
+	if r.documents[d.Digest] != nil ||
+		slices.ContainsFunc(r.absent, func(m Missing) bool { return m.Descriptor.Digest == d.Digest }) {
 		return nil
 	}
 	data, err := read()
@@ -135,7 +140,7 @@ func (r *reader) missing() error {
 	return &MissingError{r.statement, r.absent, r.cause}
 }
 
-// proofs reads what proves the releases of all modules that a state installs or offers, if the root asks for it.
+// proofs reads the proofs of release for all installed and offered modules, if the root requires them.
 func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, state bundle.DesiredState) error {
 	if !root.Locked() {
 		return nil

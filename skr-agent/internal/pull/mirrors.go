@@ -6,14 +6,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// here is a bundle as it is followed in this cluster, with the mirrors that only this cluster knows of.
+// here returns a bundle with the mirrors of this cluster.
 func (p *Puller) here(b bundle.Bundle) *bundle.Bundle {
 	if len(p.Mirrors) == 0 {
 		return &b
 	}
 	own, mirrors := bundle.Settings{Mirrors: p.Mirrors}, maps.Clone(p.Mirrors)
 	for from, to := range b.State.Settings.Mirrors {
-		// Nor may one of a part of what is mirrored here lead away from it.
+		// A mirror in the bundle for a part of that location must not override it either.
 		if name := bundle.OneName(from); own.Mirrored(name) == name {
 			mirrors[name] = to
 		}

@@ -1,7 +1,7 @@
-// Package pull gets a runtime's bundle: a registry or folder goes in, the newest bundle that may be followed comes out,
-// and it is kept in the runtime's own cluster together with the content it needs.
+// Package pull reads a runtime's newest acceptable bundle from a registry or folder, and stores it with its content in the
+// runtime's cluster.
 //
-// What is absent, unreadable or refused changes nothing: the last accepted bundle stays in force.
+// If the bundle is missing, unreadable or refused, the last accepted one stays in force.
 package pull
 
 import (
@@ -32,70 +32,68 @@ import (
 type Options struct {
 	Place      store.Store
 	Registries *store.Registries
-	// Client does not cache.
+	// Client reads from the API server.
 	Client    client.Client
 	Namespace string
 	Store     *contentstore.Store
-	// Trust is what the runtime knows before it looks at a bundle: its Root is the pinned one, its Last is the Puller's
-	// own.
+	// Trust is the runtime's trust: Root is the pinned root. The Puller sets Last.
 	Trust bundle.Trust
 	Now   func() time.Time
-	// Mirrors are where this cluster reads registries from, by its operator; they win over those of a bundle's settings.
+	// Mirrors are the mirrors of this cluster. They override those in a bundle's settings.
 	Mirrors map[string]string
-	// Preview has the Puller judge as ever and write nothing: what it follows is forgotten with it.
+	// Preview makes the Puller verify bundles without writing state.
 	Preview bool
 }
 
-// Puller holds the bundle in force. It is used by one goroutine.
+// Puller contains the bundle in force. One goroutine uses it.
 type Puller struct {
 	Options
 	current  *bundle.Bundle
 	accepted bundle.Accepted
 	refused  []bundle.RefusedBundle
-	// manifest and acceptedUnder are the bundle in force as it lay there and the root that it was accepted under.
+	// manifest is the manifest of the bundle in force, and acceptedUnder the root under which it was accepted.
 	manifest, acceptedUnder []byte
-	// reported is the sequence of the last report that was delivered.
+	// reported is the sequence of the last delivered report.
 	reported int64
 }
 
-// StateSecret is the Secret that the bundle in force is remembered in.
+// StateSecret is the Secret with the state of the bundle in force.
 const StateSecret = "skr-agent-state"
 
 const (
 	stateAccepted = "accepted.json"
 	stateManifest = "manifest.json"
-	// stateRoot is the newest root that was followed, stateBundleRoot the one that the bundle in force was accepted under.
+	// stateRoot is the newest verified root, and stateBundleRoot the one under which the bundle in force was accepted.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
-	// stateReported is the sequence of the last report that was delivered, in decimal.
+	// stateReported is the sequence of the last delivered report, in decimal.
 	stateReported = "report-sequence"
 )
 
-// ErrNotKept says that the runtime's API server did not take what has to be kept of a newer bundle or root, whatever
-// the registry has.
-var ErrNotKept = errors.New("cannot be kept in Secrets of " + v1beta2.RuntimeNamespace)
+// ErrNotKept reports that the runtime's API server refused to store a newer bundle or root.
+var ErrNotKept = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
 
-// New returns a Puller without a bundle in force; see Restore.
+// New returns a Puller without a bundle in force. Restore restores the last one.
 func New(options Options) *Puller { return &Puller{Options: options} }
 
-// Root is the root of trust that is followed.
+// Root returns the newest verified root of trust.
 func (p *Puller) Root() trust.Root { return p.Trust.Root }
 
-// Current is the bundle in force, nil before the first.
+// Current returns the bundle in force, nil before the first.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
 
-// Refused are the bundles refused since the last one accepted, newest last.
+// Refused returns the bundles that were refused since the last accepted one, newest last.
 func (p *Puller) Refused() []bundle.RefusedBundle { return p.refused }
 
-// Expired says that the time of the bundle in force is over: it stays in force, but nothing newer came.
+// Expired reports whether the bundle in force expired. It stays in force until a newer one is accepted.
 func (p *Puller) Expired() bool {
 	return p.current != nil && !p.Clock().Before(p.current.Statement.Predicate.ExpiresAt)
 }
 
-// NewestTime is the newest that somebody trusted signed, zero before the first bundle.
+// NewestTime returns the newest time in a verified statement, zero before the first bundle.
 func (p *Puller) NewestTime() time.Time { return p.accepted.NewestTime }
 
-// Clock is the time, never behind the newest that somebody trusted signed.
+// Clock returns the time, but never a time before NewestTime.
 func (p *Puller) Clock() time.Time {
 	if now := p.Now(); now.After(p.accepted.NewestTime) {
 		return now
@@ -103,9 +101,9 @@ func (p *Puller) Clock() time.Time {
 	return p.accepted.NewestTime
 }
 
-// Restore takes up the bundle that was in force before a restart, or that another agent accepted while this one stood
-// by. What was kept is checked against the root again, for the cluster's Secrets are not the publisher. State that is
-// lost or damaged is said and started over, never guessed.
+// Restore restores the bundle that was in force before a restart, or that another agent accepted while this one was a
+// standby. It verifies the saved bundle again, because cluster users can edit Secrets. It returns an error for damaged state,
+// and never guesses.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
@@ -120,7 +118,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
 	}
 	if len(state[stateAccepted]) == 0 {
-		return nil // a newer root was followed or a report delivered, and no bundle was accepted yet
+		return nil // no bundle was accepted yet
 	}
 	var accepted bundle.Accepted
 	if err := json.Unmarshal(state[stateAccepted], &accepted); err != nil {
@@ -129,9 +127,12 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	p.accepted, p.current = accepted, nil
 	p.manifest = state[stateManifest]
 	fetched := bundle.Fetched{
-		Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: p.accepted.Digest}, Bytes: p.manifest,
+		Descriptor: ocispec.Descriptor{
+			MediaType: ocispec.MediaTypeImageManifest,
+			Digest:    p.accepted.Digest,
+		}, Bytes: p.manifest,
 	}
-	// By the root of that time: what is in force stays in force when its key is taken out of use.
+	// Verify with the root of that time: the bundle stays in force if its key was retired since.
 	verified, err := bundle.Adopt(fetched, p.Trust.Runtime, under)
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
@@ -153,9 +154,8 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	return nil
 }
 
-// Pull looks for a newer bundle and takes it into force when it may be followed. It reports whether there is another
-// bundle in force than before. The error is a *bundle.Refusal, or says that the registry could not be read; both leave
-// what is in force.
+// Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
+// *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err
@@ -172,7 +172,7 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 		p.forgetRefusals(false)
 		return false, nil
 	}
-	// From here on the digest names the bundle: a tag that is moved between two reads moves nothing.
+	// Use the digest from here on, because the tag can move between two reads.
 	fetched, err := store.Fetch(ctx, repository, newest.String())
 	var next intake.Opened
 	if err == nil {
@@ -193,9 +193,13 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// judgeByNewest judges by the newest root. One that came after the root was looked for and before the bundle is looked
-// for again: keys that change are no attack.
-func (p *Puller) judgeByNewest(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (intake.Opened, error) {
+// judgeByNewest verifies with the newest root. If verification fails, it reads newer roots once more, because a root can be
+// published between the reads of root and bundle.
+func (p *Puller) judgeByNewest(
+	ctx context.Context,
+	repository store.Reader,
+	fetched bundle.Fetched,
+) (intake.Opened, error) {
 	next, err := p.judge(ctx, repository, fetched)
 	refusal := refusal.Of(err)
 	if refusal == nil || !refusal.Reason.MayFollowFromRoot() {
@@ -221,8 +225,8 @@ func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bun
 	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
 }
 
-// installed returns the versions that the runtime has, by module: those of the bundle in force, those that were chosen
-// from its offers, and those of Manifests that it does not have, which are there when the agent lost its state.
+// installed returns the installed versions by module: those of the bundle in force, those selected from its offers, and
+// those of other Manifests, which exist if the agent lost its state.
 func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
@@ -232,14 +236,14 @@ func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
 	return autonomy.Versions(p.current, manifests.Items), nil
 }
 
-// proof reads what proves a release, from the cluster where it is kept there.
+// proof reads the proof of a release from the content store, or else from the registry.
 func (p *Puller) proof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
-	// Mirrors are not taken from a publisher where there is a second lock.
+	// With release keys, the mirrors of a publisher are not trusted.
 	return p.contents().Fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
@@ -251,18 +255,26 @@ func (p *Puller) noteRefusal(d digest.Digest, refusal *refusal.Error) {
 	if n := len(p.refused); n > 0 && p.refused[n-1].Digest == d && p.refused[n-1].Reason == refusal.Reason {
 		return
 	}
-	p.refused = append(p.refused, bundle.RefusedBundle{Digest: d, Reason: refusal.Reason, Detail: bundle.Bounded(refusal.Detail, bundle.MaxMessageBytes), Time: p.Now().UTC().Truncate(time.Second)})
+	p.refused = append(
+		p.refused,
+		bundle.RefusedBundle{
+			Digest: d,
+			Reason: refusal.Reason,
+			Detail: bundle.Bounded(refusal.Detail, bundle.MaxMessageBytes),
+			Time:   p.Now().UTC().Truncate(time.Second),
+		},
+	)
 	if len(p.refused) > bundle.MaxRefusedReported {
 		p.refused = p.refused[1:]
 	}
 }
 
-// forgetRefusals drops those of bundles or of roots, when the one in question is over.
+// forgetRefusals deletes the refusals of bundles, or those of roots.
 func (p *Puller) forgetRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool { return r.Reason.AboutRoot() == ofRoots })
 }
 
-// keep stores the documents and then the statement: a crash in between leaves the bundle before in force, whole.
+// keep stores the documents and then the statement, so that a crash in between keeps the previous bundle complete.
 func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
 	if p.Preview {
 		return nil
@@ -281,11 +293,16 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 	return nil
 }
 
-// stage stores a content that is not there.
+// stage stores a missing content.
 func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	data, err := p.contents().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf("content %s is neither in %s nor in %s: ask who runs that registry, or carry it here", c.Digest, c.Repository, p.Place.Name(bundle.ContentRepository))
+		return fmt.Errorf(
+			"content %s is in neither %s nor %s: ask the owner of the registry, or import it from a file",
+			c.Digest,
+			c.Repository,
+			p.Place.Name(bundle.ContentRepository),
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("content of %s: %w", c.Repository, err)
@@ -293,7 +310,7 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed are the digests of everything that the bundle in force needs, and what was chosen from its offers.
+// Needed returns the digests that the bundle in force and the selected offers need.
 func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {

@@ -37,7 +37,7 @@ import (
 
 const runtimeID = "berlin"
 
-// dying is a client whose process ends after some writes.
+// dying is a client whose process crashes after some writes.
 type dying struct {
 	client.Client
 	left int
@@ -59,7 +59,7 @@ func (d *dying) Update(ctx context.Context, o client.Object, opts ...client.Upda
 	return d.Client.Update(ctx, o, opts...)
 }
 
-// world is a runtime's API server, a folder that stands for the registry, and a fleet's keys.
+// world is a runtime's API server, a folder as the registry, and the keys of a fleet.
 type world struct {
 	*testing.T
 	client    client.Client
@@ -84,7 +84,7 @@ func newKey(t *testing.T) trust.Signer {
 	return signer
 }
 
-// server is the API server that all tests share, each in namespaces of its own; nil until the first of them.
+// server is the API server of all tests, each in its own namespaces. The first test starts it.
 var server *lender.Server
 
 var apiServer = sync.OnceValues(func() (*rest.Config, error) {
@@ -122,7 +122,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// begin starts a runtime of its own in a namespace of its own, with a new publisher's key.
+// begin returns a runtime in its own namespace, with a new publisher's key.
 func (w *world) begin(namespace string) {
 	w.Helper()
 	require.NoError(w, w.client.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
@@ -141,7 +141,7 @@ func (w *world) begin(namespace string) {
 	w.restart()
 }
 
-// started is an agent's puller as it is after a start with this client.
+// started returns the puller of an agent after its start.
 func (w *world) started(c client.Client) *Puller {
 	w.Helper()
 	p := New(Options{
@@ -154,7 +154,7 @@ func (w *world) started(c client.Client) *Puller {
 
 func (w *world) restart() { w.puller = w.started(w.client) }
 
-// rotate makes the next version of the root, which lists a new publisher's key alone.
+// rotate publishes the next version of the root with only a new publisher's key.
 func (w *world) rotate() {
 	w.Helper()
 	draft, err := w.root.Draft(w.now.AddDate(1, 0, 0))
@@ -172,10 +172,13 @@ func (w *world) rotate() {
 	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
 }
 
-// signed puts a bundle in the registry that says what change makes of the next honest one.
+// signed pushes the next valid bundle with a change of its statement.
 func (w *world) signed(by trust.Signer, change func(*bundle.Predicate)) digest.Digest {
 	w.Helper()
-	documents, err := bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: fmt.Sprint("channel-", w.sequence)}}}, bundle.Catalog{})
+	documents, err := bundle.NewDocuments(
+		bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: fmt.Sprint("channel-", w.sequence)}}},
+		bundle.Catalog{},
+	)
 	require.NoError(w, err)
 	p := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: runtimeID}, Epoch: 1, Sequence: w.sequence + 1, RootVersion: w.root.Version,
@@ -196,7 +199,7 @@ func (w *world) put(manifest bundle.Blob) {
 	require.NoError(w, store.PushManifest(w.Context(), repository, manifest, bundle.TagDesired))
 }
 
-// publish puts the next honest bundle there.
+// publish pushes the next valid bundle.
 func (w *world) publish() digest.Digest {
 	w.Helper()
 	w.now = w.now.Add(time.Minute)
@@ -210,7 +213,7 @@ func (w *world) publish() digest.Digest {
 	return d
 }
 
-// kept is the version of the Secret that the agent keeps its state in, which every write changes.
+// kept returns the resource version of the state Secret.
 func (w *world) kept() string {
 	w.Helper()
 	var secret corev1.Secret
@@ -228,7 +231,7 @@ func inForce(p *Puller) digest.Digest {
 	return p.Current().Digest
 }
 
-func TestARefusedBundleWritesNothingAndARestartLosesNothing(t *testing.T) {
+func TestRefusedBundleWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -238,13 +241,32 @@ func TestARefusedBundleWritesNothingAndARestartLosesNothing(t *testing.T) {
 		lie   func()
 		wants []refusal.Reason
 	}{
-		{"an older bundle", func() { w.put(w.made[random.IntN(len(w.made)-1)]) }, []refusal.Reason{refusal.Rollback, refusal.UnknownKey}},
-		{"a stranger's bundle", func() { w.signed(newKey(t), func(*bundle.Predicate) {}) }, []refusal.Reason{refusal.UnknownKey}},
-		{"another runtime's bundle", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.Runtime = "paris" }) }, []refusal.Reason{refusal.WrongRuntime}},
+		{
+			"an older bundle",
+			func() { w.put(w.made[random.IntN(len(w.made)-1)]) },
+			[]refusal.Reason{refusal.Rollback, refusal.UnknownKey},
+		},
+		{
+			"a stranger's bundle",
+			func() { w.signed(newKey(t), func(*bundle.Predicate) {}) },
+			[]refusal.Reason{refusal.UnknownKey},
+		},
+		{
+			"another runtime's bundle",
+			func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Audience.Runtime = "paris" }) },
+			[]refusal.Reason{refusal.WrongRuntime},
+		},
 		{"an expired bundle", func() {
-			w.signed(w.publisher, func(p *bundle.Predicate) { p.IssuedAt, p.ExpiresAt = w.now.Add(-2*time.Hour), w.now.Add(-time.Hour) })
+			w.signed(
+				w.publisher,
+				func(p *bundle.Predicate) { p.IssuedAt, p.ExpiresAt = w.now.Add(-2*time.Hour), w.now.Add(-time.Hour) },
+			)
 		}, []refusal.Reason{refusal.Expired}},
-		{"another bundle of the same number", func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence-- }) }, []refusal.Reason{refusal.Equivocation}},
+		{
+			"another bundle of the same number",
+			func() { w.signed(w.publisher, func(p *bundle.Predicate) { p.Sequence-- }) },
+			[]refusal.Reason{refusal.Equivocation},
+		},
 	}
 	want := w.publish()
 	for range 2 {
@@ -288,13 +310,17 @@ func TestARefusedBundleWritesNothingAndARestartLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAPreviewJudgesAsARoundDoesAndKeepsNothing has bundles that only the memory and the key of the agent tell apart.
-func TestAPreviewJudgesAsARoundDoesAndKeepsNothing(t *testing.T) {
+// The verdict on these bundles depends on the agent's state and key.
+func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	w := newWorld(t)
 	preview := func(thumbprint string) *Puller {
 		p := New(Options{
 			Place: w.place, Client: &dying{Client: w.client}, Namespace: w.namespace, Store: contentstore.New(w.client, &dying{Client: w.client}, w.namespace), Preview: true,
-			Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID, KeyThumbprint: thumbprint}, Now: func() time.Time { return w.now },
+			Trust: bundle.Trust{
+				Root:          w.pinned,
+				Runtime:       runtimeID,
+				KeyThumbprint: thumbprint,
+			}, Now: func() time.Time { return w.now },
 		})
 		require.NoError(t, p.Restore(t.Context()))
 		return p
@@ -330,9 +356,8 @@ func TestAPreviewJudgesAsARoundDoesAndKeepsNothing(t *testing.T) {
 	require.Equal(t, before, w.kept(), "something was written")
 }
 
-// TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole kills the agent before each of its writes in turn, with and
-// without a newer root.
-func TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole(t *testing.T) {
+// The agent crashes before each of its writes, with and without a newer root.
+func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
 	w := newWorld(t)
 	for name, rotated := range map[string]bool{"a bundle": false, "a bundle under a newer root": true} {
 		t.Run(name, func(t *testing.T) {
@@ -361,8 +386,8 @@ func TestAnAgentThatDiesWhileItTakesABundleKeepsOneWhole(t *testing.T) {
 	}
 }
 
-// TestWhatWasTamperedWithInTheClusterIsNotInForce: Secrets of the cluster are not the publisher.
-func TestWhatWasTamperedWithInTheClusterIsNotInForce(t *testing.T) {
+// Cluster users can edit Secrets.
+func TestTamperedStateIsNotRestored(t *testing.T) {
 	w := newWorld(t)
 	w.publish()
 	_, err := w.puller.Pull(t.Context())
@@ -394,7 +419,7 @@ func (w *world) reported() int64 {
 	return sequence
 }
 
-func TestAnAgentThatStoodByTakesBackNothingWhenItReports(t *testing.T) {
+func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 	w := newWorld(t)
 	w.publish()
 	_, err := w.puller.Pull(t.Context())
@@ -418,7 +443,7 @@ func TestAnAgentThatStoodByTakesBackNothingWhenItReports(t *testing.T) {
 	require.EqualValues(t, 10, w.reported())
 }
 
-func TestTheSequenceOfReportsSurvivesARestart(t *testing.T) {
+func TestReportSequenceSurvivesRestart(t *testing.T) {
 	w := newWorld(t)
 	require.Zero(t, w.reported())
 	require.NoError(t, w.puller.SaveReported(t.Context(), 7), "before the first bundle")
@@ -444,7 +469,7 @@ func TestTheSequenceOfReportsSurvivesARestart(t *testing.T) {
 	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "it is no reason to start over with the bundle")
 }
 
-func TestMirrorsOfTheClusterWinOverTheBundles(t *testing.T) {
+func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 	puller := New(Options{Mirrors: map[string]string{"docker.io": "own.example/hub", "ghcr.io/team": "own.example/team"}})
 	said := bundle.Settings{Mirrors: map[string]string{
 		"docker.io": "evil.example", "index.docker.io/library": "evil.example", "docker.io/library/nginx": "evil.example",

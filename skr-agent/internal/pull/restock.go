@@ -13,8 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Recheck looks whether contents that somebody may have changed are stored as their digests say. What is not counts as
-// missing from then on, and is what it returns.
+// Recheck verifies stored contents that may have changed. It deletes and returns damaged ones.
 func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)
@@ -28,8 +27,8 @@ func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []
 	return lost, nil
 }
 
-// StageDocuments makes the documents of the bundle in force, and what proves its releases, be in the store again.
-// Without them it could not be restored after a restart.
+// StageDocuments stores the documents of the bundle in force, and its proofs of release, if they are missing. A restart needs
+// them to restore the bundle.
 func (p *Puller) StageDocuments(ctx context.Context) error {
 	if p.current == nil {
 		return nil
@@ -52,7 +51,7 @@ func (p *Puller) StageDocuments(ctx context.Context) error {
 	return nil
 }
 
-// restock stores what is not there.
+// restock stores a missing document.
 func (p *Puller) restock(ctx context.Context, d digest.Digest, read func() ([]byte, error)) error {
 	there, err := p.Store.Has(ctx, d)
 	if err != nil || there {
@@ -65,7 +64,7 @@ func (p *Puller) restock(ctx context.Context, d digest.Digest, read func() ([]by
 	return p.Store.Put(ctx, d, data)
 }
 
-// document reads a document of the bundle in force where bundles are.
+// document reads a document of the bundle in force from the registry.
 func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, error) {
 	repository, err := p.Place.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {
@@ -73,16 +72,24 @@ func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, er
 	}
 	data, err := store.FetchBlob(ctx, repository, d, bundle.MaxDocumentBytes)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("%s is not in %s any more, the next bundle brings others: %w", d.Digest, p.Place.Name(bundle.DesiredRepository(p.Trust.Runtime)), err)
+		return nil, fmt.Errorf(
+			"%s was removed from %s, waiting for the next bundle: %w",
+			d.Digest,
+			p.Place.Name(bundle.DesiredRepository(p.Trust.Runtime)),
+			err,
+		)
 	}
 	return data, err
 }
 
-// Lost says which bundle was in force before a restart and cannot be restored, empty for none: it is followed again as
-// soon as it can be read.
+// Lost returns the bundle that was in force before a restart and could not be restored, "" for none. It is in force again
+// once the registry is readable.
 func (p *Puller) Lost() string {
 	if p.current != nil || p.manifest == nil {
 		return ""
 	}
-	return fmt.Sprintf("bundle %d was accepted, but what is stored of it is lost: waiting to read it again", p.accepted.Sequence)
+	return fmt.Sprintf(
+		"bundle %d was accepted, but what is stored of it is lost: waiting to read it again",
+		p.accepted.Sequence,
+	)
 }

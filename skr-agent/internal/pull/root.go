@@ -8,8 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// restoreRoots takes up the root that was followed before a restart, and gives the one that the bundle in force was
-// accepted under.
+// restoreRoots restores the root of trust after a restart, and returns the root under which the bundle in force was accepted.
 func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
@@ -30,9 +29,8 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	return under, nil
 }
 
-// followRoot looks for newer versions of the root of trust, one after the other, and keeps what it followed. One that
-// does not follow is told and otherwise as good as none: the owner of a registry can hide a root anyway. The error says
-// that the registry could not be read.
+// followRoot reads newer versions of the root of trust, one after the other, and stores the verified ones. It reports and
+// ignores an invalid one, because the owner of a registry can hide a root anyway. The error is that of reading the registry.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.Place, p.Trust.Root)
@@ -49,7 +47,7 @@ func (p *Puller) followRoot(ctx context.Context) error {
 		return nil
 	}
 	if err := p.Save(ctx); err != nil {
-		p.Trust.Root = before // a root that a restart would forget is not followed
+		p.Trust.Root = before // do not use a root that is lost after a restart
 		return fmt.Errorf("root of trust version %d %w: %w", newest.Version, ErrNotKept, err)
 	}
 	return nil

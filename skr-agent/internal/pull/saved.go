@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reported returns the sequence of the last report that was delivered, 0 before the first. It is read when it is asked
-// for: an agent that stood by is to go on from where the one before it ended.
+// Reported returns the sequence of the last delivered report, 0 before the first. It reads the Secret, because a standby
+// must continue from the sequence of the previous leader.
 func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	saved, err := p.saved(ctx)
 	if err == nil {
@@ -22,7 +22,7 @@ func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	return p.reported, client.IgnoreNotFound(err)
 }
 
-// saved returns the Secret with what survives a restart. The error tells whether there is none.
+// saved returns the Secret with the saved state. The error reports whether it does not exist.
 func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: StateSecret}, secret); err != nil {
@@ -31,9 +31,8 @@ func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported makes the sequence of a report that was delivered survive a restart. The registry has it too, until it
-// is restored from an older copy. Nothing else of the state is written: what another agent accepted meanwhile must not
-// be taken back.
+// SaveReported saves the sequence of a delivered report for the next process. The registry can be restored from an older
+// copy. SaveReported writes no other state, so that it never reverts a bundle that another agent accepted.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reported = sequence
 	if p.Preview {
@@ -70,7 +69,7 @@ func (p *Puller) restoreReported(state map[string][]byte) error {
 	return nil
 }
 
-// Save writes what must survive a restart, in one request.
+// Save saves the state for the next process in one request.
 func (p *Puller) Save(ctx context.Context) error {
 	if p.Preview {
 		return nil

@@ -16,32 +16,31 @@ import (
 )
 
 const (
-	// stageWorkers is how many contents are fetched and stored at the same time, as long as they are no larger than
-	// stageBytes together: each takes a few times its size in memory. A larger one is fetched alone.
+	// stageWorkers is the number of contents that are fetched at once, if their total size is at most stageBytes: each needs
+	// a multiple of its size in memory. A larger one is fetched alone.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
 )
 
-// errWaiting is why a module waits whose content was not looked for yet.
+// errWaiting is the reason of a module whose content is not fetched yet.
 var errWaiting = errors.New("its content is being fetched")
 
-// Staging makes the content of every module of a state be in the store, stretch by stretch. It is used by one
-// goroutine.
+// Staging stores the content of every module of a state in several calls. One goroutine uses it.
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// there are the contents that are stored, nil before that was looked for; left are those to be fetched, each once.
+	// there contains the stored contents, nil before the first call. left contains those to fetch, each once.
 	there map[digest.Digest]bool
 	left  []bundle.Content
-	// failed says why a content cannot be had.
+	// failed contains the errors of contents.
 	failed map[digest.Digest]error
-	// alone has contents stored one after the other, once the API server refused one: where a quota leaves little room,
-	// several that each have a part of it come to nothing.
+	// alone reports that contents are stored one after the other, once the API server refused one. Under a tight quota,
+	// several incomplete contents would block each other.
 	alone bool
 }
 
-// Stage begins to store the contents of a state, that of the bundle in force or what was chosen from its offers.
-// Modules of which some could not be had before come last, so that a registry which does not answer holds up no other.
+// Stage returns a Staging for the contents of a state. Modules that failed before come last, so that an unresponsive
+// registry does not delay others.
 func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
@@ -58,10 +57,13 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 	return s
 }
 
-// Continue fetches contents until all were looked for, or for about as long as the stretch. A module whose content
-// cannot be had is the only one to suffer: the problems hold the reasons, by module, when it is done. The error says
-// that it cannot be read what is stored, which tells nothing of any module.
-func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems map[string]error, done bool, err error) {
+// Continue fetches contents until it tried all, or for about the duration of the stretch. Missing content affects only its
+// own module: problems contains the reasons by module once all are done. The error is that of reading the store, and does
+// not concern a module.
+func (s *Staging) Continue(
+	ctx context.Context,
+	stretch time.Duration,
+) (problems map[string]error, done bool, err error) {
 	if s.there == nil {
 		if err := s.begin(ctx); err != nil {
 			return nil, false, err
@@ -87,7 +89,7 @@ func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems
 	for first := true; first || time.Now().Before(ended); first = false {
 		c, size, alone, ok := next()
 		if !ok || room.Acquire(ctx, size) != nil {
-			break // all were looked for, or the agent is ending
+			break // all were tried, or the process ends
 		}
 		mu.Lock()
 		s.left = s.left[1:]
@@ -100,7 +102,7 @@ func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems
 			switch s.there[c.Digest] = err == nil; {
 			case err == nil:
 			case apierrors.IsForbidden(err) && !alone:
-				s.alone, s.left = true, append(s.left, c) // once more, by itself
+				s.alone, s.left = true, append(s.left, c) // retry it alone
 			default:
 				s.failed[c.Digest] = err
 			}
@@ -117,7 +119,7 @@ func (s *Staging) Continue(ctx context.Context, stretch time.Duration) (problems
 	return s.problems(), len(s.left) == 0, nil
 }
 
-// begin looks for what is stored already, in one request.
+// begin lists the stored contents in one request.
 func (s *Staging) begin(ctx context.Context) error {
 	there, err := s.puller.Store.Whole(ctx)
 	if err != nil {
@@ -136,12 +138,12 @@ func (s *Staging) begin(ctx context.Context) error {
 	return nil
 }
 
-// Lacks reports whether a content is not stored as far as is known, because it cannot be had or was not fetched yet.
+// Lacks reports whether a content failed or was not fetched yet.
 func (s *Staging) Lacks(d digest.Digest) bool {
 	return s.failed[d] != nil || slices.ContainsFunc(s.left, func(c bundle.Content) bool { return c.Digest == d })
 }
 
-// problems returns why modules cannot be had, by module.
+// problems returns the errors by module.
 func (s *Staging) problems() map[string]error {
 	problems := map[string]error{}
 	for _, m := range s.modules {
@@ -154,7 +156,7 @@ func (s *Staging) problems() map[string]error {
 	return problems
 }
 
-// Waiting returns the modules whose content is not stored, because it cannot be had or was not looked for yet.
+// Waiting returns the modules whose content failed or was not fetched yet.
 func (s *Staging) Waiting() map[string]error {
 	waiting := s.problems()
 	for _, m := range s.modules {

@@ -51,8 +51,8 @@ func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.D
 	return c.Client.Delete(ctx, o, opts...)
 }
 
-// narrow is a client under a quota of content Secrets. The first ones wait for each other, so that each is the first
-// part of another content.
+// narrow is a client with a quota for content Secrets. The first writes wait for each other, so that each is the first part
+// of another content.
 type narrow struct {
 	client.Client
 	most    int
@@ -77,7 +77,7 @@ func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.Cre
 	return n.Client.Create(ctx, o, opts...)
 }
 
-func TestAQuotaIsFilledWithWholeContents(t *testing.T) {
+func TestQuotaIsFilledWithCompleteContents(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.publish()
@@ -89,9 +89,18 @@ func TestAQuotaIsFilledWithWholeContents(t *testing.T) {
 	var state bundle.DesiredState
 	for i := range stageWorkers {
 		text := fmt.Sprint("own-", i)
-		c := bundle.Content{Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: "application/octet-stream", Digest: digest.FromString(text), SizeBytes: int64(len(text))}
+		c := bundle.Content{
+			Name:       "raw-manifest",
+			Repository: "./" + bundle.ContentRepository,
+			MediaType:  "application/octet-stream",
+			Digest:     digest.FromString(text),
+			SizeBytes:  int64(len(text)),
+		}
 		require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader([]byte(text))))
-		state.Manifests = append(state.Manifests, bundle.Manifest{Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{c}})
+		state.Manifests = append(
+			state.Manifests,
+			bundle.Manifest{Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{c}},
+		)
 	}
 	_, err = w.puller.Store.Prune(ctx, nil)
 	require.NoError(t, err)
@@ -111,7 +120,7 @@ func TestAQuotaIsFilledWithWholeContents(t *testing.T) {
 	require.True(t, w.puller.Stage(state, problems).alone, "the next poll goes on in that way")
 }
 
-func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
+func TestStagingNeedsFewRequests(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.publish()
@@ -123,7 +132,13 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	repository, err := w.place.Repository(ctx, bundle.ContentRepository)
 	require.NoError(t, err)
 	content := func(text string, push bool) bundle.Content {
-		c := bundle.Content{Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: "application/octet-stream", Digest: digest.FromString(text), SizeBytes: int64(len(text))}
+		c := bundle.Content{
+			Name:       "raw-manifest",
+			Repository: "./" + bundle.ContentRepository,
+			MediaType:  "application/octet-stream",
+			Digest:     digest.FromString(text),
+			SizeBytes:  int64(len(text)),
+		}
 		if push {
 			require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader([]byte(text))))
 		}
@@ -132,7 +147,11 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	shared := content("shared", true)
 	var state bundle.DesiredState
 	for i := range 5 {
-		m := bundle.Manifest{Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{shared, content(fmt.Sprint("own-", i), i != 1)}}
+		m := bundle.Manifest{
+			Name:    fmt.Sprint("m", i),
+			Module:  fmt.Sprint("m", i),
+			Content: []bundle.Content{shared, content(fmt.Sprint("own-", i), i != 1)},
+		}
 		state.Manifests = append(state.Manifests, m)
 	}
 	counted.lists.Store(0)
@@ -164,7 +183,7 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
-	require.ErrorContains(t, problems["m1"], "is neither in")
+	require.ErrorContains(t, problems["m1"], "is in neither")
 	require.Equal(t, problems, staging.Waiting())
 	require.True(t, staging.Lacks(state.Manifests[1].Content[1].Digest))
 	require.False(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
@@ -180,7 +199,10 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 	}
 
 	t.Log("what could not be had comes last the next time, and nothing is fetched twice")
-	state.Manifests = append(state.Manifests, bundle.Manifest{Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)}})
+	state.Manifests = append(
+		state.Manifests,
+		bundle.Manifest{Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)}},
+	)
 	staging = puller.Stage(state, problems)
 	_, done, err = staging.Continue(ctx, 0)
 	require.NoError(t, err)
@@ -194,7 +216,14 @@ func TestContentsAreStagedInStretchesOfFewRequests(t *testing.T) {
 
 	t.Log("all at once comes to the same, and what is there takes one request")
 	for i := range 20 {
-		state.Manifests = append(state.Manifests, bundle.Manifest{Name: fmt.Sprint("n", i), Module: fmt.Sprint("n", i), Content: []bundle.Content{content(fmt.Sprint("more-", i), true)}})
+		state.Manifests = append(
+			state.Manifests,
+			bundle.Manifest{
+				Name:    fmt.Sprint("n", i),
+				Module:  fmt.Sprint("n", i),
+				Content: []bundle.Content{content(fmt.Sprint("more-", i), true)},
+			},
+		)
 	}
 	problems, done, err = puller.Stage(state, problems).Continue(ctx, time.Minute)
 	require.NoError(t, err)

@@ -14,25 +14,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// What is to be done to one Secret.
+// Actions on one Secret.
 const (
 	Nothing = "nothing"
 	Create  = "create"
 	Update  = "update"
-	// Replace is to delete and create: types cannot be changed, nor can what is immutable.
+	// Replace deletes and creates a Secret, because types and immutable Secrets cannot change.
 	Replace = "replace"
 )
 
-// Change is what brings one Secret in line. Secret is as it is to be written.
+// Change is the change of one Secret. Secret is its new content.
 type Change struct {
 	What   string
 	Secret *corev1.Secret
 }
 
-// Decide returns the change from what a runtime has, nil for nothing, to what it is to have. It is pure. A Secret that
-// somebody else made is an error: nothing here may take it over. Ours is one that has the label, the one with the UID
-// of which this agent knows that it was, empty for none, and one that already holds exactly what is sealed: whoever
-// takes the label away changes nothing by it.
+// Decide returns the change from the existing Secret, which can be nil, to the wanted one. It is pure. A Secret of another
+// owner is an error, because the agent must not adopt it. The agent owns a Secret with its label, with the known UID, or with
+// exactly the wanted content, so removing the label has no effect.
 func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, want.Labels)
@@ -45,7 +44,10 @@ func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Ch
 		return Change{Create, next}, nil
 	}
 	if !isOurs(have, known) && (have.Type != next.Type || !equal(have.Data, next.Data)) {
-		return Change{}, reason.Errorf(reason.Conflict, "is there and did not come from the control plane: delete it, or choose another name in the control plane")
+		return Change{}, reason.Errorf(
+			reason.Conflict,
+			"exists and belongs to another owner: delete it, or choose another name in the control plane",
+		)
 	}
 	if have.Type != next.Type || have.Immutable != nil && *have.Immutable {
 		if have.Type == next.Type && equal(have.Data, next.Data) && have.Labels[v1beta2.LabelSealed] == v1beta2.True {

@@ -1,8 +1,7 @@
-// Package secrets writes the runtime's Secrets: what a bundle has sealed for this agent and the agent's own key go in,
-// Secrets come out.
+// Package secrets decrypts the sealed Secrets of a bundle with the agent's key, and writes them into the runtime.
 //
-// It touches only Secrets that it wrote itself, and deletes only those that are named as to go. What it decrypts goes
-// into Secrets and nowhere else: errors, logs and reports have names and reasons.
+// It changes only Secrets that it wrote, and deletes only those that the bundle lists for removal. Decrypted values appear
+// only in Secrets. Errors, logs and reports contain names and reasons.
 package secrets
 
 import (
@@ -22,33 +21,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Keeper keeps the Secrets of one runtime. It is used by one goroutine.
+// Keeper reconciles the Secrets of one runtime. One goroutine uses it.
 type Keeper struct {
-	// Client does not cache: Secrets of all namespaces are in question.
+	// Client reads from the API server, because a cache would contain all Secrets of the cluster.
 	Client   client.Client
 	Runtime  string
 	Identity *age.X25519Identity
 
-	told *bundle.ReportedSecrets // what became of the last that was looked at
-	// ours are the UIDs of Secrets that this agent wrote or found to be its own, by namespace and name.
+	last *bundle.ReportedSecrets // the last outcome
+	// ours contains the UIDs of the agent's own Secrets by namespace and name.
 	ours map[string]types.UID
 }
 
-// Recipient is whom the runtime's Secrets are to be encrypted to.
+// Recipient returns the age recipient for the runtime's Secrets.
 func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep brings the Secrets in line with what is sealed and tells what became of them. Without again, what was in line
-// before is taken to be so still. Nothing sealed is nothing said: all stays.
+// Keep reconciles the Secrets with the sealed ones, and returns the outcome. Without again, it does not check Secrets that
+// were in sync before. If nothing is sealed, all Secrets stay.
 func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
-		k.told = nil
+		k.last = nil
 		return nil
 	}
-	if k.told == nil || k.told.Revision != sealed.Revision || k.told.Trouble != "" || again {
+	if k.last == nil || k.last.Revision != sealed.Revision || k.last.Trouble != "" || again {
 		problems := k.keep(ctx, sealed)
-		k.told = &bundle.ReportedSecrets{Revision: sealed.Revision, Reason: reasonOf(problems), Trouble: trouble(problems)}
+		k.last = &bundle.ReportedSecrets{Revision: sealed.Revision, Reason: reasonOf(problems), Trouble: trouble(problems)}
 	}
-	return k.told
+	return k.last
 }
 
 func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
@@ -65,15 +64,15 @@ func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	return append(problems, k.remove(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all Secrets that are sealed, for a runtime whose Kyma was deleted. What cannot be decrypted has no
-// names to delete.
+// Clear deletes all sealed Secrets of a runtime whose Kyma was deleted. It keeps Secrets that it cannot decrypt, because
+// their names are unknown.
 func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil
 	}
 	secrets, err := sealed.Open(k.Runtime, k.Identity)
 	if err != nil {
-		return nil //nolint:nilerr // Keep has told it, and no other bundle comes
+		return nil //nolint:nilerr // Keep reported it, and no other bundle follows
 	}
 	names := secrets.Removals
 	for _, s := range secrets.Secrets {
@@ -89,7 +88,7 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 		have, err = nil, nil
 	}
 	if err != nil {
-		return answerOf(err)
+		return responseOf(err)
 	}
 	change, err := Decide(want, have, k.ours[want.At()])
 	if err != nil {
@@ -98,7 +97,7 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 	switch change.What {
 	case Update:
 		k.know(want.At(), have)
-		return answerOf(k.Client.Update(ctx, change.Secret))
+		return responseOf(k.Client.Update(ctx, change.Secret))
 	case Replace:
 		if err := k.delete(ctx, have); err != nil {
 			return err
@@ -111,12 +110,12 @@ func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
 		k.know(want.At(), change.Secret)
 	}
 	if apierrors.IsNotFound(err) {
-		return reason.Errorf(reason.NamespaceMissing, "namespace %s is not there yet", want.Namespace)
+		return reason.Errorf(reason.NamespaceMissing, "namespace %s does not exist yet", want.Namespace)
 	}
-	return answerOf(err)
+	return responseOf(err)
 }
 
-// know remembers that a Secret is the agent's own, should somebody take its label away.
+// know records that a Secret is the agent's own, in case its label is removed.
 func (k *Keeper) know(at string, secret *corev1.Secret) {
 	if k.ours == nil {
 		k.ours = map[string]types.UID{}
@@ -134,7 +133,7 @@ func (k *Keeper) remove(ctx context.Context, names []string) []error {
 			err = k.delete(ctx, have)
 		}
 		if client.IgnoreNotFound(err) != nil {
-			problems = append(problems, fmt.Errorf("secret %s: %w", at, answerOf(err)))
+			problems = append(problems, fmt.Errorf("secret %s: %w", at, responseOf(err)))
 			continue
 		}
 		delete(k.ours, at)
@@ -142,24 +141,27 @@ func (k *Keeper) remove(ctx context.Context, names []string) []error {
 	return problems
 }
 
-// delete deletes exactly what was read.
+// delete deletes the Secret if it is unchanged since it was read.
 func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
-	err := k.Client.Delete(ctx, have, client.Preconditions(metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}))
-	return answerOf(client.IgnoreNotFound(err))
+	err := k.Client.Delete(
+		ctx,
+		have,
+		client.Preconditions(metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}),
+	)
+	return responseOf(client.IgnoreNotFound(err))
 }
 
-// refused is an answer of the API server without its words: who refuses a Secret may repeat it, as admission webhooks
-// do.
+// refused is an error of the API server without its message, because an admission webhook can repeat the Secret in it.
 type refused metav1.StatusReason
 
 func (r refused) Error() string {
 	if r == refused(metav1.StatusReasonUnknown) {
-		return "the API server did not answer"
+		return "the API server did not respond"
 	}
-	return fmt.Sprintf("the API server says %s", string(r))
+	return fmt.Sprintf("the API server responded with %s", string(r))
 }
 
-func answerOf(err error) error {
+func responseOf(err error) error {
 	var known refused
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -167,8 +169,7 @@ func answerOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, empty without one. An answer of the API server without a reason of
-// its own is WriteFailed.
+// reasonOf returns the reason of the first problem, "" without one. The default for an error of the API server is WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""
@@ -183,7 +184,7 @@ func reasonOf(problems []error) reason.Reason {
 	return reason.WriteFailed
 }
 
-// trouble says what is wrong in one line.
+// trouble returns the problems in one line.
 func trouble(problems []error) string {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {

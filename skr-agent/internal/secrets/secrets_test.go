@@ -25,14 +25,24 @@ import (
 const value = "hunter2-and-more"
 
 func login() bundle.RuntimeSecret {
-	return bundle.RuntimeSecret{Namespace: "default", Name: "login", Labels: map[string]string{"app": "keda"}, Data: map[string][]byte{"password": []byte(value)}}
+	return bundle.RuntimeSecret{
+		Namespace: "default",
+		Name:      "login",
+		Labels:    map[string]string{"app": "keda"},
+		Data:      map[string][]byte{"password": []byte(value)},
+	}
 }
 
-// written is login as the agent wrote it, with a change by somebody else.
+// written returns login as the agent wrote it, with a later change.
 func written(change func(*corev1.Secret)) *corev1.Secret {
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "login", ResourceVersion: "7", Labels: map[string]string{"app": "keda", v1beta2.LabelSealed: "true", "theirs": "1"}},
-		Type:       corev1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte(value)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       "default",
+			Name:            "login",
+			ResourceVersion: "7",
+			Labels:          map[string]string{"app": "keda", v1beta2.LabelSealed: "true", "theirs": "1"},
+		},
+		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte(value)},
 	}
 	if change != nil {
 		change(s)
@@ -69,7 +79,9 @@ func TestDecide(t *testing.T) {
 			continue
 		}
 		s := change.Secret
-		if string(s.Data["password"]) != value || len(s.Data) != 1 || s.Labels["app"] != "keda" || s.Labels[v1beta2.LabelSealed] != "true" || s.Type != corev1.SecretTypeOpaque {
+		if string(s.Data["password"]) != value || len(s.Data) != 1 || s.Labels["app"] != "keda" ||
+			s.Labels[v1beta2.LabelSealed] != "true" ||
+			s.Type != corev1.SecretTypeOpaque {
 			t.Errorf("%s: writes %v %v %s", name, s.Labels, s.Data, s.Type)
 		}
 		if change.What == Update && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
@@ -78,34 +90,39 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestNobodysWordsAboutASecretAreRepeated(t *testing.T) {
-	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "login", errors.New("admission webhook: no "+value))
+func TestErrorsContainNoMessagesOfTheAPIServer(t *testing.T) {
+	denied := apierrors.NewForbidden(
+		schema.GroupResource{Resource: "secrets"},
+		"login",
+		errors.New("admission webhook: no "+value),
+	)
 	for name, c := range map[string]struct {
 		err  error
 		want string
 	}{
-		"refused":             {denied, "the API server says Forbidden"},
-		"refused and wrapped": {fmt.Errorf("write: %w", denied), "the API server says Forbidden"},
-		"not answered":        {errors.New("connection refused"), "the API server did not answer"},
-		"told before":         {answerOf(denied), "the API server says Forbidden"},
+		"refused":             {denied, "the API server responded with Forbidden"},
+		"refused and wrapped": {fmt.Errorf("write: %w", denied), "the API server responded with Forbidden"},
+		"not answered":        {errors.New("connection refused"), "the API server did not respond"},
+		"told before":         {responseOf(denied), "the API server responded with Forbidden"},
 	} {
-		if got := answerOf(c.err); got.Error() != c.want {
+		if got := responseOf(c.err); got.Error() != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if answerOf(nil) != nil {
+	if responseOf(nil) != nil {
 		t.Error("no error is one")
 	}
 	many := make([]error, 100)
 	for i := range many {
-		many[i] = fmt.Errorf("secret kyma-system/number-%d: the API server says Forbidden", i)
+		many[i] = fmt.Errorf("secret kyma-system/number-%d: the API server responded with Forbidden", i)
 	}
-	if text := trouble(many); len(text) > bundle.MaxMessageBytes || !strings.HasPrefix(text, "secret kyma-system/number-0") {
+	if text := trouble(many); len(text) > bundle.MaxMessageBytes ||
+		!strings.HasPrefix(text, "secret kyma-system/number-0") {
 		t.Errorf("%d bytes of trouble", len(text))
 	}
 }
 
-func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
+func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}
@@ -137,22 +154,35 @@ func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
 	require.Nil(t, keeper.Keep(ctx, nil, true))
 	elsewhere, theirs := login(), login()
 	elsewhere.Namespace, theirs.Name, theirs.Data = "later", "theirs", map[string][]byte{"password": []byte("another")}
-	require.NoError(t, api.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs"}, StringData: map[string]string{"password": "tenant"}}))
+	require.NoError(
+		t,
+		api.Create(
+			ctx,
+			&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "theirs"},
+				StringData: map[string]string{"password": "tenant"},
+			},
+		),
+	)
 	all := seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{elsewhere, theirs, login()}})
 	told := keeper.Keep(ctx, all, false)
 	require.Equal(t, all.Revision, told.Revision)
-	require.Equal(t, "secret default/theirs: is there and did not come from the control plane: delete it, or choose another name in the control plane; "+
-		"secret later/login: namespace later is not there yet", told.Trouble)
+	require.Equal(
+		t,
+		"secret default/theirs: exists and belongs to another owner: delete it, or choose another name in the control plane; "+
+			"secret later/login: namespace later does not exist yet",
+		told.Trouble,
+	)
 	require.Equal(t, value, string(there("default", "login").Data["password"]))
 	require.Equal(t, "tenant", string(there("default", "theirs").Data["password"]))
 
-	// What was in the way is out of it, and the next look, whyever it is, writes the rest.
+	// The obstacle is removed, and the next reconcile writes the rest.
 	require.NoError(t, api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}))
 	require.NoError(t, api.Delete(ctx, there("default", "theirs")))
 	require.Empty(t, keeper.Keep(ctx, all, false).Trouble)
 	require.Equal(t, value, string(there("later", "login").Data["password"]))
 
-	// What is in line is looked at again only when that is asked for, and then not written.
+	// Secrets in sync are checked only on request, and not written.
 	written := there("default", "login")
 	require.Empty(t, keeper.Keep(ctx, all, true).Trouble)
 	require.Equal(t, written.ResourceVersion, there("default", "login").ResourceVersion)
@@ -162,7 +192,7 @@ func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
 	keeper.Keep(ctx, all, true)
 	require.NotNil(t, there("default", "login"))
 
-	// Whoever takes the label away, and changes the value, keeps nothing from it.
+	// Removing the label does not protect a changed value.
 	stripped := there("default", "login")
 	stripped.Labels, stripped.Data = nil, map[string][]byte{"password": []byte("tenant")}
 	require.NoError(t, api.Update(ctx, stripped))
@@ -172,24 +202,30 @@ func TestAKeeperKeepsWhatIsSealedForIt(t *testing.T) {
 
 	// Another type replaces the Secret.
 	other := login()
-	other.Type, other.Data, other.Revision = corev1.SecretTypeBasicAuth, map[string][]byte{"username": []byte("u"), "password": []byte("p")}, "2"
+	other.Type, other.Data, other.Revision = corev1.SecretTypeBasicAuth, map[string][]byte{
+		"username": []byte("u"),
+		"password": []byte("p"),
+	}, "2"
 	require.Empty(t, keeper.Keep(ctx, seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{other}}), false).Trouble)
 	require.Equal(t, corev1.SecretTypeBasicAuth, there("default", "login").Type)
 
-	// What is not named stays, what is named as to go goes, if the agent wrote it.
-	require.NoError(t, api.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenants"}}))
+	// The agent deletes only listed Secrets that it wrote.
+	require.NoError(
+		t,
+		api.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenants"}}),
+	)
 	gone := seal(bundle.Secrets{Removals: []string{"default/login", "default/tenants", "default/never-there"}})
 	require.Empty(t, keeper.Keep(ctx, gone, false).Trouble)
 	require.Nil(t, there("default", "login"))
 	require.NotNil(t, there("default", "tenants"))
 	require.NotNil(t, there("later", "login"))
 
-	// What is for another agent, or for another runtime, changes nothing.
+	// Secrets for another agent or runtime change nothing.
 	stranger, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
 	foreign, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("one", stranger.Recipient().String())
 	require.NoError(t, err)
-	require.Contains(t, keeper.Keep(ctx, foreign, false).Trouble, "another key")
+	require.Contains(t, keeper.Keep(ctx, foreign, false).Trouble, "another agent's key")
 	mistaken, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("two", keeper.Recipient())
 	require.NoError(t, err)
 	require.Contains(t, keeper.Keep(ctx, mistaken, false).Trouble, "another runtime")

@@ -22,8 +22,10 @@ import (
 // Component is a component version in the making.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Content is what is installed; the descriptor's first resource refers to it.
+	// Content is installed; the descriptor's first resource refers to it.
 	Content bundle.Blob
+	// Values are a chart's, in the resource "config"; nil for none.
+	Values *bundle.Blob
 }
 
 // New makes a component version of files, with the images that they use and those that are named besides. digests are
@@ -33,14 +35,15 @@ func New(name, version, provider string, files Files, images []string, digests m
 		return nil, err
 	}
 	content := bundle.NewBlob(files.MediaType, files.Packed)
-	installed := ocm.Resource{
-		Element: ocm.Element{Name: "raw-manifest", Version: version}, Type: files.Type, Relation: "local",
-		Access: ocm.Access{Type: ocm.AccessLocalBlob, LocalReference: content.Descriptor.Digest.String(), MediaType: files.MediaType},
-		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: content.Descriptor.Digest.Encoded()},
-	}
 	c := &Component{Content: content, Descriptor: ocm.Descriptor{
-		Schema: ocm.SchemaV2, Name: name, Version: version, Provider: ocm.Provider{Name: provider}, Resources: []ocm.Resource{installed},
+		Schema: ocm.SchemaV2, Name: name, Version: version, Provider: ocm.Provider{Name: provider},
+		Resources: []ocm.Resource{localResource("raw-manifest", version, files.Type, content)},
 	}}
+	if len(files.Values) > 0 {
+		values := bundle.NewBlob(mediaTypeValues, files.Values)
+		c.Values = &values
+		c.Descriptor.Resources = append(c.Descriptor.Resources, localResource("config", version, typeValues, values))
+	}
 	for _, image := range images {
 		resource, err := imageResource(image, digests[image])
 		if err != nil {
@@ -50,6 +53,16 @@ func New(name, version, provider string, files Files, images []string, digests m
 	}
 	tellApart(c.Descriptor.Resources)
 	return c, nil
+}
+
+// localResource describes a blob that is part of the component.
+func localResource(name, version, kind string, blob bundle.Blob) ocm.Resource {
+	d := blob.Descriptor
+	return ocm.Resource{
+		Element: ocm.Element{Name: name, Version: version}, Type: kind, Relation: "local",
+		Access: ocm.Access{Type: ocm.AccessLocalBlob, LocalReference: d.Digest.String(), MediaType: d.MediaType},
+		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: d.Digest.Encoded()},
+	}
 }
 
 // Media types and annotations of a component version in an OCI registry.
@@ -107,10 +120,13 @@ func (c *Component) manifest() (bundle.Blob, []bundle.Blob, error) {
 		return bundle.Blob{}, nil, err
 	}
 	config := bundle.NewBlob(mediaTypeConfig, pointer)
+	layers, blobs := []ocispec.Descriptor{layer.Descriptor, c.Content.Descriptor}, []bundle.Blob{layer, c.Content}
+	if c.Values != nil {
+		layers, blobs = append(layers, c.Values.Descriptor), append(blobs, *c.Values)
+	}
 	manifest, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor,
-		Layers:      []ocispec.Descriptor{layer.Descriptor, c.Content.Descriptor},
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: layers,
 		Annotations: map[string]string{annotationVersion: strings.TrimPrefix(c.Repository(), "component-descriptors/") + ":" + c.Descriptor.Version},
 	})
-	return bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), []bundle.Blob{layer, c.Content, config}, err
+	return bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), append(blobs, config), err
 }

@@ -2,6 +2,7 @@ package assemble
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,13 +11,74 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mail}\n"
+
+// inProcess renders without a child process.
+func inProcess(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
+	return render.Render(in)
+}
+
+// TestCheckAcceptsWhatAgentsAccept checks manifests in the forms that kubectl reads.
+func TestCheckAcceptsWhatAgentsAccept(t *testing.T) {
+	deployment := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},"spec":{"template":{"spec":{"containers":[{"image":"b.example/x:1"}]}}}}`
+	for name, c := range map[string]struct {
+		files  map[string]string
+		images []string
+	}{
+		"a list without a name":       {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + deployment + "]\n"}, []string{"b.example/x:1"}},
+		"a typed list":                {map[string]string{"a.yaml": "apiVersion: apps/v1\nkind: DeploymentList\nitems: [{metadata: {name: a}}]\n"}, nil},
+		"JSON":                        {map[string]string{"a.json": deployment}, []string{"b.example/x:1"}},
+		"anchors":                     {map[string]string{"a.yaml": configMap + "data: &a {x: z}\nbinaryData: {<<: *a}\n"}, nil},
+		"a definition of 2 MiB":       {map[string]string{"a.yaml": configMap + "data: {a: \"" + strings.Repeat("x", 2<<20) + "\"}\n"}, nil},
+		"a file without an extension": {map[string]string{"manifest": configMap}, nil},
+	} {
+		from := folder(t, c.files)
+		if _, plain := c.files["manifest"]; plain {
+			from = filepath.Join(from, "manifest")
+		}
+		files, err := Read(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		images, err := files.Check(t.Context(), "mailer", inProcess)
+		if err != nil || !slices.Equal(images, c.images) {
+			t.Errorf("%s: got %v, %v", name, images, err)
+		}
+	}
+}
+
+func TestValuesOfLaterFilesAndAssignmentsCountMore(t *testing.T) {
+	dir := folder(t, map[string]string{"one.yaml": "a: {b: 1, c: 2}\nd: [1]\n", "two.yaml": "a: {b: 3, e: null}\nd: [2]\n"})
+	files := Files{Type: typeChart}
+	if err := files.SetValues([]string{filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")}, []string{"a.f=x,g=true"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "a:\n  b: 3\n  c: 2\n  e: null\n  f: x\nd:\n- 2\ng: true\n"; string(files.Values) != want {
+		t.Errorf("got %s", files.Values)
+	}
+	made, err := New("example.org/mailer", "1.0.0", "example.org", files, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selected, err := resolve.Select(made.Descriptor)
+	if err != nil || selected.Values == nil {
+		t.Fatalf("got %+v, %v", selected, err)
+	}
+	if err := ocm.CheckContent(*selected.Values, files.Values); err != nil {
+		t.Error(err)
+	}
+	if _, blobs, err := made.manifest(); err != nil || len(blobs) != 4 {
+		t.Errorf("%d blobs, %v", len(blobs), err)
+	}
+}
 
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -55,6 +117,9 @@ func TestEachKindOfFilesIsInstalledAsWhatItIs(t *testing.T) {
 			made, err := New("example.org/mailer", "1.0.0", "example.org", first, nil, nil)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, err := first.Check(t.Context(), "mailer", inProcess); err != nil {
+				t.Error(err)
 			}
 			selected, err := resolve.Select(made.Descriptor)
 			if err != nil || selected.Type != c.want {

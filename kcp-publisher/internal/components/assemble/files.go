@@ -4,7 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,8 +15,10 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
 // Files are what a module installs, as they are packed.
@@ -25,18 +27,40 @@ type Files struct {
 	Type      string
 	MediaType string
 	Packed    []byte
-	// Images are those that the files use, as far as they are plain manifests; Rendered says that they are not, so that
-	// only a cluster knows which images there are.
-	Images   []string
+	// Values override those of a chart, as YAML; empty for none.
+	Values []byte
+	// Rendered is whether the objects and their images depend on the cluster, as those of charts do.
 	Rendered bool
 }
 
-// maxBytes bounds all files together: agents take no content that is larger.
+// Renderer returns the objects of content; Confined.Render of package render is one.
+type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
+
+// Check renders the files as every agent does, and returns the images of plain manifests. The module's name becomes that
+// of a chart's release.
+func (f Files) Check(ctx context.Context, module string, renderer Renderer) (images []string, err error) {
+	in := render.Input{
+		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace, Kubernetes: render.UsualCapabilities(""),
+	}
+	objects, err := renderer(ctx, in)
+	if err != nil || f.Rendered {
+		return nil, err
+	}
+	return imagesIn(objects), nil
+}
+
+// moduleNamespace is the namespace of modules in a runtime.
+const moduleNamespace = "kyma-system"
+
+var packedAs = map[string]v1beta2.ImageSpecType{typeDirectory: v1beta2.OCIDir, typeChart: v1beta2.HelmChart, typeKustomize: v1beta2.Kustomize}
+
+// maxBytes bounds all files together before they are packed; the check limits the packed ones.
 const maxBytes = 64 << 20
 
 const (
 	typeDirectory, typeChart, typeKustomize = "directoryTree", "helmChart", "kustomize"
 	mediaTypeTar, mediaTypeChart            = "application/x-tar", "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	typeValues, mediaTypeValues             = "helmValues", "application/yaml"
 )
 
 // Read packs what is at a path: a chart as a folder or as `helm package` writes it, a folder with a kustomization, or a
@@ -59,7 +83,11 @@ func Read(from string) (Files, error) {
 	if err != nil {
 		return Files{}, err
 	}
-	return packManifests([]file{{filepath.Base(from), data}}, filepath.Dir(from))
+	name := filepath.Base(from)
+	if !isManifest(name) {
+		name += ".yaml" // agents read files by their extension
+	}
+	return packManifests([]file{{name, data}})
 }
 
 func exists(dir, name string) bool {
@@ -157,63 +185,23 @@ func kustomization(from string) (Files, error) {
 }
 
 func manifests(folder fs.FS, root string) (Files, error) {
-	files, err := readFolder(folder, func(name string) bool {
-		return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
-	})
+	files, err := readFolder(folder, isManifest)
 	if err != nil {
 		return Files{}, fmt.Errorf("%s: %w", root, err)
 	}
 	if len(files) == 0 {
 		return Files{}, fmt.Errorf("%s: has neither a Chart.yaml, nor a kustomization, nor any YAML file", root)
 	}
-	return packManifests(files, root)
+	return packManifests(files)
 }
 
-// packManifests packs plain manifests, every document of which has to be an object.
-func packManifests(files []file, root string) (Files, error) {
-	var problems []error
-	var objects []map[string]any
-	for _, f := range files {
-		documents, err := strict.Documents(f.data, strict.Limits{})
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", filepath.Join(root, f.name), err))
-			continue
-		}
-		for _, document := range documents {
-			var object map[string]any
-			err := document.Decode(&object)
-			if err == nil {
-				err = checkObject(object)
-			}
-			if err != nil {
-				problems = append(problems, fmt.Errorf("%s:%d: %w", filepath.Join(root, f.name), document.Line, err))
-				continue
-			}
-			objects = append(objects, object)
-		}
-	}
-	if err := errors.Join(problems...); err != nil {
-		return Files{}, err
-	}
-	if len(objects) == 0 {
-		return Files{}, fmt.Errorf("%s: there is no object in it", root)
-	}
+func isManifest(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}
+
+func packManifests(files []file) (Files, error) {
 	packed, err := packTar(files)
-	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed, Images: imagesIn(objects)}, err
-}
-
-// checkObject refuses what has not what every object must have.
-func checkObject(object map[string]any) error {
-	metadata, _ := object["metadata"].(map[string]any)
-	for _, required := range []struct {
-		field string
-		value any
-	}{{"apiVersion", object["apiVersion"]}, {"kind", object["kind"]}, {"metadata.name", metadata["name"]}} {
-		if text, _ := required.value.(string); text == "" {
-			return fmt.Errorf("%s: is required: this is no Kubernetes object", required.field)
-		}
-	}
-	return nil
+	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed}, err
 }
 
 // readFolder reads the regular files of a folder that are wanted, in the order of their paths. Hidden files and folders

@@ -7,6 +7,7 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
@@ -70,7 +71,7 @@ func (c *Component) Unpinned() (images []string) {
 }
 
 // imagesIn returns the images of containers anywhere in an object, sorted.
-func imagesIn(objects []map[string]any) []string {
+func imagesIn(objects []*unstructured.Unstructured) []string {
 	var found []string
 	var look func(value any)
 	look = func(value any) {
@@ -89,7 +90,7 @@ func imagesIn(objects []map[string]any) []string {
 		}
 	}
 	for _, object := range objects {
-		look(object)
+		look(object.Object)
 	}
 	slices.Sort(found)
 	return slices.Compact(found)

@@ -44,7 +44,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := webhooks(scheme)
+	handler, err := webhooks(scheme, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

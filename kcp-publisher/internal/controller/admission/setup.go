@@ -49,6 +49,7 @@ type Options struct {
 const (
 	pathConvert  = "/convert"
 	pathTemplate = "/validate-moduletemplate"
+	pathMeta     = "/validate-modulereleasemeta"
 	// checkInterval is how often certificates and registrations are looked at.
 	checkInterval = time.Hour
 )
@@ -82,7 +83,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
 	r := &registration{at: at, metadata: metadataClient, certificates: &certificates{client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now}}
-	handler, err := webhooks(mgr.GetScheme())
+	handler, err := webhooks(mgr.GetScheme(), uncached)
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
@@ -91,7 +92,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 }
 
 // webhooks answers the API server.
-func webhooks(scheme *runtime.Scheme) (http.Handler, error) {
+func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, error) {
 	registry, err := converters(scheme)
 	if err != nil {
 		return nil, err
@@ -102,6 +103,7 @@ func webhooks(scheme *runtime.Scheme) (http.Handler, error) {
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
 	server.Register(pathTemplate, &admission.Webhook{Handler: admission.HandlerFunc(templates)})
+	server.Register(pathMeta, &admission.Webhook{Handler: promotions{rollouts}})
 	return mux, nil
 }
 
@@ -247,8 +249,8 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 	})
 }
 
-// validate lets ModuleTemplates be checked before they are written. Fail open: a publisher that is down must keep
-// nobody from working, and it checks again when it resolves.
+// validate registers the checks of ModuleTemplates and ModuleReleaseMetas. They fail open: the API server accepts objects
+// while the publisher is down, and the publisher checks them again when it resolves.
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	const name = configurationName
 	gvk := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
@@ -259,16 +261,23 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 		return fmt.Errorf("create %s %s: %w", gvk.Kind, name, err)
 	}
 	return r.edit(ctx, gvk, name, func(object map[string]any) error {
-		return unstructured.SetNestedSlice(object, []any{map[string]any{
-			"name": "moduletemplates." + name, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "failurePolicy": "Ignore",
-			"timeoutSeconds": int64(5), "matchPolicy": "Equivalent", "clientConfig": r.at(pathTemplate, authorities),
-			"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{},
-			"rules": []any{map[string]any{
-				"apiGroups": []any{v1beta2.Group}, "apiVersions": []any{v1beta2.GroupVersion.Version}, "resources": []any{"moduletemplates"},
-				"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
-			}},
-		}}, "webhooks")
+		return unstructured.SetNestedSlice(object, []any{
+			r.webhook("moduletemplates", pathTemplate, authorities), r.webhook("modulereleasemetas", pathMeta, authorities),
+		}, "webhooks")
 	})
+}
+
+// webhook returns the entry of a ValidatingWebhookConfiguration that sends objects of a resource to a path.
+func (r *registration) webhook(resource, path string, authorities []byte) map[string]any {
+	return map[string]any{
+		"name": resource + "." + configurationName, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "failurePolicy": "Ignore",
+		"timeoutSeconds": int64(5), "matchPolicy": "Equivalent", "clientConfig": r.at(path, authorities),
+		"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{},
+		"rules": []any{map[string]any{
+			"apiGroups": []any{v1beta2.Group}, "apiVersions": []any{v1beta2.GroupVersion.Version}, "resources": []any{resource},
+			"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
+		}},
+	}
 }
 
 // edit changes an object where it has to be changed.

@@ -142,7 +142,9 @@ var wayScenes = []scene{
 	{"a token that was used", func(w *world) {
 		w.never().refusedReport(refusal.NotEnrolled, "enrollment: the token was used before: run `kcp-publisher enroll` again")
 	}, EnrollmentRefused, "", "used before", "kcp-publisher enroll r-1"},
-	{"another agent of the same id", func(w *world) { w.refusedReport(refusal.ForeignKey, "signed with key abc, which is not the runtime's key") }, ForeignKey, "", "", "kcp-publisher revoke r-1"},
+	{"another agent of the same id", func(w *world) {
+		w.refusedReport(refusal.ForeignKey, "signed with key abc, which is not the runtime's key")
+	}, ForeignKey, "", "", "kcp-publisher revoke r-1"},
 	{"a clock that is days ahead", func(w *world) {
 		w.refusedReport(refusal.NotYetIssued, "report 5 is of 2026-05-07, 72h ahead of this clock")
 	}, RuntimeClockAhead, "", "ahead", ""},

@@ -102,6 +102,11 @@ func warnings(in Input, f Fleet) []Cause {
 	if message := certificatesEnd(in); message != "" {
 		warn(CertificatesEnd, message)
 	}
+	for _, r := range rollout.Rejections(in.Metas, in.Rollouts) {
+		w := Cause{Situation: VersionRejected, Message: text(rollout.Rejection(r))}
+		w.Advice = strings.ReplaceAll(byName[VersionRejected].Advice, "ROLLOUT", word(r.Name, "ROLLOUT"))
+		all = append(all, w)
+	}
 	silent, heard := f.Summary.Health[Silent], 0
 	for i := range f.Runtimes {
 		if r := &f.Runtimes[i]; (r.LastReport != nil || r.Reporting) && r.Health != Suspended {

@@ -101,6 +101,13 @@ func TestWhatConcernsTheWholeFleetIsAWarning(t *testing.T) {
 		}
 		return kymas
 	}
+	rejected := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0"}}
+	rejected.Name, rejected.Status.State = "keda-regular-1", v1alpha1.RolloutRolledBack
+	channel := func(version string) (meta v1beta2.ModuleReleaseMeta) {
+		meta.Spec.ModuleName, meta.Spec.Channels = "keda", []v1beta2.ChannelVersion{{Channel: "regular", Version: version}}
+		return meta
+	}
+	rejecting, before := channel("1.1.0"), channel("1.0.0")
 	for name, c := range map[string]struct {
 		in   Input
 		want Situation
@@ -113,6 +120,8 @@ func TestWhatConcernsTheWholeFleetIsAWarning(t *testing.T) {
 		"A root that ends next year":           {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
 		"A root of which nothing is known":     {Input{}, ""},
 		"A commit that is applied by halves":   {Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds},
+		"A channel with a rejected version":    {Input{Metas: []v1beta2.ModuleReleaseMeta{rejecting}, Rollouts: []v1alpha1.Rollout{rejected}}, VersionRejected},
+		"A channel with the version before":    {Input{Metas: []v1beta2.ModuleReleaseMeta{before}, Rollouts: []v1alpha1.Rollout{rejected}}, ""},
 		"Three of four runtimes that are gone": {Input{Kymas: silent(3)}, FleetSilent},
 		"Two of four runtimes that are gone":   {Input{Kymas: silent(2)}, ""},
 	} {

@@ -127,6 +127,8 @@ const (
 const (
 	RootExpiresSoon Situation = "RootExpiresSoon"
 	CertificatesEnd Situation = "CertificatesEnd"
+	// VersionRejected is that a channel has a version that its last rollout stopped at or took back.
+	VersionRejected Situation = "VersionRejected"
 	FleetSilent     Situation = "FleetSilent"
 	CommitHolds     Situation = "CommitHolds"
 )

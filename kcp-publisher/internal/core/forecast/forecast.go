@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
 // Fleet is a control plane at one moment.
@@ -25,6 +26,8 @@ type Fleet struct {
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
 	// Begins are rollouts that would be made at once.
 	Begins []*fleet.Rollout
+	// Rejections are the rollouts that stopped at the version that their channel has, or took it back.
+	Rejections []*fleet.Rollout
 }
 
 // Change is the same thing happening to one or more runtimes.
@@ -71,6 +74,8 @@ type Forecast struct {
 	Leaving []string `json:"leaving,omitempty"`
 	// Rollouts are those that would begin, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
+	// Warnings are about channels that would get a version that their last rollout rejected.
+	Warnings []string `json:"warnings,omitempty"`
 	// Changes are sorted by module, channel and versions.
 	Changes []Change `json:"changes"`
 }
@@ -124,6 +129,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	slices.Sort(f.Leaving)
 	f.Changes = sorted(groups)
 	f.Rollouts = begins(before, after)
+	f.Warnings = warnings(before, after)
 	return f, nil
 }
 
@@ -140,6 +146,16 @@ func begins(before, after Fleet) (all []Rollout) {
 		all = append(all, next)
 	}
 	slices.SortFunc(all, func(a, b Rollout) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// warnings returns a message about each channel that would get a version that its last rollout rejected.
+func warnings(before, after Fleet) (all []string) {
+	for _, r := range after.Rejections {
+		if !slices.ContainsFunc(before.Rejections, func(b *fleet.Rollout) bool { return b.Name == r.Name }) {
+			all = append(all, rollout.Rejection(r))
+		}
+	}
 	return all
 }
 

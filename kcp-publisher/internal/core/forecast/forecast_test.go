@@ -201,7 +201,12 @@ func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
 	}
 	before, after := fleetOf(offers(t), nil), fleetOf(offers(t), nil)
 	before.Begins, after.Begins = begins("would-begin-anyway"), begins("would-begin-anyway", "b", "a")
-	got := forecastOf(t, before, after).Rollouts
+	before.Rejections, after.Rejections = begins("rejected-anyway"), begins("rejected-anyway", "rejected")
+	forecast := forecastOf(t, before, after)
+	if len(forecast.Warnings) != 1 || !strings.Contains(forecast.Warnings[0], "version 2.0.0 of module keda in channel regular: rollout rejected took it back") {
+		t.Errorf("warnings are %q", forecast.Warnings)
+	}
+	got := forecast.Rollouts
 	waves := []Wave{{Name: "canary", Runtimes: 1}, {Name: "rest", Runtimes: 9, Approval: true}}
 	want := []Rollout{{"a", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}, {"b", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}}
 	if !reflect.DeepEqual(got, want) {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -198,7 +199,10 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 	if status == nil {
 		return r
 	}
-	r.Heard, r.Unnoted, r.Unpublishable = last.At, last.Possible, unpublishable(kyma)
+	r.Heard, r.Unnoted = last.At, last.Possible
+	if failing := publishFailure(kyma); failing != nil {
+		r.Unpublishable, r.UnpublishableSince = true, failing.LastTransitionTime.Time
+	}
 	if status.Published == nil {
 		return r
 	}
@@ -216,16 +220,20 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 	return r
 }
 
-func unpublishable(kyma *v1beta2.Kyma) bool {
+// publishFailure returns the condition of a Kyma that cannot be published to, nil otherwise.
+func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
-	return ready != nil && ready.Reason == v1beta2.ReasonPublishFailed
+	if ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
+		return nil
+	}
+	return ready
 }
 
 // MovesRollouts reports whether a change of a Kyma may move a rollout. A report that says the same again does not:
 // silence is noticed by time.
 func MovesRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
-		unpublishable(before) != unpublishable(after) || !equality.Semantic.DeepEqual(moving(before), moving(after))
+		(publishFailure(before) == nil) != (publishFailure(after) == nil) || !equality.Semantic.DeepEqual(moving(before), moving(after))
 }
 
 func moving(kyma *v1beta2.Kyma) v1beta2.RuntimeStatus {

@@ -64,16 +64,13 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 	if newest == nil {
 		from = mostCommon(version, runtimes)
 	} else {
-		revision = newest.Spec.Revision + 1
-		switch from = newest.Spec.From; newest.Status.State {
-		case fleet.RolloutSucceeded:
-			from = newest.Spec.To
-		case fleet.RolloutRollingBack:
-			return nil // what it touched has to be told first
+		if newest.Status.State == fleet.RolloutRollingBack {
+			return nil // the runtimes that it touched go back first
 		}
-		if newest.Spec.To == version {
+		if newest.Spec.To == version && !repeatable(newest) {
 			return nil
 		}
+		from, revision = lastGood(newest), newest.Spec.Revision+1
 	}
 	if from == "" || from == version {
 		return nil
@@ -82,6 +79,41 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 		Policy: policy.Name, Module: track.Module, Channel: track.Channel, Revision: revision, From: from, To: version,
 		Course: Complete(policy.Spec.Course),
 	}
+}
+
+// repeatable reports whether another rollout of the same version may follow: an operator asked for it, or the channel
+// had another version since this one ended.
+func repeatable(ended *fleet.Rollout) bool {
+	state := ended.Status.State
+	return (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) && (ended.Spec.Retry || ended.Status.ReleasedAt != nil)
+}
+
+// releasable reports whether a rollout holds a version that its channel does not have.
+func releasable(state fleet.RolloutState, held, channel string) bool {
+	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
+	return ended && channel != held
+}
+
+// lastGood returns the version that runtimes go back to if the promotion after this one fails: this one's if it brought
+// it to every runtime, even if its last wave still soaks.
+func lastGood(before *fleet.Rollout) string {
+	if state := before.Status.State; state == fleet.RolloutSucceeded || !Finished(state) && everywhere(before.Status) {
+		return before.Spec.To
+	}
+	return before.Spec.From
+}
+
+// everywhere reports whether all waves but the last one are proven, the last one is ready, and every runtime is updated.
+func everywhere(status fleet.RolloutStatus) bool {
+	if status.Total == 0 || status.Updated < status.Total {
+		return false
+	}
+	for i, w := range status.Waves {
+		if w.ReadyAt == nil || w.ProvenAt == nil && i < len(status.Waves)-1 {
+			return false
+		}
+	}
+	return true
 }
 
 // proven reports whether one of a track's earlier rollouts has shown that the version of another one works: every wave

@@ -103,7 +103,8 @@ func (w *world) live() {
 			for _, wave := range newest.Spec.Waves {
 				newest.Spec.ApprovedWaves = append(newest.Spec.ApprovedWaves[:len(newest.Spec.ApprovedWaves):len(newest.Spec.ApprovedWaves)], wave.Name)
 			}
-			if Finished(newest.Status.State) && (newest.Spec.To == w.channel || newest.Spec.From == w.channel) {
+			again := newest.Spec.To == w.channel && repeatable(newest)
+			if Finished(newest.Status.State) && !again && (newest.Spec.To == w.channel || newest.Spec.From == w.channel) {
 				w.settled(newest)
 				return
 			}
@@ -146,7 +147,7 @@ func (w *world) stir() {
 			w.publish(m)
 			m.known, m.knownDigest = known, digest
 		case 8:
-			m.refuses = w.wild && !m.refuses
+			m.refuses, m.refusedSince = w.wild && !m.refuses, w.now
 		}
 		if w.chance(80) {
 			w.publish(m)
@@ -179,6 +180,10 @@ func (w *world) stir() {
 			if w.wild {
 				w.channel = "1.5.0"
 			}
+		case 11:
+			w.channel = newest.Spec.To
+		case 12:
+			newest.Spec.Retry = Finished(newest.Status.State)
 		}
 	}
 	if w.wild && w.chance(10) {
@@ -284,6 +289,14 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		noted := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.readyBy[m.givenBy+r.Spec.To]
 		if m.readyBy[r.Name+r.Spec.To] || noted {
 			said++
+		}
+	}
+	selector := r.Spec.Waves[wave].Selector
+	approved := slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
+	if selector != nil && !r.Spec.Waves[wave].AllowEmpty && !approved && later > 0 && !proven(r, w.rollouts) {
+		canary := func(m *machine) bool { return m.labels["canary"] == "yes" }
+		if !slices.ContainsFunc(w.machines, canary) {
+			w.fail("%s: wave %d is proven and selects no runtime", r.Name, wave)
 		}
 	}
 	if concerned == 0 && unshown > 0 && shown == 0 && later > 0 && !w.shown(r.Spec.To) && !slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {

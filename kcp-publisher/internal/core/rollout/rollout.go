@@ -31,8 +31,9 @@ type Runtime struct {
 	Heard time.Time
 	// Unnoted is until when it may have been heard by a publisher that did not note it, zero where that is not so.
 	Unnoted time.Time
-	// Unpublishable says that a newer bundle cannot be published to it.
-	Unpublishable bool
+	// Unpublishable says that a newer bundle cannot be published to it, UnpublishableSince since when at most.
+	Unpublishable      bool
+	UnpublishableSince time.Time
 	// Version is the module's in the newest bundle published to it, empty when the bundle does not have the module.
 	Version string
 	// Given says which rollout gave it that version, nil when none did.
@@ -111,6 +112,7 @@ func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runti
 	p.begin(runtimes)
 	p.judge(runtimes)
 	p.steer()
+	p.release()
 	if p.active() {
 		p.advance()
 	}
@@ -187,6 +189,14 @@ func (p *plan) steer() {
 		p.end(fleet.RolloutStopped, failed)
 	case failed != "":
 		p.goBack(failed)
+	}
+}
+
+// release records that the channel has another version than the one that the rollout holds.
+func (p *plan) release() {
+	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" && releasable(s.State, p.spec.To, p.situation.Channel) {
+		now := p.stamp()
+		s.ReleasedAt = &now
 	}
 }
 
@@ -299,6 +309,8 @@ func (p *plan) waits(wave int) string {
 		return ""
 	}
 	switch untried := p.untried(wave); {
+	case p.empty(wave):
+		return "selects no runtime: label runtimes, correct its selector in spec.waves, or approve it"
 	case untried > 0:
 		return fmt.Sprintf("waits for its approval: %d runtimes have %s or a newer version already, and none shows that %s works", untried, p.spec.To, p.spec.To)
 	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
@@ -315,7 +327,8 @@ func (p *plan) untried(number int) int {
 	later := 0
 	for i := range p.waves {
 		w := &p.waves[i]
-		all.total, all.fresh, all.aside, all.shows = all.total+w.total, all.fresh+w.fresh, all.aside+w.aside, all.shows+w.shows
+		all.total, all.fresh, all.updated = all.total+w.total, all.fresh+w.fresh, all.updated+w.updated
+		all.aside, all.shows = all.aside+w.aside, all.shows+w.shows
 		if i > number {
 			later += w.total
 		}
@@ -324,7 +337,7 @@ func (p *plan) untried(number int) int {
 	switch {
 	case p.situation.Proven:
 		return 0
-	case number == len(p.waves)-1 && all.total == all.fresh && all.shows == 0:
+	case number == len(p.waves)-1 && (all.total == all.fresh || w.total == 0) && all.shows+all.updated == 0:
 		return all.aside
 	case w.total == 0 && w.shows == 0 && later > 0:
 		return w.aside

@@ -95,6 +95,7 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 	}
 	if policy == nil && newest != nil {
 		if Finished(newest.Status.State) && newest.Spec.To != seen.Channel {
+			r.release(newest, now)
 			return // nothing is under way, and nothing asks for waves any more
 		}
 		// What has begun goes on as it began, the promotion after it included.
@@ -129,6 +130,16 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 		}
 	}
 	r.forget(own)
+}
+
+// release records that the channel has another version than the one that an ended rollout holds.
+func (r *Round) release(ended *fleet.Rollout, now time.Time) {
+	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Now: now})
+	if p.release(); p.status.ReleasedAt != nil && ended.Status.ReleasedAt == nil {
+		next := ended.DeepCopy()
+		next.Status = p.status
+		r.Update = append(r.Update, next)
+	}
 }
 
 // stay keeps a track as its rollout left it: unless that has succeeded, nobody new may have the version, and nobody

@@ -81,7 +81,9 @@ func (p *plan) judge(runtimes []Runtime) {
 		}
 	}
 	for i := range p.waves {
-		p.waves[i].budgets(p.spec.Waves[i])
+		w := &p.waves[i]
+		w.budgets(p.spec.Waves[i])
+		w.unmatched = w.selector != nil && w.total+w.aside == 0 && !w.matches(runtimes)
 	}
 }
 
@@ -194,58 +196,4 @@ func (p *plan) late(m *member, r *Runtime) bool {
 	}
 	until := r.Given.Time.Add(p.spec.Waves[m.wave].Deadline.Duration)
 	return p.situation.Now.After(until) && r.Heard.After(until)
-}
-
-// grant lets further runtimes of started waves have the version, in the order of their places.
-func (p *plan) grant(runtimes []Runtime) {
-	forward := p.active() || p.status.State == fleet.RolloutSucceeded
-	for i := range p.waves {
-		w, s := &p.waves[i], &p.status.Waves[i]
-		before := s.Granted
-		s.Granted = nil
-		if !forward || s.StartedAt == nil {
-			continue
-		}
-		open := !p.spec.Paused
-		if w.maxConcurrent < 0 || p.status.State == fleet.RolloutSucceeded {
-			for _, r := range w.reachable {
-				p.members[r].granted = open
-			}
-			continue
-		}
-		free := w.maxConcurrent - w.inFlight - p.keepGrants(i, before, runtimes)
-		slices.SortFunc(w.reachable, func(a, b int) int { return cmp.Compare(p.members[a].place, p.members[b].place) })
-		for _, r := range w.reachable {
-			if open && free > 0 && !p.members[r].granted {
-				p.members[r].granted = true
-				free--
-			}
-		}
-		for r := range p.members {
-			if p.members[r].wave == i && p.members[r].granted {
-				s.Granted = append(s.Granted, runtimes[r].ID)
-			}
-		}
-		slices.Sort(s.Granted)
-	}
-}
-
-// keepGrants grants again what was granted and may be under way, and tells how many of them take a place among the
-// concurrent.
-func (p *plan) keepGrants(number int, before []string, runtimes []Runtime) (kept int) {
-	if len(before) == 0 {
-		return 0
-	}
-	known := make(map[string]bool, len(before))
-	for _, id := range before {
-		known[id] = true
-	}
-	for r := range p.members {
-		m := &p.members[r]
-		if m.wave == number && (m.standing == waiting || m.standing == silent) && known[runtimes[r].ID] {
-			m.granted = true
-			kept++
-		}
-	}
-	return kept
 }

@@ -90,6 +90,8 @@ func (p places) of(policy, runtime string) int64 {
 // wave is what a wave of the spec comes to with the runtimes there are.
 type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
+	// unmatched says that the selector matches no runtime, also none of an earlier wave.
+	unmatched bool
 	// total are its runtimes; each of them is counted once below, those that wait for the version in none.
 	total, updated, inFlight, failed, deferred int
 	// fresh are those of them that do not have the module in any version yet.
@@ -115,6 +117,20 @@ func (p *plan) selectors() {
 			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s) // Check has seen it
 		}
 	}
+}
+
+// empty reports whether a wave's selector matches no runtime, and the policy does not allow that. Such a wave proves
+// nothing: the rollout must not pass it to other runtimes, unless an earlier rollout proved the version.
+func (p *plan) empty(number int) bool {
+	if !p.waves[number].unmatched || p.spec.Waves[number].AllowEmpty || p.situation.Proven {
+		return false
+	}
+	return slices.ContainsFunc(p.waves[number+1:], func(later wave) bool { return later.total > 0 })
+}
+
+// matches reports whether a wave's selector matches any runtime.
+func (w *wave) matches(runtimes []Runtime) bool {
+	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
 // begin fixes what must not change while the rollout runs: up to which place a wave by percent or count reaches.

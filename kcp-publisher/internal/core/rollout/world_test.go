@@ -38,7 +38,8 @@ type machine struct {
 	online bool
 	mood   v1beta2.State
 	// In the registry: it refuses bundles for this runtime.
-	refuses bool
+	refuses      bool
+	refusedSince time.Time
 	// What really happened, for judging: which rollout gave it its version, and which of them it was ready with.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
@@ -56,7 +57,7 @@ func (w *world) fact(m *machine) Runtime {
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Given = &given
 	}
-	r.Unpublishable = m.refuses
+	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
 	if !m.looked {
 		r.Heard, r.Unnoted = m.noted, w.began
 	}
@@ -119,7 +120,7 @@ func (w *world) course() fleet.Course {
 	}
 	for i := range 1 + w.random.IntN(3) {
 		wave := fleet.Wave{
-			Name: fmt.Sprint("w", i), Deadline: metav1.Duration{Duration: 5 * time.Minute}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
+			AllowEmpty: w.chance(30), Name: fmt.Sprint("w", i), Deadline: metav1.Duration{Duration: 5 * time.Minute}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
 			MaxConcurrent: amount(), MaxFailures: amount(), MaxDeferred: amount(), Approval: w.chance(15),
 			Soak: metav1.Duration{Duration: time.Duration(w.random.IntN(3)) * time.Minute},
 		}
@@ -162,7 +163,9 @@ func (w *world) publish(m *machine) {
 		w.push(m)
 	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // no downgrade
 	default:
-		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout {
+		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave it.
+		noted := m.known.Given[keda.Module].Rollout
+		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout && noted != gate.rollout {
 			w.fail("%s goes back from %s to %s, but %s did not give it that", m.id, m.version, d.Version, gate.rollout)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout

@@ -59,7 +59,7 @@ func (p *plan) grantWritten(number int, runtimes []Runtime) {
 	}
 	if p.spec.Waves[number].MaxConcurrent == nil {
 		for _, r := range p.waves[number].reachable {
-			p.members[r].granted = !p.spec.Paused
+			p.members[r].granted = p.open(int(p.status.Updated))
 		}
 		return
 	}

@@ -11,6 +11,7 @@ import (
 var done = map[string]string{
 	"pause": "The rollout is paused: no further runtime gets the version.", "approve": "The wave is approved.", "resume": "Resumed.",
 	"abort": "The rollout is aborted.", "undo": "The rollout is undone: its runtimes go back to the earlier version.",
+	"retry":   "The rollout is retried: a new one begins if the channel still has the version.",
 	"suspend": "Suspended: nothing new is published.", "reconcile": "The publisher reconciles now.",
 }
 

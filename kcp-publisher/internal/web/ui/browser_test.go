@@ -201,7 +201,7 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
 	var order []string
-	for range 13 {
+	for range 14 {
 		b.do(chromedp.KeyEvent(kb.Tab))
 		order = append(
 			order,
@@ -217,6 +217,7 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 		"Fleet",
 		"Rollouts",
 		"Modules",
+		"System theme",
 		"8 Failing",
 		"1 Silent",
 		"1 Never reported",
@@ -226,13 +227,13 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 		"104 Healthy",
 	}
 	for i := range want {
-		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") && i < 5 {
+		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") && i < 6 {
 			t.Fatalf("focus goes over %q, want %q", order, want)
 		}
 	}
-	if !strings.HasSuffix(order[5], "Failing") || !strings.HasSuffix(order[11], "Healthy") ||
-		!strings.Contains(order[12], "Failing") && !strings.Contains(order[12], "6") {
-		t.Errorf("focus goes over %q, want %q and the first cause", order, want)
+	if !strings.HasSuffix(order[6], "Failing") || !strings.HasSuffix(order[12], "Healthy") ||
+		order[13] != "Copy" {
+		t.Errorf("focus goes over %q, want %q and the first advice", order, want)
 	}
 	b.do(chromedp.Navigate(s.URL+"/"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.until(`document.activeElement.id === "main"`)
@@ -272,6 +273,26 @@ func TestAWaveIsApprovedOnThePage(t *testing.T) {
 	changed.Rollouts[0].Status.Waves[1].Updated = 91
 	s.source.put(changed)
 	b.until(`document.querySelector(".waves tbody").innerText.includes("91/100")`)
+}
+
+// unreadable lists elements whose text is cut off, and table cells that are too narrow for their text.
+const unreadable = `[...document.querySelectorAll("#main :is(th, td, a, span, p, h1, h2, h3, dd)")].filter(e => {
+	const text = e.innerText.trim();
+	if (!text || !e.clientWidth || e.closest(".hidden, thead")) return false;
+	const cut = getComputedStyle(e).overflowX === "hidden" && e.scrollWidth > e.clientWidth + 1;
+	return cut || /^T[HD]$/.test(e.tagName) && text.length > 8 && e.clientWidth < 56;
+}).slice(0, 5).map(e => e.tagName + "." + e.className + " of " + e.clientWidth + " px: " + e.innerText.slice(0, 60))`
+
+func TestTheThemeSwitchIsRemembered(t *testing.T) {
+	b := newBrowser(t)
+	s := serve(t, sampleFleet(3, false), nil)
+	b.looks(1280, 900, "light")
+	b.do(chromedp.Navigate(s.URL+"/"), chromedp.Click("#theme"), chromedp.Click("#theme"))
+	b.until(`document.documentElement.dataset.theme === "dark" && document.querySelector("#theme").innerText === "Dark theme"`)
+	b.do(chromedp.Navigate(s.URL + "/rollouts"))
+	b.until(`document.documentElement.dataset.theme === "dark" && getComputedStyle(document.body).backgroundColor === "rgb(20, 23, 27)"`)
+	b.do(chromedp.Click("#theme"))
+	b.until(`!document.documentElement.dataset.theme && getComputedStyle(document.body).backgroundColor === "rgb(251, 251, 252)"`)
 }
 
 // looked are the pages that are judged and kept as pictures.
@@ -316,12 +337,15 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 	for _, one := range looked() {
 		s := serve(t, one.fleet, nil)
 		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{1280, 390} {
+			for _, width := range []int64{1280, 768, 390} {
 				name := fmt.Sprintf("%s-%s-%d", one.name, scheme, width)
 				b.looks(width, 900, scheme)
 				b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
 				if wider := read[int64](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
 					t.Errorf("%s is %d pixels wider than its window", name, wider)
+				}
+				if bad := read[[]string](b, unreadable); len(bad) > 0 {
+					t.Errorf("%s: %q", name, bad)
 				}
 				b.shoot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
 				if len(axe) > 0 {

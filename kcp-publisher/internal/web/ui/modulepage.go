@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
@@ -25,7 +26,27 @@ type moduleView struct {
 	More     int
 }
 
-type channelVersion struct{ Channel, Version string }
+// channelVersion is the version of a channel.
+type channelVersion struct {
+	Channel, Version string
+	// Held is the rollout that keeps the version from runtimes; nil for none.
+	Held *fleet.Rollout
+}
+
+// holding returns the newest rollout of a module in a channel if it is about the version and keeps it from runtimes.
+func holding(all []fleet.Rollout, module, channel, version string) *fleet.Rollout {
+	var newest *fleet.Rollout
+	for i := range all {
+		r := &all[i]
+		if r.Spec.Module == module && r.Spec.Channel == channel && (newest == nil || r.Spec.Revision > newest.Spec.Revision) {
+			newest = r
+		}
+	}
+	if newest == nil || newest.Spec.To != version || newest.Status.State == v1alpha1.RolloutSucceeded {
+		return nil
+	}
+	return newest
+}
 
 // versionView counts the runtimes of one version.
 type versionView struct {
@@ -48,7 +69,7 @@ type stateCount struct {
 func (p *pages) modules(w http.ResponseWriter, r asked) {
 	all := make([]moduleView, 0, len(r.fleet.Modules))
 	for i := range r.fleet.Modules {
-		all = append(all, viewModule(&r.fleet.Modules[i]))
+		all = append(all, viewModule(&r.fleet.Modules[i], r.fleet.Rollouts))
 	}
 	more := max(0, len(all)-maxModules)
 	body := struct {
@@ -58,10 +79,10 @@ func (p *pages) modules(w http.ResponseWriter, r asked) {
 	p.render(w, r, "modules", http.StatusOK, frame{Title: "Modules", Section: "modules", Live: true, Body: body})
 }
 
-func viewModule(m *fleet.Module) moduleView {
+func viewModule(m *fleet.Module, rollouts []fleet.Rollout) moduleView {
 	v := moduleView{Module: m}
 	for _, channel := range slices.Sorted(maps.Keys(m.Channels)) {
-		v.Channels = append(v.Channels, channelVersion{channel, m.Channels[channel]})
+		v.Channels = append(v.Channels, channelVersion{channel, m.Channels[channel], holding(rollouts, m.Name, channel, m.Channels[channel])})
 	}
 	for _, version := range m.Versions {
 		for _, n := range version.States {

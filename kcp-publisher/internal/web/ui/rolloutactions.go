@@ -48,7 +48,8 @@ func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 	}
 	candidates = append(candidates,
 		offer{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
-		offer{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(objectsOf(r.fleet.Rollouts))})
+		offer{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(objectsOf(r.fleet.Rollouts))},
+		offer{Name: "retry", Title: "Retry rollout", Runtimes: s.Total, action: actions.Retry(objectsOf(r.fleet.Rollouts))})
 	var possible []offer
 	for _, o := range candidates {
 		object := objectOf(one)

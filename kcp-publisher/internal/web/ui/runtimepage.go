@@ -73,7 +73,7 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 		}
 	}
 	for _, m := range one.Modules {
-		if m.Held != "" {
+		if m.Held != "" && !withdrawn(one.Cause) {
 			page.Waits = append(page.Waits, m)
 		}
 	}
@@ -89,6 +89,11 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 		http.StatusOK,
 		frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page},
 	)
+}
+
+// withdrawn reports whether the cause is a version that was taken back, so that no module waits for it.
+func withdrawn(cause *fleet.Cause) bool {
+	return cause != nil && (cause.Situation == fleet.RolloutWithdrawn || cause.Situation == fleet.RolloutTookBack)
 }
 
 // history fills in the runtime's bundles from the control plane and the registry. Data that cannot be read is left out.

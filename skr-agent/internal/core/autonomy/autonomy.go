@@ -1,9 +1,8 @@
-// Package autonomy decides what a runtime does by itself until the control plane answers: the bundle in force, the
-// runtime's own Kyma and what is installed go in, what is followed comes out. It is pure.
+// Package autonomy decides the modules of a runtime until the control plane responds to its request. Its input is the bundle
+// in force, the runtime's own Kyma and the installed modules. Its output is the bundle with the runtime's choices. It is pure.
 //
-// The runtime resolves nothing: it chooses among offers that the control plane resolved and signed, so that whatever
-// the control plane answers later for the same wish is the same, and nothing is installed again. No choice takes a
-// module below what is installed: only a rollback that the control plane states does.
+// The runtime does not resolve versions. It chooses among offers that the control plane resolved and signed, so the control
+// plane's later result for the same request is the same. A choice never downgrades a module. Only a signed rollback does.
 package autonomy
 
 import (
@@ -15,19 +14,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Followed is the bundle as the runtime follows it.
+// Followed is the bundle with the runtime's choices.
 type Followed struct {
 	*bundle.Bundle
-	// Decided are the modules that the runtime chose, changed or removed by itself, sorted.
+	// Decided contains the sorted names of the modules that the runtime chose, changed or removed.
 	Decided []string
 }
 
-// Follow returns what is followed: the bundle as it is, or, where its settings allow it, with what the runtime's Kyma
-// asks for if that is another wish than the bundle answers, and with the versions that were chosen before where they
-// are newer than the bundle's. A runtime that is being taken over chooses nothing: offers say neither what modules
-// inherit nor in which version they were installed.
+// Follow returns the bundle. If its settings allow autonomy, the result includes the request of the runtime's Kyma if it
+// differs from the bundle's, and earlier choices that are newer than the bundle's versions. A runtime during a takeover
+// chooses nothing, because offers contain neither inherited objects nor their installed versions.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
-	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting || b.State.Takeover != "" ||
+	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
+		b.State.Takeover != "" ||
 		kyma != nil && !kyma.DeletionTimestamp.IsZero() {
 		return Followed{Bundle: b}
 	}
@@ -46,14 +45,18 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 		want, problem := choose(module, cmp.Or(module.Channel, kyma.Spec.Channel), have, b.State.Offers)
 		if want != nil {
 			own.State.Manifests = append(own.State.Manifests, *want)
-			own.Statement.Predicate.Removals = slices.DeleteFunc(own.Statement.Predicate.Removals, func(name string) bool { return name == module.Name })
+			own.Statement.Predicate.Removals = slices.DeleteFunc(
+				own.Statement.Predicate.Removals,
+				func(name string) bool { return name == module.Name },
+			)
 		}
 		if problem != "" {
 			own.State.Problems = append(own.State.Problems, bundle.Problem{
 				Module: module.Name, Channel: cmp.Or(module.Channel, kyma.Spec.Channel), State: v1beta2.StateWarning, Message: problem,
 			})
 		}
-		if want != nil && (published == nil || published.Version != want.Version || published.Channel != want.Channel || published.Unmanaged != want.Unmanaged) {
+		if want != nil &&
+			(published == nil || published.Version != want.Version || published.Channel != want.Channel || published.Unmanaged != want.Unmanaged) {
 			followed.Decided = append(followed.Decided, module.Name)
 		}
 	}
@@ -72,13 +75,13 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// request returns what the runtime's Kyma asks for and may decide, nil without a Kyma: then no request is known, and
-// nothing is removed.
+// request returns the part of the Kyma's request that the runtime can decide. It returns nil without a Kyma: the request is
+// unknown then, and nothing is removed.
 func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
 	}
-	mandatory := map[string]bool{} // by module, and by the name of its Manifest, which another module's name can lead to
+	mandatory := map[string]bool{} // by module, and by Manifest name, which another module's name can produce
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {
 			mandatory[m.Module], mandatory[m.Name] = true, true
@@ -90,14 +93,20 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 		}
 	}
 	limited := bundle.LimitRequest(kyma.Spec.Modules, func(module string) bool {
-		return mandatory[module] || slices.ContainsFunc(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && mandatory[m.Name] })
+		return mandatory[module] ||
+			slices.ContainsFunc(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && mandatory[m.Name] })
 	})
 	return &limited
 }
 
 // keep returns the bundle as it is, except for the runtime's own choices since then: a newer version stays, and a
 // module that the Kyma no longer names goes.
-func keep(b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest) Followed {
+func keep(
+	b *bundle.Bundle,
+	versions map[string]string,
+	asked *bundle.OwnRequest,
+	installed []v1beta2.Manifest,
+) Followed {
 	own := *b
 	followed := Followed{Bundle: &own}
 	own.State.Manifests, own.State.Problems = slices.Clone(b.State.Manifests), slices.Clone(b.State.Problems)
@@ -124,8 +133,8 @@ func keep(b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest
 	return followed
 }
 
-// withdraw removes the modules that are installed from offers and that the Kyma no longer names: the bundle does not
-// contain them.
+// withdraw removes modules that were installed from offers and that the Kyma no longer requests. The bundle does not contain
+// them.
 func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if asked == nil {
 		return
@@ -134,8 +143,10 @@ func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manife
 	for i := range installed {
 		name := installed[i].Module()
 		named := func(m bundle.Manifest) bool { return m.Module == name }
-		if asked.AsksFor(name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True || slices.Contains(p.Removals, name) ||
-			slices.ContainsFunc(f.State.All(), named) || !slices.ContainsFunc(f.State.Offers, named) {
+		if asked.AsksFor(name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True ||
+			slices.Contains(p.Removals, name) ||
+			slices.ContainsFunc(f.State.All(), named) ||
+			!slices.ContainsFunc(f.State.Offers, named) {
 			continue
 		}
 		p.Removals = append(p.Removals, name)
@@ -148,9 +159,9 @@ func (f *Followed) sort() {
 	slices.Sort(f.Decided)
 }
 
-// Versions returns the versions that a runtime has under a bundle, by module: those of the bundle's manifests, and
-// those of installed Manifests where the runtime itself chose them from the bundle's offers, or the bundle has none. A
-// version that neither has is nobody's choice, and what is being deleted may come back in any.
+// Versions returns the versions of a runtime under a bundle, by module: those of the bundle's manifests, and those of
+// installed Manifests if they are from the bundle's offers or the bundle has none. It ignores other versions, and modules
+// that are being deleted, which can return in any version.
 func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {
@@ -180,8 +191,7 @@ func offered(b *bundle.Bundle, module, version string) *bundle.Manifest {
 	return find(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && m.Version == version })
 }
 
-// current returns the manifest of what a runtime has of a module: the published one, or the offer that was chosen after
-// it; nil for neither.
+// current returns the manifest of an installed module: the published one or a later offer, nil for neither.
 func current(b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string) *bundle.Manifest {
 	if published != nil && published.Version == versions[module] {
 		return published
@@ -203,15 +213,14 @@ func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Ma
 	return nil
 }
 
-// has is what a runtime has of a module.
+// has is the installed state of a module.
 type has struct {
-	// manifest is nil where the bundle knows none in version, which is empty where the module is not installed.
+	// manifest is nil if the bundle has none in this version. version is "" if the module is not installed.
 	manifest *bundle.Manifest
 	version  string
 }
 
-// choose returns the manifest of one module that is asked for, nil to leave it as it is, and what there is to say about
-// it.
+// choose returns the manifest of one requested module, nil to keep the current one, and a message.
 func choose(module v1beta2.Module, channel string, have has, offers []bundle.Manifest) (*bundle.Manifest, string) {
 	if !module.Managed {
 		if have.manifest == nil {
@@ -230,7 +239,14 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	}
 	switch {
 	case offer == nil:
-		return withPolicy(have.manifest, module.CustomResourcePolicy), fmt.Sprintf("module %s: the last bundle offers none %s: waiting for the control plane", module.Name, wish)
+		return withPolicy(
+				have.manifest,
+				module.CustomResourcePolicy,
+			), fmt.Sprintf(
+				"module %s: the last bundle offers none %s: waiting for the control plane",
+				module.Name,
+				wish,
+			)
 	case bundle.Older(offer.Version, have.version):
 		return withPolicy(have.manifest, module.CustomResourcePolicy), stays(module.Name, have.version, wish, offer.Version)
 	}
@@ -241,7 +257,7 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	return withPolicy(&chosen, module.CustomResourcePolicy), ""
 }
 
-// withPolicy returns a manifest, which may be nil, as it is with what a Kyma says about the module's default CR.
+// withPolicy returns a manifest, which can be nil, with the Kyma's policy for the module's default CR.
 func withPolicy(m *bundle.Manifest, policy v1beta2.CustomResourcePolicy) *bundle.Manifest {
 	if m == nil || cmp.Or(policy, v1beta2.PolicyCreateAndDelete) == v1beta2.PolicyCreateAndDelete {
 		return m

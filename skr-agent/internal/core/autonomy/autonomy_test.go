@@ -37,7 +37,10 @@ func last() *bundle.Bundle {
 }
 
 func asking(modules ...v1beta2.Module) *v1beta2.Kyma {
-	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Spec: v1beta2.KymaSpec{Channel: "regular", Modules: modules}}
+	return &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Generation: 2},
+		Spec:       v1beta2.KymaSpec{Channel: "regular", Modules: modules},
+	}
 }
 
 func module(name, channel string) v1beta2.Module {
@@ -93,12 +96,13 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 		v1beta2.LabelModuleName: "watcher", v1beta2.LabelMandatoryModule: v1beta2.True,
 	}}}
 	has.Spec.Version = "1.1.0"
-	if got := said(Follow(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") || !strings.Contains(got, "watcher@1.1.0") {
+	if got := said(Follow(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") ||
+		!strings.Contains(got, "watcher@1.1.0") {
 		t.Errorf("got\n%s", got)
 	}
 }
 
-func TestARuntimeFollowsItsOwnKyma(t *testing.T) {
+func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
 	keda := module("keda", "")
 	unmanaged, pinned, ignored, unknown := keda, module("nats", ""), module("nats", "fast"), module("nats", "")
 	unmanaged.Managed = false
@@ -129,7 +133,11 @@ func TestARuntimeFollowsItsOwnKyma(t *testing.T) {
 			if got := said(Follow(b, asking(c.modules...), nil)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
-			if !slices.EqualFunc(b.State.Manifests, last().State.Manifests, func(x, y bundle.Manifest) bool { return x.Version == y.Version && x.Unmanaged == y.Unmanaged }) ||
+			if !slices.EqualFunc(
+				b.State.Manifests,
+				last().State.Manifests,
+				func(x, y bundle.Manifest) bool { return x.Version == y.Version && x.Unmanaged == y.Unmanaged },
+			) ||
 				!slices.Equal(b.Statement.Predicate.Removals, last().Statement.Predicate.Removals) {
 				t.Error("the bundle itself was changed")
 			}
@@ -137,7 +145,7 @@ func TestARuntimeFollowsItsOwnKyma(t *testing.T) {
 	}
 }
 
-func TestWithoutLeaveTheBundleIsFollowedAsItIs(t *testing.T) {
+func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 	wish := asking(module("nats", ""))
 	answered := asking(module("nats", ""))
 	answered.Generation = 1
@@ -165,12 +173,15 @@ func TestWithoutLeaveTheBundleIsFollowedAsItIs(t *testing.T) {
 func installed(all ...string) (manifests []v1beta2.Manifest) {
 	for _, one := range all {
 		name, version, _ := strings.Cut(one, "@")
-		manifests = append(manifests, v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.ManifestSpec{Version: version}})
+		manifests = append(
+			manifests,
+			v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.ManifestSpec{Version: version}},
+		)
 	}
 	return manifests
 }
 
-func TestNoChoiceGoesBelowWhatIsInstalled(t *testing.T) {
+func TestChoicesNeverDowngrade(t *testing.T) {
 	answered := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{module("keda", "")}}
 	removing := installed("keda@1.8.0")
 	removing[0].DeletionTimestamp = new(metav1.Now())
@@ -223,21 +234,22 @@ func TestNoChoiceGoesBelowWhatIsInstalled(t *testing.T) {
 			if got := said(Follow(b, kyma, c.installed)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
-			if slices.Contains(b.Statement.Predicate.Removals, "nats") || b.State.Manifests[0].Version != "1.7.0" || len(b.State.Problems) != 0 {
+			if slices.Contains(b.Statement.Predicate.Removals, "nats") || b.State.Manifests[0].Version != "1.7.0" ||
+				len(b.State.Problems) != 0 {
 				t.Error("the bundle itself was changed")
 			}
 		})
 	}
 }
 
-func TestWithoutAKymaNothingGoesAndNothingGoesBack(t *testing.T) {
+func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 	want := "keda@1.8.0; watcher@1.0.0; ! module keda: stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"
 	if got := said(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-func TestTheContentOfAWishCountsAndNotItsGeneration(t *testing.T) {
+func TestRequestsAreComparedByContent(t *testing.T) {
 	b := last()
 	b.Statement.Predicate.KymaSpec = bundle.WishDigest(asking(module("keda", "")).Spec)
 	replaced := asking(module("nats", ""))

@@ -1,8 +1,7 @@
-// Package maintenance decides which upgrades wait for the runtime's maintenance window. The bundle in force, the
-// runtime's Kyma and the time go in; a gate comes out that says of every upgrade whether it waits, and why. It is pure.
+// Package maintenance decides which upgrades wait for the runtime's maintenance window. Its input is the bundle in force, the
+// runtime's Kyma and the time. Its output is a Gate with the reason for each waiting upgrade. It is pure.
 //
-// The runtime decides, and not the control plane: a bundle may be accepted long before it can be followed, and one that
-// was pulled inside a window may be first followed outside of it.
+// The runtime decides instead of the control plane, because a bundle can be pulled within a window and applied outside of it.
 package maintenance
 
 import (
@@ -14,23 +13,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Gate says which upgrades wait. The zero value holds nothing.
+// Gate decides which upgrades wait. The zero value holds none.
 type Gate struct {
-	// Opens is when the next window begins; zero while nothing is held, and when nobody knows of one.
+	// Opens is the start of the next window. It is zero if no upgrade is held, or no window is known.
 	Opens time.Time
 
-	// waitsFor ends the sentence "requires downtime and …"; empty for a gate that is open.
+	// waitsFor completes the sentence "requires downtime and …". It is "" for an open gate.
 	waitsFor string
-	// missing: no window ahead is long enough.
+	// missing reports that no future window is long enough.
 	missing bool
-	// unmanaged are the versions of modules that nobody looks after, by name.
+	// unmanaged contains the versions of unmanaged modules by name.
 	unmanaged map[string]string
 }
 
-// New returns the gate by the bundle in force. expired says that the time of the bundle is over: what waited till then
-// does not begin by it. The runtime's Kyma is nil while there is none yet, unmanaged are the versions of what nobody
-// looks after (see Unmanaged). now is the time by a clock that never runs behind the newest statement that was
-// verified.
+// New returns the gate for the bundle in force. An expired bundle starts no waiting upgrade. The Kyma is nil if it does not
+// exist yet. unmanaged is the result of Unmanaged. now must not be before the time of the newest verified statement.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
@@ -96,22 +93,21 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether this upgrade waits. Only one to a newer version of what is installed and stays can: a first
-// installation, a removal and whatever keeps a version as it should be never do. Nor does an older version: the control
-// plane sends one only when it takes a newer one back that failed, and that ends an outage instead of beginning one.
+// Holds reports whether an upgrade waits. Installations, removals and drift correction never wait. Older versions do not wait
+// either: the control plane sends one only to roll back a failed version, which ends an outage.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }
 
-// HoldsUnmanaged reports whether a module without a Manifest waits because it is there all the same, unmanaged and in
-// an older version: to look after it again would be the upgrade.
+// HoldsUnmanaged reports whether an unmanaged module in an older version waits. Managing it again would upgrade it.
 func (g Gate) HoldsUnmanaged(want bundle.Manifest) bool {
 	version, unmanaged := g.unmanaged[want.Module]
 	return unmanaged && g.holds(version, want)
 }
 
 func (g Gate) holds(version string, want bundle.Manifest) bool {
-	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged && version != want.Version && !bundle.Older(want.Version, version)
+	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged && version != want.Version &&
+		!bundle.Older(want.Version, version)
 }
 
 // Reason returns the reason of the upgrades that wait.
@@ -122,7 +118,7 @@ func (g Gate) Reason() reason.Reason {
 	return reason.WindowAwaited
 }
 
-// Waiting returns the modules of the bundle whose upgrade waits, with what their users should know.
+// Waiting returns the modules of the bundle whose upgrade waits, with a message for their users.
 func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	waiting := map[string]string{}
 	if b == nil || b.Statement.Predicate.Deleting {

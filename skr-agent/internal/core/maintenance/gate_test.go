@@ -16,7 +16,7 @@ import (
 // o'clock.
 var friday = time.Date(2026, 11, 20, 21, 0, 0, 0, time.UTC)
 
-// scene is what a case starts from: keda 1.0.0 is installed, the bundle has 1.1.0, which requires downtime, and it is
+// scene is the start of each case: keda 1.0.0 is installed, the bundle has 1.1.0, which requires downtime, and it is
 // Friday.
 type scene struct {
 	bundle    bundle.Bundle
@@ -28,10 +28,18 @@ type scene struct {
 }
 
 func waitingScene() *scene {
-	s := &scene{kyma: &v1beta2.Kyma{}, now: friday, installed: []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}}}
+	s := &scene{
+		kyma: &v1beta2.Kyma{},
+		now:  friday,
+		installed: []v1beta2.Manifest{
+			{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}},
+		},
+	}
 	s.bundle.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", RequiresDowntime: true}}
 	s.bundle.State.Maintenance = &window.Schedule{
-		Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"}}, Minimum: metav1.Duration{Duration: 20 * time.Minute},
+		Windows: []window.Window{
+			{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"},
+		}, Minimum: metav1.Duration{Duration: 20 * time.Minute},
 	}
 	return s
 }
@@ -46,7 +54,7 @@ func (s *scene) later(d time.Duration) *scene {
 	return s
 }
 
-func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
+func TestUpgradesWaitForWindow(t *testing.T) {
 	const forSaturday = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
 	const forTheNext = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-28T21:00:00Z to 2026-11-29T00:00:00Z"
 	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one where the control plane is run"
@@ -115,7 +123,7 @@ func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
 			if got, waits := waiting["keda"]; got != c.want || waits != (c.want != "") || len(waiting) > 1 {
 				t.Errorf("got %v\nwant %q", waiting, c.want)
 			}
-			// What is written and what is told must not differ.
+			// Holds and Waiting must agree.
 			for i := range s.installed {
 				for _, want := range s.bundle.State.Manifests {
 					if held := gate.Holds(&s.installed[i], want); held != (c.want != "") && !s.bundle.Statement.Predicate.Deleting {
@@ -127,7 +135,7 @@ func TestWhichUpgradesWaitAndForWhat(t *testing.T) {
 	}
 }
 
-func TestAGateKnowsWhenItOpens(t *testing.T) {
+func TestGateOpensAtNextWindow(t *testing.T) {
 	s := waitingScene()
 	gate := New(&s.bundle, false, s.kyma, s.unmanaged, s.now)
 	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
@@ -146,10 +154,24 @@ func TestAGateKnowsWhenItOpens(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyLooksAfterIsKnownByItsLastManifest(t *testing.T) {
-	kyma := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateUnmanaged}}}}
-	managed := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady}}}}
-	going := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda", Annotations: map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
+func TestUnmanagedModulesKeepVersionOfLastManifest(t *testing.T) {
+	kyma := &v1beta2.Kyma{
+		Status: v1beta2.KymaStatus{
+			Modules: []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateUnmanaged}},
+		},
+	}
+	managed := &v1beta2.Kyma{
+		Status: v1beta2.KymaStatus{
+			Modules: []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady}},
+		},
+	}
+	going := v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "keda",
+			Annotations: map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True},
+		},
+		Spec: v1beta2.ManifestSpec{Version: "1.0.0"},
+	}
 	there := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
 	for name, c := range map[string]struct {
 		unmanaged bool // the bundle's, in version 1.1.0
@@ -174,6 +196,6 @@ func TestWhatNobodyLooksAfterIsKnownByItsLastManifest(t *testing.T) {
 		}
 	}
 	if got := Unmanaged(&bundle.Bundle{}, map[string]string{"keda": "1.0.0"}, kyma, nil); len(got) != 0 {
-		t.Errorf("a module that the bundle does not have any more is among %v", got)
+		t.Errorf("a module that was removed from the bundle is in %v", got)
 	}
 }

@@ -7,11 +7,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Unmanaged returns the versions of the modules that are in the runtime without anybody looking after them, by name. A
-// module without a Manifest is told by what was known before, or by the status of the runtime's Kyma, which outlives a
-// restart; one that is to be managed again stays among them until it has a Manifest. The version is that of its last
-// Manifest: the bundle's may be one whose upgrade waited.
-func Unmanaged(b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) map[string]string {
+// Unmanaged returns the versions of unmanaged modules by name. A module without a Manifest is found in the known ones, or
+// after a restart in the status of the runtime's Kyma. A module that becomes managed again stays in the result until it has a
+// Manifest. The version is that of its last Manifest, because the upgrade to the bundle's version may have waited.
+func Unmanaged(
+	b *bundle.Bundle,
+	known map[string]string,
+	kyma *v1beta2.Kyma,
+	installed []v1beta2.Manifest,
+) map[string]string {
 	versions := map[string]string{}
 	if b == nil {
 		return versions
@@ -26,8 +30,8 @@ func Unmanaged(b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, in
 		case m != nil && (want.Unmanaged || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True):
 			versions[want.Module] = m.RunningVersion()
 		case m != nil:
-		case known[want.Module] != "" || told(kyma, want.Module) != "":
-			versions[want.Module] = cmp.Or(known[want.Module], told(kyma, want.Module))
+		case known[want.Module] != "" || unmanagedVersion(kyma, want.Module) != "":
+			versions[want.Module] = cmp.Or(known[want.Module], unmanagedVersion(kyma, want.Module))
 		case want.Unmanaged:
 			versions[want.Module] = want.Version
 		}
@@ -35,8 +39,8 @@ func Unmanaged(b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, in
 	return versions
 }
 
-// told returns the version of a module that the Kyma's status calls unmanaged, empty for none.
-func told(kyma *v1beta2.Kyma, module string) string {
+// unmanagedVersion returns the version of a module that is unmanaged in the Kyma's status, "" for none.
+func unmanagedVersion(kyma *v1beta2.Kyma, module string) string {
 	if kyma == nil {
 		return ""
 	}

@@ -1,9 +1,8 @@
-// Package provenance says where an object in the runtime comes from: the object, the Manifests and the bundle in force
-// go in; the chain from the object to the publisher's key comes out, or why there is none. It reads and writes nothing.
+// Package provenance traces an object in the runtime to the publisher's key. Its input is the object, the Manifests and the
+// bundle in force. Its output is the complete chain, or the reason why there is none. It is pure.
 //
-// A chain is shown whole or not at all. Labels and annotations of the object are claims that anybody with access to it
-// can make, so they only choose between Manifests whose inventory has the object; and a Manifest counts only as far as
-// the verified bundle says the same.
+// Any user with access to an object can set its labels and annotations, so these only choose between Manifests whose
+// inventory contains the object. A Manifest counts only if the verified bundle has the same content.
 package provenance
 
 import (
@@ -21,13 +20,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Object is what is asked about.
+// Object is the object to trace.
 type Object struct {
 	Group     string `json:"group,omitempty"`
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// OwnedBy is the annotation with the Manifest that the object says it belongs to, as namespace/name.
+	// OwnedBy is the annotation with the owning Manifest, as namespace/name.
 	OwnedBy string `json:"-"`
 }
 
@@ -36,21 +35,21 @@ func (o Object) String() string {
 	return kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")
 }
 
-// Chain is an object's way back to the key that let it in.
+// Chain is the chain from an object to the key of its bundle.
 type Chain struct {
 	Object Object `json:"object"`
-	// Manifest is the Manifest object, as namespace/name, and State what became of it.
+	// Manifest is the Manifest, as namespace/name, and State its state.
 	Manifest string        `json:"manifest"`
 	State    v1beta2.State `json:"state"`
-	// Pending says that the Manifest was not installed to the end as it is now: the object may still be as an earlier
-	// bundle wanted it.
+	// Pending reports that the Manifest's current spec is not completely applied, so the object can be that of an earlier
+	// bundle.
 	Pending bool `json:"pending,omitempty"`
-	// DefaultCR says that the object was made once, as the module's default CR: what is in it is its user's since.
+	// DefaultCR reports that the object is the module's default CR, which users can change.
 	DefaultCR bool `json:"defaultCR,omitempty"`
 	bundle.Origin
 }
 
-// Trace follows an object back. in is the bundle in force.
+// Trace returns the chain of an object. in is the bundle in force.
 func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain, error) {
 	manifest, err := manifestOf(object, manifests)
 	if err != nil {
@@ -58,7 +57,12 @@ func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain
 	}
 	named := slices.IndexFunc(in.State.All(), func(m bundle.Manifest) bool { return m.Name == manifest.Name })
 	if named < 0 {
-		return Chain{}, fmt.Errorf("%s: belongs to Manifest %s, which bundle %s does not name: where that came from is not known", object, nameOf(manifest), in.Digest)
+		return Chain{}, fmt.Errorf(
+			"%s: belongs to Manifest %s, which bundle %s does not name: where that came from is not known",
+			object,
+			nameOf(manifest),
+			in.Digest,
+		)
 	}
 	said := in.State.All()[named]
 	if err := sameContent(manifest, said); err != nil {
@@ -79,13 +83,14 @@ func isPending(m *v1beta2.Manifest) bool {
 
 func nameOf(m *v1beta2.Manifest) string { return m.Namespace + "/" + m.Name }
 
-// manifestOf finds the Manifest that brought the object: itself, or one whose inventory has it. Of several, the one
-// that the object names.
+// manifestOf returns the Manifest of an object: the object itself, or a Manifest whose inventory has it. The object's
+// annotation selects one of several.
 func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest, error) {
 	var found []*v1beta2.Manifest
 	for i := range manifests {
 		m := &manifests[i]
-		itself := object.Group == v1beta2.Group && object.Kind == "Manifest" && object.Namespace == m.Namespace && object.Name == m.Name
+		itself := object.Group == v1beta2.Group && object.Kind == "Manifest" && object.Namespace == m.Namespace &&
+			object.Name == m.Name
 		if itself {
 			return m, nil
 		}
@@ -98,7 +103,10 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	}
 	switch named := slices.IndexFunc(found, func(m *v1beta2.Manifest) bool { return nameOf(m) == object.OwnedBy }); {
 	case len(found) == 0:
-		return nil, fmt.Errorf("%s: is in no Manifest's inventory: no module brought it, or it was not installed to the end yet", object)
+		return nil, fmt.Errorf(
+			"%s: is in no Manifest's inventory: no module brought it, or it was not installed to the end yet",
+			object,
+		)
 	case named >= 0:
 		return found[named], nil
 	case len(found) == 1:
@@ -108,19 +116,24 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	for _, m := range found {
 		names = append(names, nameOf(m))
 	}
-	return nil, fmt.Errorf("%s: is in the inventory of the Manifests %s and its annotation %s names none of them", object, strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
+	return nil, fmt.Errorf(
+		"%s: is in the inventory of the Manifests %s and its annotation %s names none of them",
+		object,
+		strings.Join(names, " and "),
+		v1beta2.AnnotationOwnedBy,
+	)
 }
 
-// isDefaultCR reports whether the Manifest made the object as its default CR. One that was there before is not marked,
-// and its user's alone.
+// isDefaultCR reports whether the Manifest created the object as its default CR. One that existed before belongs to its user.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) && cr.GroupVersionKind().GroupKind() == schema.GroupKind{Group: object.Group, Kind: object.Kind} &&
-		cr.GetName() == object.Name && (object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
+		cr.GetName() == object.Name &&
+		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }
 
-// sameContent compares what the Manifest is installed from, and its version, with what the bundle says. Somebody else
-// with access to the cluster could have written another.
+// sameContent compares the content and version of the Manifest with the bundle's. A user of the cluster can have written
+// another Manifest.
 func sameContent(m *v1beta2.Manifest, said bundle.Manifest) error {
 	if m.Spec.Version != said.Spec.Version {
 		return fmt.Errorf("spec.version is %q, the bundle's %q", m.Spec.Version, said.Spec.Version)
@@ -144,7 +157,7 @@ func sameContent(m *v1beta2.Manifest, said bundle.Manifest) error {
 	return nil
 }
 
-// sources are the digests of what a Manifest is installed from.
+// sources returns the digests of a Manifest's content.
 func sources(spec v1beta2.ManifestSpec) ([]digest.Digest, error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(spec.Install.Source.Raw, &source); err != nil {

@@ -29,8 +29,14 @@ func specOf(version string, from digest.Digest) v1beta2.ManifestSpec {
 
 // manifest is an installed one with these objects in its inventory.
 func manifest(name string, inventory ...Object) v1beta2.Manifest {
-	m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: name, Generation: 2}, Spec: specOf("1.8.0", layer)}
-	m.Status = v1beta2.ManifestStatus{State: v1beta2.StateReady, Conditions: []metav1.Condition{{Type: v1beta2.ConditionReady, ObservedGeneration: 2}}}
+	m := v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: name, Generation: 2},
+		Spec:       specOf("1.8.0", layer),
+	}
+	m.Status = v1beta2.ManifestStatus{
+		State:      v1beta2.StateReady,
+		Conditions: []metav1.Condition{{Type: v1beta2.ConditionReady, ObservedGeneration: 2}},
+	}
 	for _, o := range inventory {
 		m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{
 			Name: o.Name, Namespace: o.Namespace, GroupVersionKind: metav1.GroupVersionKind{Group: o.Group, Version: "v1", Kind: o.Kind},
@@ -44,7 +50,15 @@ func inForce() bundle.Bundle {
 	return bundle.Bundle{
 		Verified: bundle.Verified{
 			Digest: digest.FromString("bundle"), KeyThumbprint: "publisher",
-			Statement: bundle.Statement{Predicate: bundle.Predicate{Audience: bundle.Audience{Runtime: "r-17"}, Epoch: 1, Sequence: 7, IssuedAt: issued, RootVersion: 3}},
+			Statement: bundle.Statement{
+				Predicate: bundle.Predicate{
+					Audience:    bundle.Audience{Runtime: "r-17"},
+					Epoch:       1,
+					Sequence:    7,
+					IssuedAt:    issued,
+					RootVersion: 3,
+				},
+			},
 		},
 		State: bundle.DesiredState{Manifests: []bundle.Manifest{{
 			Name: "keda", Module: "keda", Version: "1.8.0", Channel: "regular", Component: "kyma-project.io/module/keda", Spec: specOf("1.8.0", layer),
@@ -53,13 +67,19 @@ func inForce() bundle.Bundle {
 	}
 }
 
-func TestAnObjectLeadsBackToItsKey(t *testing.T) {
+func TestObjectIsTracedToItsKey(t *testing.T) {
 	cr := schema.GroupVersionKind{Group: "operator.kyma-project.io", Version: "v1alpha1", Kind: "Keda"}
 	withCR := manifest("keda")
 	withCR.Spec.Resource = &unstructured.Unstructured{}
 	withCR.Spec.Resource.SetGroupVersionKind(cr)
 	withCR.Spec.Resource.SetName("default")
-	marked := Object{Group: cr.Group, Kind: cr.Kind, Namespace: "kyma-system", Name: "default", OwnedBy: "kyma-system/keda"}
+	marked := Object{
+		Group:     cr.Group,
+		Kind:      cr.Kind,
+		Namespace: "kyma-system",
+		Name:      "default",
+		OwnedBy:   "kyma-system/keda",
+	}
 	processing, outdated := manifest("keda", config), manifest("keda", config)
 	processing.Status.State = v1beta2.StateProcessing
 	outdated.Generation = 3
@@ -82,12 +102,17 @@ func TestAnObjectLeadsBackToItsKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Manifest != "kyma-system/keda" || got.Module != "keda" || got.Version != "1.8.0" || got.Component != "kyma-project.io/module/keda" ||
-				len(got.Content) != 1 || got.Content[0].Digest != layer {
+			if got.Manifest != "kyma-system/keda" || got.Module != "keda" || got.Version != "1.8.0" ||
+				got.Component != "kyma-project.io/module/keda" ||
+				len(got.Content) != 1 ||
+				got.Content[0].Digest != layer {
 				t.Errorf("module: %+v", got)
 			}
 			b := got.Bundle
-			if b.Digest != digest.FromString("bundle") || b.Runtime != "r-17" || b.Sequence != 7 || b.PublisherKey != "publisher" || b.RootVersion != 3 || !b.IssuedAt.Equal(issued) {
+			if b.Digest != digest.FromString("bundle") || b.Runtime != "r-17" || b.Sequence != 7 ||
+				b.PublisherKey != "publisher" ||
+				b.RootVersion != 3 ||
+				!b.IssuedAt.Equal(issued) {
 				t.Errorf("bundle: %+v", b)
 			}
 			if got.Pending != c.pending || got.DefaultCR != c.defaultCR {
@@ -97,7 +122,7 @@ func TestAnObjectLeadsBackToItsKey(t *testing.T) {
 	}
 }
 
-func TestNoChainIsShownThatIsNotWhole(t *testing.T) {
+func TestIncompleteChainIsAnError(t *testing.T) {
 	other := digest.FromString("something else")
 	changed, older, unreadable := manifest("keda", config), manifest("keda", config), manifest("keda", config)
 	changed.Spec = specOf("1.8.0", other)

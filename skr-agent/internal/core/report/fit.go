@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// identityBytes is what is kept free for what the agent adds: statement, certificate, a request for one, and its
-	// introduction.
+	// identityBytes is reserved for the statement, certificate, certificate request and introduction that the agent adds.
 	identityBytes = 16 << 10
-	// maxPayloadBytes bounds the rest, which grows by a third in base64.
+	// maxPayloadBytes limits the rest, which grows by a third in base64.
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
-	// shortMessageBytes is what a message is cut to before it is left out.
+	// shortMessageBytes is the length to which messages are shortened before they are omitted.
 	shortMessageBytes = 96
 )
 
-// fit returns the report as it can be delivered: a runtime with too much to say must not fall silent. What is over a
-// limit goes first; then, in steps until the rest fits, messages, the objects behind modules, what watchers saw, wishes
-// that take most of the room, modules, and at last the wishes: by them the runtime's admin gets out of having too much.
-// What is left out is marked, so that nobody takes it for gone.
+// fit reduces the report to its limits, so that a large report does not make the runtime silent. It removes entries over a
+// limit first. Then it removes, until the rest fits: messages, resources of modules, watched objects, the largest wishes,
+// modules, and finally all wishes. They are last, because with them the runtime's admin can reduce the report. Omitted parts
+// are marked, so that the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -52,7 +51,7 @@ func fit(r bundle.Report, most int) bundle.Report {
 	return f.report
 }
 
-// fitting is a report on its way to fit. Its lists are its own: those of the facts are not changed.
+// fitting is a report that is being reduced. It has its own lists, so that the facts do not change.
 type fitting struct {
 	report bundle.Report
 	left   bundle.Truncated
@@ -61,13 +60,12 @@ type fitting struct {
 func (f *fitting) bytes() int {
 	data, err := json.Marshal(f.report)
 	if err != nil {
-		return 0 // signing it fails in the same way, and says so
+		return 0 // signing it returns the same error
 	}
 	return len(data)
 }
 
-// limitModules keeps what a report may say of modules. Two Manifests may name one module: the one in more trouble
-// speaks for it.
+// limitModules applies the limits of modules. If two Manifests have the same module, the more urgent state counts.
 func (f *fitting) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {
@@ -75,11 +73,20 @@ func (f *fitting) limitModules() {
 	})
 	modules = slices.CompactFunc(modules, func(a, b bundle.ReportedModule) bool { return a.Name == b.Name })
 	all := len(modules)
-	modules = slices.DeleteFunc(modules, func(m bundle.ReportedModule) bool { return len(m.Name) > bundle.MaxModuleNameBytes })
+	modules = slices.DeleteFunc(
+		modules,
+		func(m bundle.ReportedModule) bool { return len(m.Name) > bundle.MaxModuleNameBytes },
+	)
 	for i := range modules {
 		m := &modules[i]
 		m.Wanted = bundle.Bounded(m.Wanted, bundle.MaxVersionBytes)
-		m.Version, m.Channel = bundle.Bounded(m.Version, bundle.MaxVersionBytes), bundle.Bounded(m.Channel, bundle.MaxVersionBytes)
+		m.Version, m.Channel = bundle.Bounded(
+			m.Version,
+			bundle.MaxVersionBytes,
+		), bundle.Bounded(
+			m.Channel,
+			bundle.MaxVersionBytes,
+		)
 		if long(m.Manifest) || long(m.Resource) {
 			m.Manifest, m.Resource, f.left.Objects = nil, nil, true
 		}
@@ -89,7 +96,7 @@ func (f *fitting) limitModules() {
 	f.keepModules(bundle.MaxManifests)
 }
 
-// urgency orders states: what is in trouble is told first.
+// urgency orders states by their severity.
 func urgency(m bundle.ReportedModule) int {
 	if at := slices.Index([]v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing}, m.State); at >= 0 {
 		return at
@@ -98,23 +105,26 @@ func urgency(m bundle.ReportedModule) int {
 }
 
 func long(o *v1beta2.TrackingObject) bool {
-	return o != nil && max(len(o.APIVersion), len(o.Kind), len(o.PartialMeta.Name), len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
+	return o != nil &&
+		max(len(o.APIVersion), len(o.Kind), len(o.PartialMeta.Name), len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules keeps so many modules, those in trouble first.
+// keepModules keeps the n most urgent modules.
 func (f *fitting) keepModules(most int) {
 	over := len(f.report.Modules) - most
 	if over <= 0 {
 		return
 	}
-	slices.SortStableFunc(f.report.Modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(urgency(a), urgency(b)) })
+	slices.SortStableFunc(
+		f.report.Modules,
+		func(a, b bundle.ReportedModule) int { return cmp.Compare(urgency(a), urgency(b)) },
+	)
 	f.report.Modules = f.report.Modules[:most]
 	slices.SortFunc(f.report.Modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
 	f.left.Modules += over
 }
 
-// limitWishes leaves all wishes out where one of them cannot be told: some of them would read as if the rest were not
-// wished for any more.
+// limitWishes omits all wishes if one of them exceeds a limit, because a partial list means that the others were removed.
 func (f *fitting) limitWishes() {
 	if f.report.Kyma == nil {
 		return
@@ -127,7 +137,10 @@ func (f *fitting) limitWishes() {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
 		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
-			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes) // no label is as long: it stays nobody's
+			m.ControllerName = bundle.Bounded(
+				m.ControllerName,
+				bundle.MaxModuleNameBytes,
+			) // no label has this length, so it matches no controller
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
 			m.RemoteModuleTemplateRef = "" // it has no effect
@@ -139,7 +152,10 @@ func (f *fitting) limitWishes() {
 }
 
 func (f *fitting) limitLists() {
-	if over := func(module string) bool { return len(module) > bundle.MaxModuleNameBytes }; len(f.report.Decided) > bundle.MaxManifests || slices.ContainsFunc(f.report.Decided, over) {
+	if over := func(module string) bool { return len(module) > bundle.MaxModuleNameBytes }; len(
+		f.report.Decided,
+	) > bundle.MaxManifests ||
+		slices.ContainsFunc(f.report.Decided, over) {
 		f.report.Decided, f.left.Lists = nil, true
 	}
 }
@@ -176,7 +192,7 @@ func (f *fitting) leaveListsOut() {
 func (f *fitting) wishBytes() int {
 	data, err := json.Marshal(f.report.Kyma)
 	if err != nil {
-		return 0 // as in bytes
+		return 0 // bytes returns 0 for the same error
 	}
 	return len(data)
 }
@@ -187,7 +203,7 @@ func (f *fitting) leaveWishesOut() {
 	}
 }
 
-// leaveModulesOut keeps as many modules as fit.
+// leaveModulesOut keeps as many modules as fit into the report.
 func (f *fitting) leaveModulesOut(most int) {
 	for n := len(f.report.Modules); n > 0 && f.bytes() > most; {
 		n -= (n + 9) / 10

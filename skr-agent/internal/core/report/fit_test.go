@@ -25,9 +25,18 @@ func crowd(modules, unknown, nameLength int) Facts {
 		base := fmt.Sprintf("%s-%04d", kind, i)
 		return base + strings.Repeat("x", max(0, nameLength-len(base)))
 	}
-	facts := Facts{Kyma: &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1beta2.KymaSpec{Channel: "regular"}}}
+	facts := Facts{
+		Kyma: &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1beta2.KymaSpec{Channel: "regular"}},
+	}
 	for i := range modules {
-		m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name("module", i), Labels: map[string]string{v1beta2.LabelChannel: "regular"}}, Spec: v1beta2.ManifestSpec{Version: "1.2.3"}}
+		m := v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: v1beta2.RuntimeNamespace,
+				Name:      name("module", i),
+				Labels:    map[string]string{v1beta2.LabelChannel: "regular"},
+			},
+			Spec: v1beta2.ManifestSpec{Version: "1.2.3"},
+		}
 		m.Status.State = v1beta2.StateError
 		m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: strings.Repeat("<why> ", 100)}}
 		facts.Manifests = append(facts.Manifests, m)
@@ -37,7 +46,10 @@ func crowd(modules, unknown, nameLength int) Facts {
 		if i >= modules {
 			kind = "unknown"
 		}
-		facts.Kyma.Spec.Modules = append(facts.Kyma.Spec.Modules, v1beta2.Module{Name: name(kind, i), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		facts.Kyma.Spec.Modules = append(
+			facts.Kyma.Spec.Modules,
+			v1beta2.Module{Name: name(kind, i), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
+		)
 	}
 	return facts
 }
@@ -72,7 +84,10 @@ func TestEveryReportFits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := bundle.VerifyReport(bundle.Fetched(manifest), bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)})
+			got, err := bundle.VerifyReport(
+				bundle.Fetched(manifest),
+				bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +106,8 @@ func TestEveryReportFits(t *testing.T) {
 					t.Fatalf("module %s is %s %s", m.Name, m.State, m.Version)
 				}
 			}
-			if asked := len(got.Kyma.Spec.Modules) + left.Asked; asked != len(c.facts.Kyma.Spec.Modules) || got.Kyma.Generation != 7 {
+			if asked := len(got.Kyma.Spec.Modules) + left.Asked; asked != len(c.facts.Kyma.Spec.Modules) ||
+				got.Kyma.Generation != 7 {
 				t.Errorf("%d modules asked for or counted, want %d", asked, len(c.facts.Kyma.Spec.Modules))
 			}
 			if after, err := json.Marshal(c.facts); err != nil || string(after) != string(before) {
@@ -148,8 +164,14 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(got.Truncated, c.left) || len(got.Modules) != bundle.MaxManifests || len(got.Kyma.Spec.Modules) != bundle.MaxManifests {
-				t.Fatalf("%d modules are told, and %d asked for; left out is %+v", len(got.Modules), len(got.Kyma.Spec.Modules), got.Truncated)
+			if !reflect.DeepEqual(got.Truncated, c.left) || len(got.Modules) != bundle.MaxManifests ||
+				len(got.Kyma.Spec.Modules) != bundle.MaxManifests {
+				t.Fatalf(
+					"%d modules are told, and %d asked for; left out is %+v",
+					len(got.Modules),
+					len(got.Kyma.Spec.Modules),
+					got.Truncated,
+				)
 			}
 			for _, m := range got.Modules {
 				if m.State != v1beta2.StateReady || (m.Manifest == nil) != (c.left != nil) {
@@ -160,7 +182,7 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 	}
 }
 
-func TestModulesInTroubleAreToldFirst(t *testing.T) {
+func TestUrgentModulesAreReportedFirst(t *testing.T) {
 	facts := crowd(3, 0, 0)
 	for i, state := range []v1beta2.State{v1beta2.StateReady, v1beta2.StateError, v1beta2.StateReady} {
 		facts.Manifests[i].Status.State, facts.Manifests[i].Status.Conditions = state, nil
@@ -171,13 +193,14 @@ func TestModulesInTroubleAreToldFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := fit(whole, len(data)/4)
-	if len(got.Modules) != 1 || got.Modules[0].Name != "module-0001" || *got.Truncated != (bundle.Truncated{Objects: true, Modules: 2, Asked: 3}) {
+	if len(got.Modules) != 1 || got.Modules[0].Name != "module-0001" ||
+		*got.Truncated != (bundle.Truncated{Objects: true, Modules: 2, Asked: 3}) {
 		t.Errorf("got %+v, left out %+v", got.Modules, got.Truncated)
 	}
 }
 
-// TestTwoManifestsOfOneModuleAreOneModule: a report that names a module twice is refused.
-func TestTwoManifestsOfOneModuleAreOneModule(t *testing.T) {
+// TestTwoManifestsOfOneModuleAreReportedOnce: a report that names a module twice is refused.
+func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	facts := crowd(2, 0, 0)
 	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda", "keda"
 	facts.Manifests[0].Status.State = v1beta2.StateReady
@@ -188,7 +211,7 @@ func TestTwoManifestsOfOneModuleAreOneModule(t *testing.T) {
 }
 
 // A module whose controller name is too long to be told must not read as one that any controller may provide.
-func TestAControllerNameThatIsTooLongStaysNobodys(t *testing.T) {
+func TestLongControllerNameMatchesNoController(t *testing.T) {
 	facts := crowd(1, 0, 0)
 	facts.Kyma.Spec.Modules[0].ControllerName = strings.Repeat("x", 10*bundle.MaxModuleNameBytes)
 	got := New("one", facts).Kyma.Spec.Modules[0].ControllerName
@@ -197,15 +220,18 @@ func TestAControllerNameThatIsTooLongStaysNobodys(t *testing.T) {
 	}
 }
 
-// TestAnAdminWithTooManyModulesGetsOut: what the runtime's Kyma asks for arrives with however many modules, so that
+// TestAdminCanReduceTooManyModules: what the runtime's Kyma asks for arrives with however many modules, so that
 // they can be removed.
-func TestAnAdminWithTooManyModulesGetsOut(t *testing.T) {
+func TestAdminCanReduceTooManyModules(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for _, installed := range []int{200, 1000} {
 		for _, nameLength := range []int{0, 60, bundle.MaxModuleNameBytes} {
 			facts := crowd(installed, 0, nameLength)
 			facts.Kyma.Spec.Modules = facts.Kyma.Spec.Modules[:100]
-			facts.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: strings.Repeat("x", bundle.MaxMessageBytes)}
+			facts.Trouble = &bundle.ReportedTrouble{
+				Reason:  v1beta2.ReasonObjectRefused,
+				Message: strings.Repeat("x", bundle.MaxMessageBytes),
+			}
 			said := New("one", facts)
 			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 			said.Certificate, said.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
@@ -213,12 +239,21 @@ func TestAnAdminWithTooManyModulesGetsOut(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d modules: %v", installed, err)
 			}
-			got, err := bundle.VerifyReport(bundle.Fetched(manifest), bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)})
+			got, err := bundle.VerifyReport(
+				bundle.Fetched(manifest),
+				bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)},
+			)
 			if err != nil {
 				t.Fatalf("%d modules: %v", installed, err)
 			}
 			if got.LeavesWishesOut() || len(got.Kyma.Spec.Modules) != 100 || got.Trouble == nil {
-				t.Errorf("%d modules with names of %d bytes: %d wishes arrive, left out is %+v", installed, nameLength, len(got.Kyma.Spec.Modules), *got.Truncated)
+				t.Errorf(
+					"%d modules with names of %d bytes: %d wishes arrive, left out is %+v",
+					installed,
+					nameLength,
+					len(got.Kyma.Spec.Modules),
+					*got.Truncated,
+				)
 			}
 			if told := len(got.Modules) + got.Truncated.Modules; told != installed {
 				t.Errorf("%d of %d modules are told or counted", told, installed)

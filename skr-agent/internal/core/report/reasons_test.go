@@ -27,9 +27,13 @@ func TestReportHasTheReasonOfAManifest(t *testing.T) {
 			f.Unstaged = map[string]error{"keda": reason.Errorf(reason.ApplyFailed, "denied")}
 		}, reason.ApplyFailed},
 	} {
-		m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda", Labels: map[string]string{v1beta2.LabelModuleName: "keda"}}}
+		m := v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Name: "keda", Labels: map[string]string{v1beta2.LabelModuleName: "keda"}},
+		}
 		m.Status.State = c.state
-		m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Reason: c.condition, Message: "image pull is forbidden"}}
+		m.Status.Conditions = []metav1.Condition{
+			{Type: v1beta2.ConditionReady, Reason: c.condition, Message: "image pull is forbidden"},
+		}
 		facts := Facts{Manifests: []v1beta2.Manifest{m}, WaitReason: reason.WindowMissing}
 		if c.change != nil {
 			c.change(&facts)

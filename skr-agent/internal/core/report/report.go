@@ -1,5 +1,5 @@
-// Package report says what is: the bundle in force, the runtime's Kyma and its Manifests go in; the report for the
-// control plane and the status of the runtime's own Kyma come out. It is pure.
+// Package report computes the report for the control plane and the status of the runtime's own Kyma from the bundle in force,
+// the Kyma and the Manifests. It is pure.
 package report
 
 import (
@@ -18,49 +18,48 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Facts are what is known of the runtime now.
+// Facts are the current state of the runtime.
 type Facts struct {
-	// Bundle is the one in force, nil before the first; Expired says that its time is over.
+	// Bundle is the bundle in force, nil before the first. Expired reports that it expired.
 	Bundle  *bundle.Bundle
 	Expired bool
-	// Lost says which bundle was in force and is not stored any more, empty for none.
+	// Lost is the bundle that was in force and is no longer stored, "" for none.
 	Lost string
-	// Decided are the modules that the runtime chose by itself; Bundle is as the runtime follows it.
+	// Decided are the modules that an autonomous runtime chose. Bundle includes these choices.
 	Decided []string
-	// Refused are the bundles refused since.
+	// Refused are the bundles that were refused since.
 	Refused []bundle.RefusedBundle
-	// Unstaged are the modules whose content is not at hand, with the reason.
+	// Unstaged contains the error of each module whose content is missing.
 	Unstaged map[string]error
-	// Trouble is what could not be written into the runtime, nil for nothing.
+	// Trouble summarizes failed writes into the runtime, nil for none.
 	Trouble *bundle.ReportedTrouble
-	// Waiting are the modules whose upgrade waits for a maintenance window, with the reason.
+	// Waiting contains the reason of each module whose upgrade waits for a maintenance window.
 	Waiting map[string]string
-	// WaitReason is the reason of those in Waiting: the gate is the same for all.
+	// WaitReason is the reason of all modules in Waiting.
 	WaitReason reason.Reason
-	// Unmanaged are the versions of modules that nobody looks after, by name.
+	// Unmanaged contains the versions of unmanaged modules by name.
 	Unmanaged map[string]string
-	// Secrets is what became of the Secrets that the bundle brought, nil when it brought none.
+	// Secrets is the outcome for the bundle's Secrets, nil if it has none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own; its spec is what it asks for. Unreadable says that not all of that can be read, nil when
-	// it can.
+	// Kyma is the runtime's own. Its spec includes the pinned versions. Unreadable is the error of reading these, nil for none.
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
-	// Templates are the generations of the runtime's ModuleTemplates, by name.
+	// Templates contains the generations of the runtime's ModuleTemplates by name.
 	Templates map[string]int64
-	// Unenrolled says why the control plane cannot know the agent's reports as the runtime's, empty when it can.
+	// Unenrolled is the reason why the control plane cannot verify the agent's reports, "" if it can.
 	Unenrolled string
-	// Unavailable says why no bundle can be read from the registry, empty when one can.
+	// Unavailable is the error of reading bundles from the registry, "" for none.
 	Unavailable string
-	// AgentProblem says why the agent does not run the image that the bundle names, empty when it does.
+	// AgentProblem is the reason why the agent does not run the bundle's image, "" if it does.
 	AgentProblem string
-	// Watched is what the control plane's watchers saw change.
+	// Watched contains the changes that the control plane's watchers observed.
 	Watched []bundle.ReportedWatch
-	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, Removed what was removed of
+	// PhaseDone is the digest of the bundle whose takeover phase completed. Removed are the removed objects of
 	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
-	// ClusterScoped are the names of Manifests whose default CR is of a kind without namespaces.
+	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
 	ClusterScoped map[string]bool
 }
 
@@ -83,8 +82,10 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
 			module.State = v1beta2.StateDeleting
 		}
-		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil && ready.ObservedGeneration != m.Generation && m.DeletionTimestamp.IsZero() {
-			// What the status says, good or bad, is about an older spec.
+		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil &&
+			ready.ObservedGeneration != m.Generation &&
+			m.DeletionTimestamp.IsZero() {
+			// The status is that of an older spec.
 			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
 		}
 		if r := m.Spec.Resource; r != nil {
@@ -101,7 +102,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			module.Maintenance = true
 			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
 			if module.Message != "" {
-				why = module.Message + "; " + why // the module's own trouble comes first
+				why = module.Message + "; " + why // the module's own problem comes first
 			}
 			module.Message = bounded(why)
 		}
@@ -113,21 +114,39 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	}
 	for name, why := range facts.Unstaged {
 		if !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
-			modules = append(modules, bundle.ReportedModule{Name: name, State: v1beta2.StateError, Reason: unstagedReason(why), Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why))})
+			modules = append(
+				modules,
+				bundle.ReportedModule{
+					Name:    name,
+					State:   v1beta2.StateError,
+					Reason:  unstagedReason(why),
+					Message: bounded(fmt.Sprintf("module %s: cannot be installed: %v", name, why)),
+				},
+			)
 		}
 	}
 	modules = append(modules, released(facts, modules)...)
 	for name, why := range facts.Waiting {
-		if version, is := facts.Unmanaged[name]; is && !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
-			modules = append(modules, bundle.ReportedModule{Name: name, Version: version, State: v1beta2.StateUnmanaged, Maintenance: true, Reason: facts.WaitReason, Message: bounded(why)})
+		if version, is := facts.Unmanaged[name]; is &&
+			!slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
+			modules = append(
+				modules,
+				bundle.ReportedModule{
+					Name:        name,
+					Version:     version,
+					State:       v1beta2.StateUnmanaged,
+					Maintenance: true,
+					Reason:      facts.WaitReason,
+					Message:     bounded(why),
+				},
+			)
 		}
 	}
 	slices.SortFunc(modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
 	return modules
 }
 
-// unstagedReason returns why a module is not in the version of the bundle: ContentMissing, unless the error has another
-// reason.
+// unstagedReason returns the reason why a module lacks the version of the bundle. The default is ContentMissing.
 func unstagedReason(err error) reason.Reason {
 	if r := reason.Of(err); r != reason.Other {
 		return reason.Known(r, reason.Modules)
@@ -135,7 +154,7 @@ func unstagedReason(err error) reason.Reason {
 	return reason.ContentMissing
 }
 
-// reasonOf returns the reason that condition Ready has while a Manifest is not ready.
+// reasonOf returns the reason of condition Ready of a Manifest that is not ready.
 func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -144,7 +163,7 @@ func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	return reason.Known(reason.Reason(ready.Reason), reason.Modules)
 }
 
-// message is why a Manifest is not ready.
+// message returns the message of a Manifest that is not ready.
 func message(m *v1beta2.Manifest) string {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
@@ -155,7 +174,7 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
-// New returns the report without its sequence and time, within the limits of a report.
+// New returns a report within its limits, without sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
@@ -163,15 +182,25 @@ func New(runtime string, facts Facts) bundle.Report {
 		Takeover: takeover(facts),
 	}
 	if b := facts.Bundle; b != nil {
-		r.Observed = &bundle.Observed{Epoch: b.Statement.Predicate.Epoch, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Expired: facts.Expired}
+		r.Observed = &bundle.Observed{
+			Epoch:    b.Statement.Predicate.Epoch,
+			Sequence: b.Statement.Predicate.Sequence,
+			Digest:   b.Digest,
+			Expired:  facts.Expired,
+		}
 	}
 	if k := facts.Kyma; k != nil {
-		r.Kyma = &bundle.ReportedKyma{Spec: k.Spec, Generation: k.Generation, Deleting: !k.DeletionTimestamp.IsZero(), State: k.Status.State}
+		r.Kyma = &bundle.ReportedKyma{
+			Spec:       k.Spec,
+			Generation: k.Generation,
+			Deleting:   !k.DeletionTimestamp.IsZero(),
+			State:      k.Status.State,
+		}
 	}
 	if facts.Unreadable == nil || facts.Kyma == nil {
 		return fit(r, maxPayloadBytes)
 	}
-	// A part of what is asked for must not be taken for all of it.
+	// A partial request must not replace the previous one.
 	asked := len(r.Kyma.Spec.Modules)
 	r.Kyma.Spec.Modules = nil
 	r = fit(r, maxPayloadBytes)
@@ -182,13 +211,13 @@ func New(runtime string, facts Facts) bundle.Report {
 	return r
 }
 
-// noBundle is said before the first bundle.
+// noBundle is the message before the first bundle.
 const noBundle = "no bundle was accepted yet"
 
-// maxConditionBytes is well below what the API takes as the message of a condition.
+// maxConditionBytes is below the API's limit for the message of a condition.
 const maxConditionBytes = 4096
 
-// KymaStatus returns the status that the runtime's own Kyma has by these facts.
+// KymaStatus returns the new status of the runtime's own Kyma.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	withoutLifecycleManager(&after, facts)
@@ -206,22 +235,27 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	}
 	acceptance(facts, set)
 	if t := facts.Trouble; t != nil && t.Catalog {
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused, "not all of the catalog is that of the bundle in force: "+t.Message, false)
+		set(
+			v1beta2.ConditionModuleCatalog,
+			v1beta2.ReasonObjectRefused,
+			"failed to write the whole catalog of the bundle in force: "+t.Message,
+			false,
+		)
 	} else {
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog is that of the bundle in force", facts.Bundle != nil)
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the bundle in force is written", facts.Bundle != nil)
 	}
 	unavailable := facts.Unavailable
 	if unavailable != "" {
-		unavailable = "no bundle can be read, what is in force stays: " + unavailable
+		unavailable = "failed to read bundles, the bundle in force stays: " + unavailable
 	}
 	for _, c := range []struct{ kind, wrong, right, trouble, good string }{
-		{v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, v1beta2.ReasonUpgraded, facts.AgentProblem, "the agent runs what the bundle names"},
-		{v1beta2.ConditionRegistry, v1beta2.ReasonRegistryUnavailable, v1beta2.ReasonRegistryAvailable, unavailable, "bundles can be read"},
-		{v1beta2.ConditionEnrolled, v1beta2.ReasonNotEnrolled, v1beta2.ReasonEnrolled, facts.Unenrolled, "the control plane knows the agent's key, or can"},
+		{v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, v1beta2.ReasonUpgraded, facts.AgentProblem, "the agent runs the image of the bundle"},
+		{v1beta2.ConditionRegistry, v1beta2.ReasonRegistryUnavailable, v1beta2.ReasonRegistryAvailable, unavailable, "bundles are readable"},
+		{v1beta2.ConditionEnrolled, v1beta2.ReasonNotEnrolled, v1beta2.ReasonEnrolled, facts.Unenrolled, "the control plane can verify the agent's key"},
 	} {
 		if c.trouble != "" {
 			set(c.kind, c.wrong, c.trouble, false)
-		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil { // it was wrong once
+		} else if meta.FindStatusCondition(after.Conditions, c.kind) != nil { // it was False before
 			set(c.kind, c.right, c.good, true)
 		}
 	}
@@ -249,7 +283,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	ready := after.State == v1beta2.StateReady
 	set(v1beta2.ConditionModules, reason[ready], why, ready)
 	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
-		after.State, why, ready = v1beta2.StateWarning, "not all Secrets of the bundle in force are written: "+trouble, false
+		after.State, why, ready = v1beta2.StateWarning, "failed to write all Secrets of the bundle in force: "+trouble, false
 	}
 	if trouble := synced(after.Conditions, facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
 		after.State, why, ready = v1beta2.StateWarning, trouble, false
@@ -260,16 +294,17 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// judged returns the generation of the Kyma that its status is about: what was judged before, until the control plane
-// has answered the present one.
+// judged returns the observed generation of the Kyma: the previous one, until the bundle in force includes the current
+// request.
 func judged(before v1beta2.KymaStatus, facts Facts) int64 {
-	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 && !b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
+	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
+		!b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
 		return before.ObservedGeneration
 	}
 	return facts.Kyma.Generation
 }
 
-// secrets tells what became of the Secrets that the bundle brought, and gives what is wrong with them.
+// secrets sets condition Secrets, and returns the problem of the Secrets.
 func secrets(facts Facts, set func(string, string, string, bool)) string {
 	switch s := facts.Secrets; {
 	case s == nil:
@@ -278,23 +313,23 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, s.Trouble, false)
 		return s.Trouble
 	}
-	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets are as sealed in the bundle in force", true)
+	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets of the bundle in force are written", true)
 	return ""
 }
 
-// synced tells what could not be written into the runtime, and returns it; once that is over, it tells that.
+// synced sets condition Synced once a write failed, and returns the problem.
 func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 		return t.Message
 	case meta.FindStatusCondition(conditions, v1beta2.ConditionSynced) != nil:
-		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects are as the bundle in force says", true)
+		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects of the bundle in force are written", true)
 	}
 	return ""
 }
 
-// watchers tells whether what the bundle's Watchers ask for is watched, while there are any.
+// watchers sets the condition of the bundle's Watchers, or removes it if there are none.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
 		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
@@ -302,11 +337,21 @@ func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, s
 	}
 	for _, w := range facts.Watched {
 		if w.Trouble != "" {
-			set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonNotWatched, fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble), false)
+			set(
+				v1beta2.ConditionSKRWebhook,
+				v1beta2.ReasonNotWatched,
+				fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble),
+				false,
+			)
 			return
 		}
 	}
-	set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonWatching, fmt.Sprintf("the agent watches what %d Watchers ask for", len(facts.Bundle.State.Watchers)), true)
+	set(
+		v1beta2.ConditionSKRWebhook,
+		v1beta2.ReasonWatching,
+		fmt.Sprintf("the agent watches the resources of %d Watchers", len(facts.Bundle.State.Watchers)),
+		true,
+	)
 }
 
 func worse(a, b v1beta2.State) bool {
@@ -318,13 +363,31 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.Refused) > 0:
 		last := facts.Refused[len(facts.Refused)-1]
-		set(v1beta2.ConditionAccepted, string(last.Reason), fmt.Sprintf("bundle %s was refused: %s; the one before stays in force", shortened(last.Digest), last.Detail), false)
+		set(
+			v1beta2.ConditionAccepted,
+			string(last.Reason),
+			fmt.Sprintf("bundle %s was refused: %s; the previous bundle stays in force", shortened(last.Digest), last.Detail),
+			false,
+		)
 	case facts.Bundle == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, cmp.Or(facts.Lost, noBundle), false)
 	case facts.Expired:
-		set(v1beta2.ConditionAccepted, string(refusal.Expired), fmt.Sprintf("the bundle in force expired at %s and no newer one came; it stays in force", facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
+		set(
+			v1beta2.ConditionAccepted,
+			string(refusal.Expired),
+			fmt.Sprintf(
+				"the bundle in force expired at %s without a newer one; it stays in force",
+				facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339),
+			),
+			false,
+		)
 	default:
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted, fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence), true)
+		set(
+			v1beta2.ConditionAccepted,
+			v1beta2.ReasonAccepted,
+			fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence),
+			true,
+		)
 	}
 }
 
@@ -335,13 +398,22 @@ func shortened(d digest.Digest) string {
 	return d.String()
 }
 
-// moduleStatuses joins what is installed, what could not be resolved, and what was asked for here and is not answered
+// moduleStatuses returns the status of installed modules, of unresolved ones, and of requested ones that are not in a bundle
 // yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}
 	for _, m := range Modules(facts) {
-		found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Maintenance: m.Maintenance, Manifest: m.Manifest, Resource: m.Resource}
+		found[m.Name] = v1beta2.ModuleStatus{
+			Name:        m.Name,
+			Channel:     m.Channel,
+			Version:     m.Version,
+			State:       m.State,
+			Message:     m.Message,
+			Maintenance: m.Maintenance,
+			Manifest:    m.Manifest,
+			Resource:    m.Resource,
+		}
 	}
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
@@ -350,7 +422,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
 			status := found[m.Module()]
-			status.State = v1beta2.StateUnmanaged // also when it is to be managed again: its last Manifest has to go first
+			status.State = v1beta2.StateUnmanaged // even if it becomes managed again: its last Manifest must be deleted first
 			found[m.Module()] = status
 		}
 	}
@@ -360,15 +432,18 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			status.Name, status.FQDN, status.OcmComponentName = m.Module, m.Component, m.Component
 			if m.Template != "" && !status.Maintenance {
 				status.Template = &v1beta2.TrackingObject{
-					TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
-					PartialMeta: v1beta2.PartialMeta{Name: m.Template, Namespace: v1beta2.RuntimeNamespace, Generation: facts.Templates[m.Template]},
+					TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+					PartialMeta: v1beta2.PartialMeta{
+						Name:       m.Template,
+						Namespace:  v1beta2.RuntimeNamespace,
+						Generation: facts.Templates[m.Template],
+					},
 				}
 			}
 			if m.Unmanaged {
-				// As in Kyma: nobody looks after what is behind it.
+				// As in Kyma, an unmanaged module has no resource.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
-				// What is there is the version of its last Manifest, which may not be that of the bundle: its upgrade may have
-				// waited.
+				// The version is that of its last Manifest, because the upgrade to the bundle's version may have waited.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}
@@ -392,7 +467,12 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	if facts.Bundle == nil || !facts.Bundle.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
 		for _, m := range facts.Kyma.Spec.Modules {
 			if _, known := found[m.Name]; !known {
-				found[m.Name] = v1beta2.ModuleStatus{Name: m.Name, Channel: m.Channel, State: v1beta2.StateProcessing, Message: "waiting for the control plane to answer this request with a new bundle"}
+				found[m.Name] = v1beta2.ModuleStatus{
+					Name:    m.Name,
+					Channel: m.Channel,
+					State:   v1beta2.StateProcessing,
+					Message: "waiting for the control plane to answer this request with a new bundle",
+				}
 			}
 		}
 	}

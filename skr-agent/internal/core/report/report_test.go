@@ -14,9 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestAnUpgradeThatWaitsIsToldOnBothSides: the module stays what it is, in its version and state; that its upgrade
+// TestWaitingUpgradeIsInReportAndStatus: the module stays what it is, in its version and state; that its upgrade
 // waits is told beside it.
-func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
+func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 	const why = "the upgrade to version 1.1.0 requires downtime and waits"
 	for name, c := range map[string]struct {
 		state   v1beta2.State
@@ -28,11 +28,18 @@ func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 		"Trouble with many words leaves what can fit": {v1beta2.StateError, strings.Repeat("x", bundle.MaxMessageBytes), strings.Repeat("x", bundle.MaxMessageBytes)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}}
+			manifest := v1beta2.Manifest{
+				ObjectMeta: metav1.ObjectMeta{Name: "keda"},
+				Spec:       v1beta2.ManifestSpec{Version: "1.0.0"},
+			}
 			manifest.Status.State = c.state
 			manifest.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: c.message}}
 			facts := Facts{
-				Bundle:  &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}}}},
+				Bundle: &bundle.Bundle{
+					State: bundle.DesiredState{
+						Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}},
+					},
+				},
 				Waiting: map[string]string{"keda": why}, Kyma: &v1beta2.Kyma{}, Manifests: []v1beta2.Manifest{manifest},
 			}
 			m := New("one", facts).Modules[0]
@@ -41,7 +48,8 @@ func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 			}
 			status := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0))
 			s := status.Modules[0]
-			if !s.Maintenance || s.Version != "1.0.0" || s.State != c.state || s.Message != c.want || s.Template != nil || status.State != c.state {
+			if !s.Maintenance || s.Version != "1.0.0" || s.State != c.state || s.Message != c.want || s.Template != nil ||
+				status.State != c.state {
 				t.Errorf("the runtime's Kyma says %+v, %s", s, status.State)
 			}
 			facts.Waiting = nil
@@ -55,35 +63,48 @@ func TestAnUpgradeThatWaitsIsToldOnBothSides(t *testing.T) {
 	}
 }
 
-func TestAModuleThatIsToBeManagedAgainSaysWhatIsThere(t *testing.T) {
+func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	const why = "the upgrade to version 1.1.0 requires downtime and waits"
 	facts := Facts{
-		Bundle:  &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}}}},
+		Bundle: &bundle.Bundle{
+			State: bundle.DesiredState{
+				Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}},
+			},
+		},
 		Waiting: map[string]string{"keda": why}, Unmanaged: map[string]string{"keda": "1.0.0"}, Kyma: &v1beta2.Kyma{},
 	}
-	if m := New("one", facts).Modules; len(m) != 1 || !m[0].Maintenance || m[0].Version != "1.0.0" || m[0].State != v1beta2.StateUnmanaged || m[0].Message != why {
+	if m := New("one", facts).Modules; len(m) != 1 || !m[0].Maintenance || m[0].Version != "1.0.0" ||
+		m[0].State != v1beta2.StateUnmanaged ||
+		m[0].Message != why {
 		t.Errorf("reported %+v", m)
 	}
-	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || !s[0].Maintenance || s[0].Version != "1.0.0" || s[0].State != v1beta2.StateUnmanaged || s[0].Message != why {
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || !s[0].Maintenance ||
+		s[0].Version != "1.0.0" ||
+		s[0].State != v1beta2.StateUnmanaged ||
+		s[0].Message != why {
 		t.Errorf("the runtime's Kyma says %+v", s)
 	}
 	facts.Waiting, facts.Templates = nil, map[string]int64{"keda-1.1.0": 5}
 	want := v1beta2.PartialMeta{Name: "keda-1.1.0", Namespace: v1beta2.RuntimeNamespace, Generation: 5}
-	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; s[0].Template == nil || s[0].Template.PartialMeta != want {
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; s[0].Template == nil ||
+		s[0].Template.PartialMeta != want {
 		t.Errorf("with its template, the runtime's Kyma says %+v", s[0].Template)
 	}
 	facts.Bundle.State.Manifests[0].Unmanaged = true
 	facts.Manifests = []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}}
-	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || s[0].Version != "1.0.0" || s[0].State != v1beta2.StateUnmanaged ||
-		s[0].Template != nil || s[0].Manifest != nil || s[0].Resource != nil {
+	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; len(s) != 1 || s[0].Version != "1.0.0" ||
+		s[0].State != v1beta2.StateUnmanaged ||
+		s[0].Template != nil ||
+		s[0].Manifest != nil ||
+		s[0].Resource != nil {
 		t.Errorf("unmanaged, the runtime's Kyma says %+v", s)
 	}
 }
 
-// TestWhatIsSaidOfAnOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is
-// its health. TestADefaultCRIsNamedAsTheAPIServerHasIt: dashboards ask for the object at the place that the status
+// TestStatusOfOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is
+// its health. TestDefaultCRHasNamespaceOfItsScope: dashboards ask for the object at the place that the status
 // names.
-func TestADefaultCRIsNamedAsTheAPIServerHasIt(t *testing.T) {
+func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}
 		cr.SetAPIVersion("operator.kyma-project.io/v1alpha1")
@@ -102,20 +123,28 @@ func TestADefaultCRIsNamedAsTheAPIServerHasIt(t *testing.T) {
 		"of a kind without namespaces":                   {"", true, ""},
 		"of a kind without namespaces, written with one": {"kyma-system", true, ""},
 	} {
-		facts := Facts{Manifests: []v1beta2.Manifest{of(c.written)}, ClusterScoped: map[string]bool{"api-gateway": c.clusterScoped}}
+		facts := Facts{
+			Manifests:     []v1beta2.Manifest{of(c.written)},
+			ClusterScoped: map[string]bool{"api-gateway": c.clusterScoped},
+		}
 		if got := Modules(facts)[0].Resource.PartialMeta.Namespace; got != c.want {
 			t.Errorf("%s: namespace %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-func TestWhatIsSaidOfAnOlderSpecIsNotReported(t *testing.T) {
+func TestStatusOfOlderSpecIsNotReported(t *testing.T) {
 	for state, want := range map[v1beta2.State]v1beta2.State{
 		v1beta2.StateReady: v1beta2.StateProcessing, v1beta2.StateError: v1beta2.StateProcessing, v1beta2.StateWarning: v1beta2.StateProcessing,
 	} {
-		manifest := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda", Generation: 2}, Spec: v1beta2.ManifestSpec{Version: "1.1.0"}}
+		manifest := v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Name: "keda", Generation: 2},
+			Spec:       v1beta2.ManifestSpec{Version: "1.1.0"},
+		}
 		manifest.Status.State = state
-		manifest.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Message: "of old", ObservedGeneration: 1}}
+		manifest.Status.Conditions = []metav1.Condition{
+			{Type: v1beta2.ConditionReady, Message: "of old", ObservedGeneration: 1},
+		}
 		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != want || m.Message != "" {
 			t.Errorf("%s of the spec before is reported as %+v", state, m)
 		}
@@ -126,7 +155,7 @@ func TestWhatIsSaidOfAnOlderSpecIsNotReported(t *testing.T) {
 	}
 }
 
-func TestSecretsThatCannotBeWrittenAreToldOnBothSides(t *testing.T) {
+func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		secrets *bundle.ReportedSecrets
 		broken  bool // a module is
@@ -147,7 +176,8 @@ func TestSecretsThatCannotBeWrittenAreToldOnBothSides(t *testing.T) {
 		}
 		status := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0))
 		told := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSecrets)
-		if (told == nil) != (c.want == "") || told != nil && told.Status != c.want || status.State != c.state || New("one", facts).Secrets != c.secrets {
+		if (told == nil) != (c.want == "") || told != nil && told.Status != c.want || status.State != c.state ||
+			New("one", facts).Secrets != c.secrets {
 			t.Errorf("%s: %s, %+v", name, status.State, told)
 		}
 		if modules := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionModules); (modules.Status == metav1.ConditionTrue) == c.broken {
@@ -156,7 +186,7 @@ func TestSecretsThatCannotBeWrittenAreToldOnBothSides(t *testing.T) {
 	}
 }
 
-func TestTheVersionThatIsToldIsTheOneThatRuns(t *testing.T) {
+func TestReportedVersionIsTheAppliedOne(t *testing.T) {
 	m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	said := func() bundle.ReportedModule { return Modules(Facts{Manifests: []v1beta2.Manifest{m}})[0] }
 	if got := said(); got.Version != "2.0.0" || got.Wanted != "" {
@@ -172,8 +202,11 @@ func TestTheVersionThatIsToldIsTheOneThatRuns(t *testing.T) {
 	}
 }
 
-func TestTheRuntimesKymaSaysWhetherItIsWatched(t *testing.T) {
-	facts := Facts{Bundle: &bundle.Bundle{State: bundle.DesiredState{Watchers: []bundle.Watcher{{Name: "keda"}}}}, Kyma: &v1beta2.Kyma{}}
+func TestKymaHasConditionForWatchers(t *testing.T) {
+	facts := Facts{
+		Bundle: &bundle.Bundle{State: bundle.DesiredState{Watchers: []bundle.Watcher{{Name: "keda"}}}},
+		Kyma:   &v1beta2.Kyma{},
+	}
 	said := func(before v1beta2.KymaStatus) (v1beta2.KymaStatus, *metav1.Condition) {
 		after := KymaStatus(before, facts, time.Unix(0, 0))
 		return after, meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSKRWebhook)
@@ -183,7 +216,8 @@ func TestTheRuntimesKymaSaysWhetherItIsWatched(t *testing.T) {
 		t.Fatalf("watched: %+v", watched)
 	}
 	facts.Watched = []bundle.ReportedWatch{{Watcher: "keda", Trouble: "the agent may not list and watch kedas"}}
-	if status, watched = said(status); watched == nil || watched.Status != metav1.ConditionFalse || watched.Message != "watcher keda: the agent may not list and watch kedas" {
+	if status, watched = said(status); watched == nil || watched.Status != metav1.ConditionFalse ||
+		watched.Message != "watcher keda: the agent may not list and watch kedas" {
 		t.Errorf("in trouble: %+v", watched)
 	}
 	facts.Bundle.State.Watchers = nil
@@ -192,7 +226,7 @@ func TestTheRuntimesKymaSaysWhetherItIsWatched(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadOfAKymaIsNotReportedInPart(t *testing.T) {
+func TestUnreadableRequestIsNotReportedInPart(t *testing.T) {
 	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
 	facts := Facts{Kyma: kyma, Unreadable: errors.New("entry keda")}
 	for _, modules := range []int{0, 2} {
@@ -211,7 +245,7 @@ func TestWhatCannotBeReadOfAKymaIsNotReportedInPart(t *testing.T) {
 	}
 }
 
-func TestTheStatusOfTheRuntimesKymaIsAboutTheSpecThatIsAnswered(t *testing.T) {
+func TestObservedGenerationIsThatOfTheAnsweredSpec(t *testing.T) {
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	kyma.Generation = 3
 	facts := Facts{Kyma: kyma, Bundle: &bundle.Bundle{}}

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// takeover returns how far the phase of the bundle in force is, nil when it names none.
+// takeover returns the progress of the takeover phase in the bundle in force, nil without one.
 func takeover(facts Facts) *bundle.ReportedTakeover {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
 		return nil
@@ -45,19 +45,26 @@ func released(facts Facts, reported []bundle.ReportedModule) (all []bundle.Repor
 	return all
 }
 
-// unfinished says why the phases that remove or give back are not done.
+// unfinished returns the reason why the phases remove and release are not complete.
 func unfinished(facts Facts) string {
 	switch {
 	case facts.Trouble != nil:
 		return facts.Trouble.Message
 	case facts.Bundle.State.Takeover == bundle.TakeoverRelease && len(facts.Manifests) > 0:
 		m := &facts.Manifests[0]
-		return bounded(fmt.Sprintf("waiting until Manifest %s is gone and %d others: %s", m.Name, len(facts.Manifests)-1, cmp.Or(message(m), "its objects are being given back")))
+		return bounded(
+			fmt.Sprintf(
+				"waiting until Manifest %s is gone and %d others: %s",
+				m.Name,
+				len(facts.Manifests)-1,
+				cmp.Or(message(m), "its objects are being given back"),
+			),
+		)
 	}
 	return "waiting until it is done"
 }
 
-// withoutLifecycleManager removes those from the runtime's Kyma that nobody keeps true any more.
+// withoutLifecycleManager removes conditions of the runtime's Kyma that only lifecycle-manager updated.
 func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover != bundle.TakeoverClean {
 		return
@@ -67,8 +74,8 @@ func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {
 	}
 }
 
-// adopted returns the modules that inherit objects and have been applied whole with them, and what is in the way of the
-// first other one.
+// adopted returns the modules that were applied completely with their inherited objects, and the obstacle of the first other
+// one.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {
@@ -92,7 +99,7 @@ func adopted(facts Facts) (modules []string, why string) {
 	return modules, why
 }
 
-// isAdopted reports whether a Manifest has the list of what it inherits and was applied whole, in whatever version.
+// isAdopted reports whether a Manifest has its list of inherited objects and was applied completely, in any version.
 func isAdopted(m *v1beta2.Manifest) bool {
 	return m.Annotations[v1beta2.AnnotationInherited] != "" && m.DeletionTimestamp.IsZero() &&
 		(m.Applied() != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))

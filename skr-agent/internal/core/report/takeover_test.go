@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestAReportSaysHowFarATakeoverIs(t *testing.T) {
+func TestReportHasTakeoverProgress(t *testing.T) {
 	in := digest.FromString("the bundle in force")
 	inheriting := []bundle.Manifest{
 		{Name: "keda", Module: "keda", Inherited: []bundle.ObjectRef{{Version: "v1", Kind: "ConfigMap", Name: "a"}}},
@@ -27,7 +27,10 @@ func TestAReportSaysHowFarATakeoverIs(t *testing.T) {
 			m.Annotations = map[string]string{v1beta2.AnnotationInherited: annotation}
 		}
 		m.Status.State = v1beta2.StateProcessing
-		m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionInstallation, Status: condition}, {Type: v1beta2.ConditionReady, Message: "waits for a pod"}}
+		m.Status.Conditions = []metav1.Condition{
+			{Type: v1beta2.ConditionInstallation, Status: condition},
+			{Type: v1beta2.ConditionReady, Message: "waits for a pod"},
+		}
 		return []v1beta2.Manifest{m}
 	}
 	leftover := bundle.ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "skr-webhook"}
@@ -61,8 +64,10 @@ func TestAReportSaysHowFarATakeoverIs(t *testing.T) {
 				}
 				return
 			}
-			if got == nil || got.Phase != c.phase || got.Done != c.done || !slices.Equal(got.Adopted, c.adopted) || len(got.Removed) != c.removed ||
-				!strings.Contains(got.Message, c.message) || c.done && got.Message != "" {
+			if got == nil || got.Phase != c.phase || got.Done != c.done || !slices.Equal(got.Adopted, c.adopted) ||
+				len(got.Removed) != c.removed ||
+				!strings.Contains(got.Message, c.message) ||
+				c.done && got.Message != "" {
 				t.Errorf("reported %+v", got)
 			}
 		})
@@ -84,7 +89,7 @@ func TestReleasedModulesAreReportedWithTheirVersions(t *testing.T) {
 	}
 }
 
-func TestConditionsThatNobodyWritesAnyMoreGoWithLifecycleManagersLeftovers(t *testing.T) {
+func TestConditionsOfLifecycleManagerAreRemoved(t *testing.T) {
 	before := v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: "CRDsSync"}, {Type: "SKRImagePullSecretSync"}, {Type: "SomebodyElses"}}}
 	for phase, want := range map[bundle.TakeoverPhase]int{bundle.TakeoverAdopt: 3, bundle.TakeoverClean: 1} {
 		facts := Facts{Bundle: &bundle.Bundle{State: bundle.DesiredState{Takeover: phase}}, Kyma: &v1beta2.Kyma{}}

@@ -1,5 +1,5 @@
-// Keeps a page current: the server says that the fleet changed, the page asks for itself again and takes over what differs. Without this script
-// every page works, and is current when it is loaded.
+// Keeps a page current: after an event from the server, the script loads the page again and replaces the parts that differ. Without this script,
+// every page works and shows the state of its last load.
 "use strict";
 
 (() => {
@@ -134,6 +134,38 @@
       if (t.textContent !== text) t.textContent = text;
     }
   }, 15000);
+
+  // The theme switch goes from the system's theme to light, to dark, and back. Without storage it lasts for one page.
+  const themes = { "": "System theme", light: "Light theme", dark: "Dark theme" };
+  function theme(name) {
+    if (name) document.documentElement.dataset.theme = name;
+    else delete document.documentElement.dataset.theme;
+    const button = document.getElementById("theme");
+    if (button) button.textContent = themes[name];
+  }
+  let chosen = "";
+  try {
+    chosen = localStorage.getItem("theme") || "";
+  } catch {}
+  if (!(chosen in themes)) chosen = "";
+  theme(chosen);
+  document.getElementById("theme")?.addEventListener("click", () => {
+    const names = Object.keys(themes);
+    chosen = names[(names.indexOf(chosen) + 1) % names.length];
+    theme(chosen);
+    try {
+      localStorage.setItem("theme", chosen);
+    } catch {}
+  });
+
+  // Commands in advice get a button that copies them.
+  document.addEventListener("click", async (e) => {
+    const button = e.target.closest("button.copy");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.dataset.text);
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  });
 
   document.documentElement.classList.add("script");
   if (source) {

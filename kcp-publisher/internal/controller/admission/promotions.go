@@ -1,0 +1,53 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// maxWarningBytes is the length up to which the API server returns a warning in full.
+const maxWarningBytes = 256
+
+// promotions warns about a ModuleReleaseMeta that gives a channel a version that the channel's last rollout of that
+// version rejected. It allows every object: the rollout decides which runtime gets the version.
+type promotions struct{ rollouts client.Reader }
+
+func (p promotions) Handle(ctx context.Context, request admission.Request) admission.Response {
+	var before, after v1beta2.ModuleReleaseMeta
+	if err := json.Unmarshal(request.Object.Raw, &after); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if len(request.OldObject.Raw) > 0 {
+		if err := json.Unmarshal(request.OldObject.Raw, &before); err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+	}
+	allowed := admission.Allowed("")
+	promoted := slices.DeleteFunc(slices.Clone(after.Spec.Channels), func(c v1beta2.ChannelVersion) bool {
+		return slices.ContainsFunc(before.Spec.Channels, func(had v1beta2.ChannelVersion) bool { return had == c })
+	})
+	if len(promoted) == 0 {
+		return allowed
+	}
+	var all fleet.RolloutList
+	if err := p.rollouts.List(ctx, &all, client.InNamespace(request.Namespace)); err != nil {
+		ctrl.Log.Error(err, "failed to list Rollouts, a promotion was not checked for rejected versions", "moduleReleaseMeta", request.Name)
+		return allowed
+	}
+	after.Spec.Channels = promoted
+	for _, r := range rollout.Rejections([]v1beta2.ModuleReleaseMeta{after}, all.Items) {
+		allowed.Warnings = append(allowed.Warnings, bundle.Bounded(rollout.Rejection(r), maxWarningBytes))
+	}
+	return allowed
+}

@@ -1,0 +1,245 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// TestEndedRolloutIsRepeated looks at a channel's versions one after the other. The promotion to 2.0.0 has ended.
+func TestEndedRolloutIsRepeated(t *testing.T) {
+	for name, c := range map[string]struct {
+		state    fleet.RolloutState
+		retry    bool
+		channel  []string
+		policies []fleet.RolloutPolicy
+		want     string // the rollouts that the looks create
+	}{
+		"not while the channel keeps the version":         {state: fleet.RolloutRolledBack, channel: []string{"2.0.0", "2.0.0"}, policies: policies("careful")},
+		"not while the channel has the last good version": {state: fleet.RolloutRolledBack, channel: []string{"1.0.0"}, policies: policies("careful")},
+		"once the channel went back and forward":          {state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
+		"also if the version is still being taken back":   {state: fleet.RolloutRollingBack, channel: []string{"1.0.0", "2.0.0", "2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
+		"also if an operator stopped it":                  {state: fleet.RolloutStopped, channel: []string{"1.0.0", "2.0.0", "2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
+		"also if its policy is gone":                      {state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"}, want: "keda-regular-2"},
+		"if an operator asks for it":                      {state: fleet.RolloutRolledBack, retry: true, channel: []string{"2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
+		"if an operator stopped it and asks for it":       {state: fleet.RolloutStopped, retry: true, channel: []string{"2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
+		"never after it succeeded":                        {state: fleet.RolloutSucceeded, retry: true, channel: []string{"2.0.0"}, policies: policies("careful")},
+		"never while the channel has the version before":  {state: fleet.RolloutRolledBack, retry: true, channel: []string{"1.0.0"}, policies: policies("careful")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := carriedOut(c.state)
+			ended.Spec.Retry = c.retry
+			all := []fleet.Rollout{ended}
+			made := ""
+			for pass, channel := range c.channel {
+				round := Look(c.policies, all, map[Track]Followers{keda: {channel, everyone}}, noon.Add(time.Duration(pass)*time.Minute))
+				for _, changed := range round.Update {
+					all[slices.IndexFunc(all, func(r fleet.Rollout) bool { return r.Name == changed.Name })] = *changed
+				}
+				for _, r := range round.Create {
+					made += r.Name
+					if r.Spec.From != "1.0.0" || r.Spec.To != "2.0.0" || r.Status.Waves[0].StartedAt == nil || r.Status.Waves[1].StartedAt != nil {
+						t.Errorf("the new rollout does not begin with its first wave: %+v", r)
+					}
+					r.ResourceVersion = "1"
+					all = append(all, *r)
+				}
+			}
+			if made != c.want {
+				t.Errorf("created %q, want %q", made, c.want)
+			}
+		})
+	}
+}
+
+func TestRejectedVersionIsTheLastOneThatFailed(t *testing.T) {
+	rollout := func(revision int64, to string, state fleet.RolloutState) *fleet.Rollout {
+		r := &fleet.Rollout{Spec: fleet.RolloutSpec{Revision: revision, To: to}, Status: fleet.RolloutStatus{State: state}}
+		r.Name = Name(keda, revision)
+		return r
+	}
+	for name, c := range map[string]struct {
+		rollouts []*fleet.Rollout
+		want     string
+	}{
+		"no rollout":                   {nil, ""},
+		"rolled back":                  {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1"},
+		"stopped":                      {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutStopped)}, "keda-regular-1"},
+		"another version rolled back":  {[]*fleet.Rollout{rollout(1, "1.5.0", fleet.RolloutRolledBack)}, ""},
+		"rolled back, then retried":    {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack), rollout(2, "2.0.0", fleet.RolloutProgressing)}, ""},
+		"rolled back, then successful": {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack), rollout(2, "2.0.0", fleet.RolloutSucceeded)}, ""},
+		"rolled back, then another":    {[]*fleet.Rollout{rollout(2, "3.0.0", fleet.RolloutSucceeded), rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1"},
+		"rolled back, then superseded": {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack), rollout(2, "2.0.0", fleet.RolloutSuperseded)}, "keda-regular-1"},
+	} {
+		got := ""
+		if r := Rejected(c.rollouts, "2.0.0"); r != nil {
+			got = r.Name
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestNextRolloutGoesBackToTheVersionThatReachedEveryRuntime(t *testing.T) {
+	dev, prod := given(everyone[0], 5), given(everyone[1], 5)
+	notReady := prod
+	notReady.Current = false
+	away := prod
+	away.Current, away.Heard = false, noon.Add(-time.Hour)
+	for name, c := range map[string]struct {
+		prod Runtime
+		want string
+	}{
+		"every runtime is ready and the last wave soaks": {prod, "2.0.0"},
+		"one runtime has it and is not ready":            {notReady, "1.0.0"},
+		"one runtime is away":                            {away, "1.0.0"},
+		"one runtime does not have it":                   {everyone[1], "1.0.0"},
+	} {
+		r := carriedOut("")
+		r.Spec.Waves[1].Soak, r.Spec.Waves[1].MaxDeferred = minutes(60), new(intstr.FromInt32(1))
+		for range 2 {
+			r.Status = Plan(first, r.Spec, r.Status, []Runtime{dev, c.prod}, Situation{Channel: "2.0.0", Now: noon}).Status
+		}
+		if r.Status.State != fleet.RolloutProgressing {
+			t.Fatalf("%s: the rollout is %s: %s", name, r.Status.State, r.Status.Message)
+		}
+		spec := Next(&policies("careful")[0], keda, "3.0.0", &r, nil)
+		if spec == nil || spec.From != c.want {
+			t.Errorf("%s: the next rollout is %+v, want it to go back to %s", name, spec, c.want)
+		}
+	}
+}
+
+func TestEmptyWaveWaits(t *testing.T) {
+	allowed, approved := twoWaves(), twoWaves()
+	allowed.Waves[0].AllowEmpty = true
+	approved.ApprovedWaves = []string{"development"}
+	last := twoWaves()
+	last.Waves[0], last.Waves[1] = last.Waves[1], last.Waves[0]
+	last.Waves[0].Percent = new(int32(100))
+	overlap := twoWaves()
+	second := *overlap.Waves[0].DeepCopy()
+	second.Name = "development-again"
+	overlap.Waves = slices.Insert(overlap.Waves, 1, second)
+	began := Plan(first, twoWaves(), fleet.RolloutStatus{}, everyone, Situation{Channel: "2.0.0", Now: noon}).Status
+	lost := at("dev", "typo", "1.0.0")
+	for name, c := range map[string]struct {
+		spec   fleet.RolloutSpec
+		before fleet.RolloutStatus
+		dev    Runtime
+		proven bool
+		waits  bool
+	}{
+		"its selector matches no runtime":                {spec: twoWaves(), dev: lost, waits: true},
+		"its only runtime lost the label":                {spec: twoWaves(), before: began, dev: lost, waits: true},
+		"its runtime has the version and lost the label": {spec: twoWaves(), before: began, dev: given(lost, 5), waits: true},
+		"the policy allows it":                           {spec: allowed, dev: lost},
+		"an operator approved it":                        {spec: approved, dev: lost},
+		"an earlier rollout proved the version":          {spec: twoWaves(), dev: lost, proven: true},
+		"no other wave has a runtime":                    {spec: last, dev: lost},
+		"its runtimes belong to an earlier wave":         {spec: overlap, dev: given(everyone[0], 5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := Plan(first, c.spec, c.before, []Runtime{c.dev, everyone[1]}, Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
+			waits := step.Status.State == fleet.RolloutWaiting && strings.HasPrefix(step.Status.Message, "wave development selects no runtime: ")
+			if waits != c.waits {
+				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+			}
+			if got := step.Decisions[1].Version; (got == "1.0.0") != c.waits {
+				t.Errorf("production may have %s", got)
+			}
+			if c.waits && step.Status.Waves[0].State != fleet.WaveWaiting {
+				t.Errorf("the wave is %s", step.Status.Waves[0].State)
+			}
+		})
+	}
+}
+
+// TestUnpublishableRuntimeGivesItsPlaceToOthers follows a wave of three runtimes, one at a time, whose first one the
+// publisher cannot publish to.
+func TestUnpublishableRuntimeGivesItsPlaceToOthers(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves = spec.Waves[1:]
+	spec.Waves[0].MaxConcurrent = new(intstr.FromInt32(1))
+	runtimes := make([]Runtime, 3)
+	for i := range runtimes {
+		runtimes[i] = at(fmt.Sprint("r-", i), "prod", "1.0.0")
+	}
+	now, status := noon, fleet.RolloutStatus{}
+	look := func(minutes int) (granted []int) {
+		now = now.Add(time.Duration(minutes) * time.Minute)
+		for i := range runtimes {
+			runtimes[i].Heard = now
+		}
+		step := Plan(first, spec, status, runtimes, Situation{Channel: "2.0.0", Now: now})
+		status = step.Status
+		for i, d := range step.Decisions {
+			if d.Version == "2.0.0" && runtimes[i].Version != "2.0.0" {
+				granted = append(granted, i)
+			}
+		}
+		return granted
+	}
+	begun := look(0)
+	if len(begun) != 1 {
+		t.Fatalf("%v may have the version", begun)
+	}
+	stuck := begun[0]
+	runtimes[stuck].Unpublishable, runtimes[stuck].UnpublishableSince = true, now
+	if got := look(15); !slices.Equal(got, begun) {
+		t.Fatalf("before offlineAfter is over, %v may have the version", got)
+	}
+	if got := look(1); len(got) > 0 {
+		t.Fatalf("while the version is withdrawn, %v may have it", got)
+	}
+	// The old bundle can be published.
+	runtimes[stuck].Unpublishable = false
+	var order []int
+	for range 3 {
+		got := look(2)
+		if len(got) != 1 {
+			t.Fatalf("after %v, %v may have the version", order, got)
+		}
+		order = append(order, got[0])
+		runtimes[got[0]] = given(runtimes[got[0]], 0)
+		runtimes[got[0]].Given.Time = metav1.NewTime(now)
+	}
+	if order[2] != stuck || order[0] == order[1] {
+		t.Errorf("the runtimes got the version in the order %v, want %d last", order, stuck)
+	}
+	if look(1); status.State != fleet.RolloutSucceeded || len(status.Waves[0].Postponed) > 0 {
+		t.Errorf("the rollout is %s: %s, %+v", status.State, status.Message, status.Waves)
+	}
+}
+
+// TestLateRuntimeOfAPassedWaveDoesNotTryTheVersionFirst adds runtimes to a wave that passed without runtimes, because
+// all runtimes had a newer version.
+func TestLateRuntimeOfAPassedWaveDoesNotTryTheVersionFirst(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves[0].AllowEmpty = true
+	ahead := at("prod", "prod", "3.0.0")
+	passed := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{ahead}, Situation{Channel: "2.0.0", Now: noon}).Status
+	if passed.State != fleet.RolloutWaiting || passed.Waves[0].ProvenAt == nil {
+		t.Fatalf("the rollout is %s: %+v", passed.State, passed.Waves)
+	}
+	for version, want := range map[string]string{"": "1.0.0", "1.0.0": "1.0.0"} {
+		late := at("late", "dev", version)
+		all := []Runtime{ahead, late}
+		step := Plan(first, spec, passed, all, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)})
+		if got := step.Decisions[1].Version; got != want || step.Status.State != fleet.RolloutWaiting {
+			t.Errorf("a runtime with version %q may have %s, and the rollout is %s", version, got, step.Status.State)
+		}
+		of := written(&fleet.Rollout{Spec: spec, Status: step.Status}, all, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)})
+		if got := of.Decisions[1].Version; got != want {
+			t.Errorf("a shard lets a runtime with version %q have %s", version, got)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package rollout
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// postponeSettles is how long a postponed runtime keeps its place: a bundle that the publisher was pushing when the
+// version was withdrawn is recorded in the Kyma by then.
+const postponeSettles = time.Minute
+
+// grant lets further runtimes of started waves have the version, in the order of their places.
+func (p *plan) grant(runtimes []Runtime) {
+	forward := p.active() || p.status.State == fleet.RolloutSucceeded
+	updated := 0
+	for i := range p.waves {
+		updated += p.waves[i].updated
+	}
+	open := p.open(updated)
+	for i := range p.waves {
+		w, s := &p.waves[i], &p.status.Waves[i]
+		before, postponed := s.Granted, s.Postponed
+		s.Granted, s.Postponed = nil, nil
+		if !forward || s.StartedAt == nil {
+			continue
+		}
+		if w.maxConcurrent < 0 || p.status.State == fleet.RolloutSucceeded {
+			for _, r := range w.reachable {
+				p.members[r].granted = open
+			}
+			continue
+		}
+		slots := p.keepSlots(i, before, postponed, runtimes)
+		free := w.maxConcurrent - w.inFlight - slots.taken
+		slices.SortFunc(w.reachable, func(a, b int) int {
+			return cmp.Or(slots.since(runtimes[a].ID).Compare(slots.since(runtimes[b].ID)), cmp.Compare(p.members[a].place, p.members[b].place))
+		})
+		for _, r := range w.reachable {
+			if open && free > 0 && !p.members[r].granted && !slots.settling(runtimes[r].ID, p.situation.Now) {
+				p.members[r].granted = true
+				free--
+			}
+		}
+		for r := range p.members {
+			if p.members[r].wave == i && p.members[r].granted {
+				s.Granted = append(s.Granted, runtimes[r].ID)
+			}
+		}
+		slices.Sort(s.Granted)
+		s.Postponed = slots.status()
+	}
+}
+
+// open reports whether further runtimes of started waves get the version: the rollout is not paused, and does not wait
+// before any runtime is updated. A runtime that joins a wave which passed without runtimes would be the first to try
+// the version.
+func (p *plan) open(updated int) bool {
+	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
+}
+
+// slots are the places among a wave's concurrent runtimes that runtimes without the version take.
+type slots struct {
+	taken int
+	// postponed has the time at which the version was withdrawn from each postponed runtime.
+	postponed map[string]metav1.Time
+}
+
+// since returns when a runtime was postponed, zero if it was not.
+func (s slots) since(runtime string) time.Time { return s.postponed[runtime].Time }
+
+// settling reports whether a postponed runtime may still be given the version by a decision made before.
+func (s slots) settling(runtime string, now time.Time) bool {
+	since, is := s.postponed[runtime]
+	return is && now.Before(since.Add(postponeSettles))
+}
+
+func (s slots) status() []fleet.PostponedRuntime {
+	var all []fleet.PostponedRuntime
+	for _, id := range slices.Sorted(maps.Keys(s.postponed)) {
+		all = append(all, fleet.PostponedRuntime{Runtime: id, Since: s.postponed[id]})
+	}
+	return all
+}
+
+// keepSlots grants the version again to the runtimes that it was granted to and that may be about to get it. It
+// postpones those that could not be published to for offlineAfter.
+func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
+	kept := slots{postponed: map[string]metav1.Time{}}
+	if len(granted)+len(postponed) == 0 {
+		return kept
+	}
+	had := make(map[string]bool, len(granted))
+	for _, id := range granted {
+		had[id] = true
+	}
+	earlier := make(map[string]metav1.Time, len(postponed))
+	for _, before := range postponed {
+		earlier[before.Runtime] = before.Since
+	}
+	for r := range p.members {
+		m, id := &p.members[r], runtimes[r].ID
+		if m.wave != number || m.standing != waiting && m.standing != silent {
+			continue
+		}
+		if since, is := earlier[id]; is {
+			kept.postponed[id] = since
+		}
+		if had[id] && p.stuckAt(&runtimes[r]) && len(kept.postponed) < maxGranted {
+			kept.postponed[id] = p.stamp()
+			had[id] = false
+		}
+		if m.granted = had[id]; m.granted || kept.settling(id, p.situation.Now) {
+			kept.taken++
+		}
+	}
+	return kept
+}
+
+// stuckAt reports whether a runtime could not be published to for longer than others wait for it.
+func (p *plan) stuckAt(r *Runtime) bool {
+	return r.Unpublishable && p.situation.Now.Sub(r.UnpublishableSince) > p.spec.OfflineAfter.Duration
+}

@@ -1,0 +1,51 @@
+package rollout
+
+import (
+	"fmt"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Rejected returns the newest rollout of a track that stopped at a version or took it back, nil if there is none or a
+// newer one rolls the same version out again. rollouts are those of the track.
+func Rejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
+	var last *fleet.Rollout
+	for _, r := range rollouts {
+		if r.Spec.To == version && r.Status.State != fleet.RolloutSuperseded && (last == nil || r.Spec.Revision > last.Spec.Revision) {
+			last = r
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	switch last.Status.State {
+	case fleet.RolloutStopped, fleet.RolloutRollingBack, fleet.RolloutRolledBack:
+		return last
+	}
+	return nil
+}
+
+// Rejections returns the rollouts that stopped at the version that their channel has, or took it back, in the order of
+// the channels.
+func Rejections(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []*fleet.Rollout) {
+	byTrack := tracked(rollouts)
+	for i := range metas {
+		module := metas[i].Spec.ModuleName
+		for _, c := range metas[i].Spec.Channels {
+			if r := Rejected(byTrack[Track{module, c.Channel}], c.Version); r != nil {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// Rejection returns a message about a version that a rollout stopped at or took back.
+func Rejection(r *fleet.Rollout) string {
+	what := "took it back"
+	if r.Status.State == fleet.RolloutStopped {
+		what = "stopped"
+	}
+	return fmt.Sprintf("version %s of module %s in channel %s: rollout %s %s: %s", r.Spec.To, r.Spec.Module, r.Spec.Channel, r.Name, what, r.Status.Message)
+}
