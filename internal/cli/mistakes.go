@@ -84,7 +84,8 @@ func flagMistake(cmd *cobra.Command, err error) error {
 
 // similarFlags returns the flags of a command with similar names.
 func similarFlags(cmd *cobra.Command, name string) []string {
-	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
+	distance := min(suggestionDistance, len(name)/2) // most names of three letters differ by two
+	names := &cobra.Command{SuggestionsMinimumDistance: distance}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		if !flag.Hidden {
 			names.AddCommand(&cobra.Command{Use: flag.Name, Run: func(*cobra.Command, []string) {}})

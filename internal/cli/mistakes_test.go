@@ -1,6 +1,11 @@
 package cli
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
 
 func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -18,5 +23,26 @@ func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestFlagsAndArgumentsInTheWrongPlace(t *testing.T) {
+	program := func() *cobra.Command {
+		root, _ := NewRoot("program", "is tested", "v0.0.0-test")
+		run := &cobra.Command{Use: "run", Args: Exactly(0, "no arguments"), RunE: func(*cobra.Command, []string) error { return nil }}
+		run.Flags().String("from", "", "")
+		run.Flags().String("as", "", "")
+		root.AddCommand(run)
+		return root
+	}
+	for args, want := range map[string]string{
+		"run docs/example": "want no arguments: use --from docs/example\n",
+		"run a b":          "want no arguments, got 2 arguments\n",
+		"run --all":        "unknown flag: --all\n",
+		"run --form x":     "unknown flag: --form: did you mean --from?\n",
+	} {
+		if code, out := execute(program(), nil, strings.Fields(args)...); code != ExitUsage || !strings.Contains(out, want) {
+			t.Errorf("%s: exit code %d, %s", args, code, out)
+		}
 	}
 }

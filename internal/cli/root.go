@@ -85,7 +85,10 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 
 // Exactly requires n positional arguments. what describes them in the error.
 func Exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if n == 0 && len(args) == 1 && cmd.Flags().Lookup("from") != nil {
+			return Usage(fmt.Errorf("want %s: use --from %s", what, args[0]))
+		}
 		if len(args) != n {
 			plural := "s"
 			if len(args) == 1 {
