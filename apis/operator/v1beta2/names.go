@@ -98,6 +98,16 @@ const (
 	// AnnotationRecreated is specific to kyma-pull: on a Manifest, a digest of the version for which objects were last
 	// recreated, and the UIDs of the deleted objects. No other object is deleted for that version.
 	AnnotationRecreated = "kyma-pull.dev/recreated"
+	// AnnotationIgnoreFields names fields of a module's object that the agent leaves to others once the object exists, as
+	// JSON pointers (RFC 6901) in a JSON array or divided by commas. It is specific to kyma-pull.
+	AnnotationIgnoreFields = "kyma-pull.dev/ignore-fields"
+	// AnnotationDeleteWithData is specific to kyma-pull: "true" on a PersistentVolumeClaim, PersistentVolume or Namespace
+	// that an upgrade may delete together with its data. Without it, the agent keeps such an object when a version drops
+	// it.
+	AnnotationDeleteWithData = "kyma-pull.dev/delete-with-data"
+	// AnnotationCompletedJobs is specific to kyma-pull: on a Manifest, the digest of a version and its Jobs that have
+	// completed and been deleted. The agent does not create them again for that version.
+	AnnotationCompletedJobs = "kyma-pull.dev/completed-jobs"
 	// AnnotationRequiresFeatures is specific to kyma-pull: on a ModuleTemplate, the agent features that its version
 	// requires, separated by commas. Bundles copy it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
@@ -138,11 +148,11 @@ const (
 	// KCP, in JSON. They replace those of the policy. Their times have a fixed offset from UTC without daylight saving
 	// time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
-	// AnnotationEarlyUpgrades is specific to kyma-pull: "true" on a Kyma in KCP allows the runtime's admin to upgrade before the next
-	// maintenance window, with spec.skipMaintenanceWindows or AnnotationUpgradeAt of the runtime's Kyma.
+	// AnnotationEarlyUpgrades is specific to kyma-pull: "true" on a Kyma in KCP allows the runtime's admin to upgrade
+	// before the next maintenance window, with spec.skipMaintenanceWindows or AnnotationUpgradeAt of the runtime's Kyma.
 	AnnotationEarlyUpgrades = "kyma-pull.dev/early-upgrades"
-	// AnnotationUpgradeAt is specific to kyma-pull: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from which upgrades do not
-	// wait for the next maintenance window. The choice ends when that window begins.
+	// AnnotationUpgradeAt is specific to kyma-pull: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from
+	// which upgrades do not wait for the next maintenance window. The choice ends when that window begins.
 	AnnotationUpgradeAt = "kyma-pull.dev/upgrade-at"
 	// AnnotationTarget is set on a ModuleTemplate to its target cluster: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
