@@ -100,5 +100,7 @@ func flagsOf(source string) []string {
 
 // unnamed returns the names that a page does not contain in that form.
 func unnamed(page string, names []string, form string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(page, fmt.Sprintf(form, name)) })
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return strings.Contains(page, fmt.Sprintf(form, name))
+	})
 }

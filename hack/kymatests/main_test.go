@@ -39,7 +39,9 @@ func TestEveryUpstreamTestHasARow(t *testing.T) {
 }
 
 func TestUnnamedTestsAndFlagsAreListed(t *testing.T) {
-	flags := flagsOf("flag.StringVar(&f.Addr, \"addr\", \"\", \"\")\nflag.DurationVar(\n\t&f.Every,\n\t\"every\", 1, \"\")")
+	const source = "flag.StringVar(&f.Addr, \"addr\", \"\", \"\")\n" +
+		"flag.DurationVar(\n\t&f.Every,\n\t\"every\", 1, \"\")"
+	flags := flagsOf(source)
 	if !slices.Equal(flags, []string{"addr", "every"}) {
 		t.Fatalf("flags are %v", flags)
 	}
