@@ -11,11 +11,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// Maintenance says when runtimes may be upgraded where that means downtime.
+// Maintenance selects the windows for upgrades that require downtime.
 type Maintenance struct {
-	// Policy gives runtimes their windows by what their Kymas are labeled with, nil for none.
+	// Policy selects windows by the labels of Kymas, nil for none.
 	Policy *window.Policy
-	// Minimum is how long a window has to stay open for an upgrade to begin in it.
+	// Minimum is how long a window must stay open for an upgrade to begin.
 	Minimum time.Duration
 }
 
