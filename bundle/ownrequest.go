@@ -1,15 +1,15 @@
 package bundle
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// OwnRequest is the part of a runtime's request that the runtime is allowed to decide, with a remark on each ignored
-// setting.
+// OwnRequest is the part of a runtime's request that the runtime may decide, and a problem for each module that it may
+// not request.
 type OwnRequest struct {
 	Modules []v1beta2.Module
 	Ignored []Problem
@@ -26,12 +26,12 @@ func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) 
 	for _, m := range modules {
 		switch {
 		case !mandatory(m.Name):
-			if !slices.ContainsFunc(own.Modules, func(other v1beta2.Module) bool { return other.Name == m.Name }) {
+			if !own.AsksFor(m.Name) {
 				own.Modules = append(own.Modules, m)
 			}
-		case !m.Managed || cmp.Or(m.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete) != v1beta2.PolicyCreateAndDelete:
-			own.Ignored = append(own.Ignored, Problem{Module: m.Name, Channel: m.Channel, State: v1beta2.StateReady, Message: fmt.Sprintf(
-				"module %s is mandatory, so its settings in spec.modules are ignored: remove it from spec.modules", m.Name)})
+		case !slices.ContainsFunc(own.Ignored, func(p Problem) bool { return p.Module == m.Name }):
+			own.Ignored = append(own.Ignored, Problem{Module: m.Name, Channel: m.Channel, State: v1beta2.StateWarning, Reason: reason.ModuleNotOffered, Message: fmt.Sprintf(
+				"module %s is mandatory and installed without a request: remove it from spec.modules, which has no effect on it", m.Name)})
 		}
 	}
 	return own

@@ -18,8 +18,9 @@ func TestRequestsCannotChangeMandatoryModules(t *testing.T) {
 		{Name: "keda"},
 	}, mandatory)
 	require.Equal(t, []v1beta2.Module{{Name: "keda", Managed: true, Channel: "fast"}}, own.Modules)
-	require.Len(t, own.Ignored, 2)
+	require.Len(t, own.Ignored, 1)
 	require.Contains(t, own.Ignored[0].Message, "module watcher is mandatory")
+	require.Equal(t, v1beta2.StateWarning, own.Ignored[0].State)
 	require.True(t, own.AsksFor("keda"))
 	require.False(t, own.AsksFor("watcher"))
 	require.Equal(t, v1beta2.PolicyCreateAndDelete, own.PolicyFor("watcher"))

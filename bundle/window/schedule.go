@@ -16,6 +16,9 @@ type Schedule struct {
 	Default *Window `json:"default,omitempty"`
 	// Minimum is how long a window has to stay open for an upgrade to begin in it.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
+	// Early allows the runtime's admin to upgrade before the next window: with spec.skipMaintenanceWindows, or from a
+	// chosen time on.
+	Early bool `json:"early,omitempty"`
 }
 
 const (
@@ -58,6 +61,26 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 		return span, ok
 	}
 	return next([]Window{*s.Default}, s.Minimum.Duration, now)
+}
+
+// Chosen reports whether upgrades may begin now because the runtime's admin chose a time. The choice ends when the next
+// window after that time begins, so it never applies to later upgrades. If the chosen time is ahead and before the next
+// window, from is that time.
+func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
+	if !s.Early || at.IsZero() {
+		return false, time.Time{}
+	}
+	window, ahead := s.Next(at)
+	switch {
+	case ahead && !window.Begin.After(at):
+		return false, time.Time{} // within a window, the choice adds nothing
+	case at.After(now):
+		if next, is := s.Next(now); is && next.Begin.Before(at) {
+			return false, time.Time{}
+		}
+		return false, at
+	}
+	return ahead && now.Before(window.Begin), time.Time{}
 }
 
 // TooShort returns the stretch of time that is open now, or the next, in which no upgrade may begin because it is

@@ -46,10 +46,12 @@ func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	return manifest, err
 }
 
-// Applied is an object with the name by which lifecycle-manager applied it.
+// Applied is an object with the field manager by which lifecycle-manager wrote it: by an apply, or for a default CR by a
+// create.
 type Applied struct {
 	Object  *unstructured.Unstructured
 	Manager string
+	Created bool
 }
 
 // Installed returns what lifecycle-manager applies of a module to the runtime of a Kyma, in its order.
@@ -62,12 +64,11 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	for _, o := range objects {
 		o.SetLabels(with(o.GetLabels(), map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"}))
 		o.SetAnnotations(with(o.GetAnnotations(), map[string]string{v1beta2.AnnotationOwnedByDeprecated: sample.Namespace + "/" + ManifestName(kyma, m.Module)}))
-		all = append(all, Applied{o, v1beta2.FieldManagerApplier})
+		all = append(all, Applied{Object: o, Manager: v1beta2.FieldManagerApplier})
 	}
 	crs, err := Objects(m.DefaultCR)
 	for _, o := range crs {
-		o.SetLabels(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
-		all = append(all, Applied{o, v1beta2.LifecycleManagerFinalizerResource})
+		all = append(all, Applied{Object: o, Manager: v1beta2.LifecycleManagerFinalizerResource, Created: true})
 	}
 	return all, err
 }

@@ -26,6 +26,28 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// TestEveryRowOfKymaCompatibilityNamesItsTest checks the tables with a column for tests.
+func TestEveryRowOfKymaCompatibilityNamesItsTest(t *testing.T) {
+	proven, rows := false, 0
+	for line := range strings.Lines(readFile(t, "docs", "kyma-compatibility.md")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			proven = false
+		case strings.HasSuffix(line, "| test |"):
+			proven = true
+		case proven && !strings.HasPrefix(line, "|-"):
+			rows++
+			if !strings.Contains(line, "`Test") && !strings.Contains(line, "not applicable: ") {
+				t.Errorf("docs/kyma-compatibility.md: the row names no test: %s", line)
+			}
+		}
+	}
+	if rows < 100 {
+		t.Errorf("docs/kyma-compatibility.md has %d rows with tests, want at least 100", rows)
+	}
+}
+
 func testSources(t *testing.T) string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*_test.go")

@@ -81,7 +81,11 @@ func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landsc
 		installed, err := landscape.Installed(r.ID, m)
 		must(l.t, err)
 		for _, a := range installed {
-			l.apply(r, a.Object, a.Manager)
+			if a.Created {
+				l.create(r, a.Object, a.Manager)
+			} else {
+				l.apply(r, a.Object, a.Manager)
+			}
 		}
 		template, err := yaml.Marshal(m.Template())
 		must(l.t, err)
@@ -103,6 +107,15 @@ func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manag
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
 		err := r.API.Apply(l.t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.ForceOwnership, client.FieldOwner(manager))
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// create waits for definitions to be served.
+func (l landscapeOf) create(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
+	l.t.Helper()
+	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is created in %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
+		err := r.API.Create(l.t.Context(), o.DeepCopy(), client.FieldOwner(manager))
 		return err == nil, fmt.Sprint(err)
 	})
 }

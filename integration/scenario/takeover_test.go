@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -186,6 +188,24 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		if err := two.API.Get(ctx, inKyma("scaler"), &v1beta2.Manifest{}); !apierrors.IsNotFound(err) {
 			t.Errorf("its Manifest in the runtime: %v", err)
 		}
+		l.isLifecycleManagers(record, "scaler", "1.7.0")
+	})
+	t.Run("it is taken over again, and deleted with its default CR", func(t *testing.T) {
+		l := landscapeOf{t, l.f}
+		l.asks(true, "start", "two")
+		untilWaiting(t, two, "scaler", "1.7.0", in2099)
+		l.says(l.asks(true, "status", "two"), "adopt", "1/1")
+		deleteKyma(t, l.f, two)
+		untilForgotten(t, two, time.Minute)
+		for _, o := range []client.Object{&appsv1.Deployment{}, scalerOfModule()} {
+			name := "scaler-manager"
+			if o.GetObjectKind().GroupVersionKind().Kind != "" {
+				name = "default"
+			}
+			if err := two.API.Get(ctx, inKyma(name), o); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+				t.Errorf("%s is still there: %v", name, err)
+			}
+		}
 	})
 	t.Run("one is finished once it is Ready", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
@@ -197,6 +217,10 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)
+		must(t, one.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
+		}))
+		must(t, one.UntilGone(ctx, "scaler"))
 		meta := &v1beta2.ModuleReleaseMeta{}
 		meta.Namespace, meta.Name = sample.Namespace, "mailer"
 		change(t, l.f.Control, meta, func(meta *v1beta2.ModuleReleaseMeta) {
@@ -207,6 +231,28 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("Kymas of lifecycle-manager were changed: %v, before %v", after, untouched)
 	}
+}
+
+// isLifecycleManagers checks that lifecycle-manager continues with a Kyma: its status has the entry of a module, and
+// nothing of the publisher.
+func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version string) {
+	l.t.Helper()
+	s := kyma.Status
+	if s.Runtime != nil || meta.FindStatusCondition(s.Conditions, v1beta2.ConditionReporting) != nil || len(kyma.Annotations[v1beta2.AnnotationTakeoverPhase]) > 0 {
+		l.t.Errorf("Kyma %s has a part of the publisher: %+v", kyma.Name, s)
+	}
+	if len(s.Modules) != 1 || s.Modules[0].Name != module || s.Modules[0].Version != version || s.Modules[0].Template == nil ||
+		s.Modules[0].Manifest == nil || s.Modules[0].Manifest.PartialMeta.Name != landscape.ManifestName(kyma.Name, module) {
+		l.t.Errorf("lifecycle-manager finds %+v", s.Modules)
+	}
+}
+
+// scalerOfModule is a custom resource of the kind that the module scaler defines.
+func scalerOfModule() client.Object {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("sample.kyma-pull.dev/v1")
+	o.SetKind("Scaler")
+	return o
 }
 
 func untilFinishable(t *testing.T, r *fleet.Runtime) {

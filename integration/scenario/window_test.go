@@ -167,13 +167,31 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 		}))
 		must(t, busy.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 	})
-	t.Run("an upgrade that the runtime's admin does not want to wait for does not", func(t *testing.T) {
+	t.Run("a runtime's admin upgrades before the window only with the operator's permission", func(t *testing.T) {
 		must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.2.0"), sample.Channel("fast", "1.2.0")))
 		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
 		waitsUnmanaged(t, f, busy)
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.SkipMaintenanceWindows = true }))
-		must(t, busy.UntilState(ctx, "mailer", "1.2.0", v1beta2.StateReady))
+		until(t, time.Minute, "the control plane knows the request", func() (bool, string) {
+			record, err := busy.Record(ctx)
+			return err == nil && record.Status.Runtime.Requested.Spec.SkipMaintenanceWindows, fmt.Sprint(err)
+		})
 		record, err := busy.Record(ctx)
+		must(t, err)
+		if m := moduleOf(record, "mailer"); !m.Maintenance || m.Version != "1.1.0" {
+			t.Errorf("upgraded without permission: %+v", m)
+		}
+		own, err := busy.Kyma(ctx)
+		must(t, err)
+		before := own.DeepCopy()
+		own.Spec.SkipMaintenanceWindows = false
+		own.Annotations = map[string]string{v1beta2.AnnotationUpgradeAt: time.Now().UTC().Format(time.RFC3339)}
+		must(t, busy.API.Patch(ctx, own, client.MergeFrom(before)))
+		amend(t, f, busy, func(k *v1beta2.Kyma) {
+			k.Annotations = map[string]string{v1beta2.AnnotationEarlyUpgrades: v1beta2.True}
+		})
+		must(t, busy.UntilState(ctx, "mailer", "1.2.0", v1beta2.StateReady))
+		record, err = busy.Record(ctx)
 		must(t, err)
 		if m := moduleOf(record, "mailer"); m.Maintenance {
 			t.Errorf("still waits: %+v", m)

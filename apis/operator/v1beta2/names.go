@@ -157,6 +157,12 @@ const (
 	// KCP, in JSON. They replace those of the policy. Their times have a fixed offset from UTC without daylight saving
 	// time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
+	// AnnotationEarlyUpgrades is specific to kyma-pull: "true" on a Kyma in KCP allows the runtime's admin to upgrade
+	// before the next maintenance window, with spec.skipMaintenanceWindows or AnnotationUpgradeAt of the runtime's Kyma.
+	AnnotationEarlyUpgrades = "kyma-pull.dev/early-upgrades"
+	// AnnotationUpgradeAt is specific to kyma-pull: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from
+	// which upgrades do not wait for the next maintenance window. The choice ends when that window begins.
+	AnnotationUpgradeAt = "kyma-pull.dev/upgrade-at"
 	// AnnotationTarget is set on a ModuleTemplate to its target cluster: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime must not see the catalog. AnnotationNoModuleCopy is

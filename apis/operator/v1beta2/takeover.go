@@ -73,6 +73,9 @@ type InheritedModule struct {
 	// Adopted is true once the runtime has reported that its agent manages the module.
 	// +optional
 	Adopted bool `json:"adopted,omitempty"`
+	// Unmanaged is true if lifecycle-manager had left the module's objects to their users.
+	// +optional
+	Unmanaged bool `json:"unmanaged,omitempty"`
 	// Objects lists the objects that lifecycle-manager installed for the module, until it is adopted.
 	// +optional
 	// +listType=atomic

@@ -27,9 +27,12 @@ type takeoverFlags struct {
 	selector, format string
 	all, dryRun      bool
 	gone             bool
-	timeout          time.Duration
-	restricted       []string
-	maintenance      maintenanceFlags
+	// offered is what lifecycle-manager finds in the control plane, and deadline when waiting ends.
+	offered     *catalog.Snapshot
+	deadline    time.Time
+	timeout     time.Duration
+	restricted  []string
+	maintenance maintenanceFlags
 }
 
 func newTakeover() *cobra.Command {
@@ -81,7 +84,7 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 			return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 				at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
 				switch phase := plans[at].Phase; {
-				case phase != takeover.PhaseNone && phase != string(bundle.TakeoverAdopt):
+				case phase != takeover.PhaseNone && phase != takeover.PhaseReturn && phase != string(bundle.TakeoverAdopt):
 					return nil, fmt.Errorf("its takeover is already in phase %s", phase)
 				case len(plans[at].Obstacles) > 0:
 					return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
@@ -122,7 +125,16 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "abort [KYMA...]", Short: "return Kymas to lifecycle-manager; their modules stay installed",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.advance(cmd, args, bundle.TakeoverRelease, takeover.GiveBack)
+			api, err := f.connect()
+			if err != nil {
+				return err
+			}
+			fleet, err := f.fleet(cmd.Context(), api)
+			if err != nil {
+				return err
+			}
+			f.offered = fleet.Catalog
+			return f.advance(cmd, args, bundle.TakeoverRelease, f.giveBack)
 		},
 	}
 	f.waitFlags(cmd)

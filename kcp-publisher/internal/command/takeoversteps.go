@@ -84,7 +84,7 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 	if err != nil {
 		return err
 	}
-	deadline := time.Now().Add(f.timeout)
+	f.deadline = time.Now().Add(f.timeout)
 	asked := map[string]error{}
 	for i := range kymas {
 		s := f.one(cmd.Context(), api, kymas[i].Name, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
@@ -107,7 +107,7 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 		if f.dryRun {
 			return []string{fmt.Sprintf("would request phase %s from the runtime, and complete the control plane's part after its report", phase)}, nil
 		}
-		if err := f.await(ctx, api, kyma, phase, deadline); err != nil {
+		if err := f.await(ctx, api, kyma, phase); err != nil {
 			return nil, err
 		}
 		removed := takeover.Stand(kyma).Removed
@@ -128,6 +128,10 @@ func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta
 	switch is := takeover.Phase(kyma); {
 	case is == string(phase), is == takeover.PhaseFinished && phase == bundle.TakeoverClean:
 		return nil
+	case is == takeover.PhaseReturn && phase == bundle.TakeoverRelease:
+		return nil
+	case is == takeover.PhaseReturn:
+		return errors.New("it is being given back: run `takeover abort`")
 	case is == takeover.PhaseNone:
 		return errors.New("its takeover was not started")
 	case is == takeover.PhaseFinished:
@@ -139,8 +143,19 @@ func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta
 	case phase == bundle.TakeoverRelease && takeover.Untouched(kyma):
 		return nil
 	}
-	if why := takeover.Unready(kyma); why != "" && phase == bundle.TakeoverClean {
-		return errors.New(why)
+	switch phase {
+	case bundle.TakeoverClean:
+		if why := takeover.Unready(kyma); why != "" {
+			return errors.New(why)
+		}
+	case bundle.TakeoverRelease:
+		downgrades, err := takeover.Downgrades(ctx, api, kyma, f.offered)
+		if err != nil {
+			return err
+		}
+		if len(downgrades) > 0 {
+			return errors.New(strings.Join(downgrades, "; "))
+		}
 	}
 	if f.dryRun {
 		return nil
@@ -149,23 +164,46 @@ func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta
 }
 
 // await waits until a Kyma's runtime has completed a phase.
-func (f *takeoverFlags) await(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, deadline time.Time) error {
-	const pollInterval = 500 * time.Millisecond
+func (f *takeoverFlags) await(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) error {
 	for !takeover.Completed(kyma, phase) {
-		if phase == bundle.TakeoverRelease && takeover.Untouched(kyma) {
+		if phase == bundle.TakeoverRelease && (takeover.Untouched(kyma) || takeover.Phase(kyma) == takeover.PhaseReturn) {
 			return nil
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(f.deadline) {
 			return fmt.Errorf("phase %s: %s", phase, takeover.Stand(kyma).Next)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pollInterval):
+		if err := reread(ctx, api, kyma); err != nil {
+			return err
 		}
-		if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma); err != nil {
-			return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	return nil
+}
+
+// giveBack returns a Kyma to lifecycle-manager and waits until that one has updated its Manifests.
+func (f *takeoverFlags) giveBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
+	for {
+		more, err := takeover.GiveBack(ctx, api, kyma, f.offered)
+		done = append(done, more...)
+		var behind *takeover.BehindError
+		if !errors.As(err, &behind) || time.Now().After(f.deadline) {
+			return done, err
 		}
+		if err := reread(ctx, api, kyma); err != nil {
+			return done, err
+		}
+	}
+}
+
+// reread waits a moment and reads a Kyma again.
+func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
+	const lookEvery = 500 * time.Millisecond
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(lookEvery):
+	}
+	if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma); err != nil {
+		return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	return nil
 }

@@ -242,7 +242,7 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		return d, err
 	}
 	if adopted.Last != nil && adopted.Kept() == nil {
-		request.Versions = newest(request.Versions, adopted.Last.Versions)
+		request.Versions = newest(request.Versions, request.Floors(&adopted.Last.State, adopted.Last.Versions))
 	}
 	request, left := plan.Understood(request)
 	if err := request.CheckTakeover(); err != nil {

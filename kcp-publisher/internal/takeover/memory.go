@@ -4,7 +4,6 @@
 package takeover
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -36,9 +35,11 @@ func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeove
 		memory.Modules = append(memory.Modules, inherited)
 	}
 	for _, m := range kyma.Status.Modules {
-		if !known[m.Name] && m.Version != "" && m.State != v1beta2.StateUnmanaged && m.State != v1beta2.StateDeleting {
+		if !known[m.Name] && m.Version != "" && m.State != v1beta2.StateDeleting {
 			known[m.Name] = true
-			memory.Modules = append(memory.Modules, v1beta2.InheritedModule{Name: m.Name, Version: m.Version, Channel: m.Channel})
+			memory.Modules = append(memory.Modules, v1beta2.InheritedModule{
+				Name: m.Name, Version: m.Version, Channel: m.Channel, Unmanaged: m.State == v1beta2.StateUnmanaged,
+			})
 		}
 	}
 	slices.SortFunc(memory.Modules, func(a, b v1beta2.InheritedModule) int { return strings.Compare(a.Name, b.Name) })
@@ -77,7 +78,7 @@ func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manif
 			version = m.Version
 		}
 	}
-	return cmp.Or(manifest.Spec.Version, version)
+	return newer(manifest.Spec.Version, version)
 }
 
 // inheritable reports whether a bundle can name the object.

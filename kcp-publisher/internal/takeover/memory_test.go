@@ -58,7 +58,7 @@ func TestWhatLifecycleManagerInstalledIsRememberedByItsManifests(t *testing.T) {
 		"a module that is not managed": {kymaNamed("one", v1beta2.ModuleStatus{Name: "mail", Version: "1.0.0", State: v1beta2.StateUnmanaged}),
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				m.Annotations = map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}
-			})}, nil},
+			})}, []v1beta2.InheritedModule{{Name: "mail", Version: "1.0.0", Unmanaged: true}}},
 		"an object that no API server has": {kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 			m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{Name: "../x"})
 		})}, []v1beta2.InheritedModule{keda}},

@@ -27,7 +27,7 @@ type Landscape struct {
 type Plan struct {
 	Kyma    string `json:"kyma"`
 	Runtime string `json:"runtime"`
-	// Phase is how far it is: none, adopt, clean, release or finished.
+	// Phase is how far it is: none, adopt, clean, release, return or finished.
 	Phase   string   `json:"phase"`
 	Modules []Module `json:"modules"`
 	// Obstacles are why it cannot be started, Remarks what else there is to know.
@@ -112,7 +112,7 @@ func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma 
 	}
 	spec := v1beta2.KymaSpec{Channel: cmp.Or(as.Status.ActiveChannel, as.Spec.Channel), SkipMaintenanceWindows: as.Spec.SkipMaintenanceWindows}
 	for _, m := range remembered(kyma, Of(kyma, manifests)).Modules {
-		module := v1beta2.Module{Name: m.Name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+		module := v1beta2.Module{Name: m.Name, Managed: !m.Unmanaged, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 		if m.Channel != spec.Channel {
 			module.Channel = m.Channel
 		}
@@ -158,7 +158,7 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 			all = append(all, name+" names no version, nor does the Kyma's status: set its spec.version to the one that is installed")
 		case m.Status.State == v1beta2.StateProcessing || m.Status.State == v1beta2.StateDeleting:
 			all = append(all, fmt.Sprintf("%s is %s: wait until lifecycle-manager is done with it", name, m.Status.State))
-		case reported != "" && m.Spec.Version != "" && reported != m.Spec.Version:
+		case reported != "" && m.Spec.Version != "" && reported != m.Spec.Version && Phase(kyma) != PhaseReturn:
 			all = append(all, fmt.Sprintf("%s is being upgraded from %s to %s: wait until lifecycle-manager is done with it", name, reported, m.Spec.Version))
 		}
 	}
@@ -194,9 +194,11 @@ func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	return all
 }
 
-// Phases of a Kyma that is not being taken over.
+// Phases of a Kyma without a phase in its runtime. PhaseReturn is that of one whose runtime released the modules, until
+// lifecycle-manager has everything again.
 const (
 	PhaseNone     = "none"
+	PhaseReturn   = "return"
 	PhaseFinished = "finished"
 )
 
@@ -207,6 +209,9 @@ func Phase(kyma *v1beta2.Kyma) string {
 		return PhaseFinished
 	case v1beta2.TakeoverActive:
 		return cmp.Or(kyma.Annotations[v1beta2.AnnotationTakeoverPhase], string(bundle.TakeoverAdopt))
+	}
+	if kyma.Annotations[v1beta2.AnnotationTakeoverPhase] == string(bundle.TakeoverRelease) {
+		return PhaseReturn
 	}
 	return PhaseNone
 }
@@ -222,7 +227,7 @@ func Unready(kyma *v1beta2.Kyma) string {
 	}
 	var missing []string
 	for _, m := range s.Takeover.Modules {
-		if !m.Adopted && !unmanaged(s.Requested, m.Name) {
+		if !m.Adopted && !m.Unmanaged && !unmanaged(s.Requested, m.Name) {
 			missing = append(missing, m.Name)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 var now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // offering is a catalog with keda 1.7.0 and 1.8.0, whose upgrade requires downtime; the channel regular has 1.8.0, slow
-// 1.6.0.
+// 1.6.0. The mandatory module guard has 1.1.0.
 func offering(t *testing.T) *catalog.Snapshot {
 	t.Helper()
 	var templates []v1beta2.ModuleTemplate
@@ -29,10 +29,15 @@ func offering(t *testing.T) *catalog.Snapshot {
 				Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
 		})
 	}
+	templates = append(templates, v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "guard-1.1.0"},
+		Spec: v1beta2.ModuleTemplateSpec{ModuleName: "guard", Version: "1.1.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")}}})
 	snapshot, err := catalog.New(templates, []v1beta2.ModuleReleaseMeta{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda"},
 		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", OcmComponentName: "kyma-project.io/module/keda",
 			Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.8.0"}, {Channel: "slow", Version: "1.6.0"}}},
+	}, {
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "guard"},
+		Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: "guard", OcmComponentName: "kyma-project.io/module/guard", Mandatory: &v1beta2.Mandatory{Version: "1.1.0"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -28,9 +28,10 @@ func Stand(kyma *v1beta2.Kyma) Standing {
 	s := Standing{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), State: kyma.Status.State}
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil && s.Phase != PhaseNone {
 		for _, m := range r.Takeover.Modules {
-			if m.Adopted {
+			switch {
+			case m.Adopted:
 				s.Adopted = append(s.Adopted, m.Name)
-			} else {
+			case !m.Unmanaged:
 				s.Waiting = append(s.Waiting, m.Name)
 			}
 		}
@@ -47,6 +48,8 @@ func next(kyma *v1beta2.Kyma, phase string) string {
 			return "this publisher has it"
 		}
 		return "lifecycle-manager has it"
+	case PhaseReturn:
+		return "its runtime released the modules: run `takeover abort` until lifecycle-manager has all of its Manifests"
 	case PhaseFinished:
 		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` removes the labels"
 	case string(bundle.TakeoverAdopt):

@@ -79,6 +79,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 	before := kyma.DeepCopy()
 	skip(kyma)
 	kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
+	delete(kyma.Annotations, v1beta2.AnnotationTakeoverPhase)
 	if err := patchKyma(ctx, api, before, kyma); err != nil {
 		return done, err
 	}
@@ -97,27 +98,6 @@ func skipManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (
 		return fmt.Sprintf("Manifest %s/%s is labeled %s=%s", m.Namespace, m.Name, v1beta2.LabelSkipReconciliation, v1beta2.True),
 			api.Patch(ctx, m, client.MergeFrom(before))
 	})
-}
-
-// GiveBack takes the labels off again, of the Kyma last, so that what was cut off can be gone on with.
-func GiveBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
-	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
-		before := m.DeepCopy()
-		delete(m.Labels, v1beta2.LabelSkipReconciliation)
-		return fmt.Sprintf("Manifest %s/%s is lifecycle-manager's again", m.Namespace, m.Name), api.Patch(ctx, m, client.MergeFrom(before))
-	})
-	if err != nil {
-		return done, err
-	}
-	before := kyma.DeepCopy()
-	for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
-		delete(kyma.Labels, label)
-	}
-	delete(kyma.Annotations, v1beta2.AnnotationTakeoverPhase)
-	if err := patchKyma(ctx, api, before, kyma); err != nil {
-		return done, err
-	}
-	return append(done, fmt.Sprintf("Kyma %s/%s is lifecycle-manager's again", kyma.Namespace, kyma.Name)), nil
 }
 
 // SetPhase asks the runtime for the next phase.
@@ -198,11 +178,10 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 // eachManifest does one thing with every Manifest of a Kyma as it is now, and returns what was done; an empty text is
 // nothing.
 func eachManifest(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, one func(*v1beta2.Manifest) (string, error)) (done []string, err error) {
-	var all v1beta2.ManifestList
-	if err := api.List(ctx, &all, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
-		return nil, fmt.Errorf("list Manifests of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	own, err := manifestsOf(ctx, api, kyma)
+	if err != nil {
+		return nil, err
 	}
-	own := Of(kyma, all.Items)
 	for i := range own {
 		text, err := one(&own[i])
 		if err = client.IgnoreNotFound(err); err != nil {
@@ -213,6 +192,15 @@ func eachManifest(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, on
 		}
 	}
 	return done, nil
+}
+
+// manifestsOf reads lifecycle-manager's Manifests of a Kyma.
+func manifestsOf(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
+	var all v1beta2.ManifestList
+	if err := api.List(ctx, &all, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
+		return nil, fmt.Errorf("list Manifests of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	return Of(kyma, all.Items), nil
 }
 
 func patchKyma(ctx context.Context, api client.Client, before, kyma *v1beta2.Kyma) error {

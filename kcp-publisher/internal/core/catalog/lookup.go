@@ -124,7 +124,7 @@ func (o *offer) mayAsk(kyma labels.Set) error {
 		return o.broken
 	}
 	if why := o.hiddenFrom(kyma); why != "" {
-		return hidden("module %s: is not offered to this runtime: %s", module, why)
+		return hidden("module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
 	if o.meta.Spec.Mandatory != nil {
 		return reason.Errorf(reason.ModuleNotOffered, "module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
@@ -139,7 +139,7 @@ func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Ch
 		return choice, err
 	}
 	if why := hiddenByLabels(choice.Template.Labels, kyma); why != "" {
-		return Choice{}, hidden("module %s: version %s is not offered to this runtime: ModuleTemplate %s: %s", choice.Module, version, key(choice.Template), why)
+		return Choice{}, hidden("module %s: version %s: module template not allowed: not offered to this runtime: ModuleTemplate %s: %s", choice.Module, version, key(choice.Template), why)
 	}
 	return choice, nil
 }
@@ -194,10 +194,10 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	}
 	t := found[0]
 	if why := hiddenByLabels(t.Labels, kyma); why != "" {
-		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: is not offered to this runtime: %s", module, why)
+		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
 	if slices.Contains(s.restricted, t.module) {
-		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: is not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
+		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: module template not allowed: not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
 	}
 	if t.broken == nil && (t.component == "" || t.version == "") {
 		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))

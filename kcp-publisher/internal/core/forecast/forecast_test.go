@@ -86,7 +86,11 @@ func name(kyma *v1beta2.Kyma) string { return kyma.Name }
 // onSundays lets every runtime be upgraded on Sundays.
 func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	sundays := &window.Schedule{Windows: []window.Window{{Days: []string{"Sun"}, Begin: "01:00:00Z", End: "05:00:00Z"}}}
-	return resolve.Request{Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero(), Maintenance: sundays}, sundays.Check()
+	windows := sundays
+	if kyma.Spec.SkipMaintenanceWindows {
+		windows = nil
+	}
+	return resolve.Request{Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero(), Maintenance: windows}, sundays.Check()
 }
 
 func forecastOf(t *testing.T, before, after Fleet) Forecast {

@@ -89,7 +89,7 @@ func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.Module
 		return r.Version
 	case m.Unmanaged && facts.tells(m.Module):
 		return m.Version
-	case facts.Report == nil || facts.Report.LeavesModulesOut():
+	case facts.Report == nil || facts.Report.LeavesModulesOut() || facts.released():
 		for i := range before {
 			if before[i].Name == m.Module {
 				return before[i].Version

@@ -330,6 +330,8 @@ func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, fac
 		message := problem.Message
 		if m.Message != "" && worse(m.State, problem.State) == m.State {
 			message = m.Message + "; " + message // the state is the module's own trouble, which comes first
+		} else if m.Message != "" && facts.Published != nil && slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
+			message += "; " + m.Message // it names the objects that keep the module
 		}
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
@@ -383,6 +385,8 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.M
 		}
 	}
 	switch {
+	case facts.released() && current(facts):
+		status.State, status.Message = v1beta2.StateUnmanaged, "the runtime gave the module back to lifecycle-manager"
 	case !facts.tells(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:

@@ -235,6 +235,12 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Modules (NotReady): module mail is Processing: the runtime does not have the module yet",
 				"not Ready (NotReady): module mail is Processing: the runtime does not have the module yet",
 				"keda@1.0.0 Ready", "mail@ Processing: the runtime does not have the module yet"}},
+		"Modules that the runtime gave back keep the version that it reports": {
+			healthy().with(func(f *Facts) {
+				f.Published.State.Takeover = bundle.TakeoverRelease
+				f.Report.Modules = []bundle.ReportedModule{{Name: "keda", Version: "0.9.0", State: v1beta2.StateUnmanaged}}
+			}), []string{"Ready", "keda@0.9.0 Unmanaged: the runtime gave the module back to lifecycle-manager",
+				"mail@ Unmanaged: the runtime gave the module back to lifecycle-manager"}},
 		"A module whose former version is still installed is not ready": {
 			healthy().with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Processing",
 				"not Modules (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 is to come",

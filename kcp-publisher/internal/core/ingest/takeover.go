@@ -42,6 +42,12 @@ func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	return len(m.Objects) == 0 && slices.ContainsFunc(report.Modules, func(r bundle.ReportedModule) bool { return r.Name == m.Name && r.Version != "" })
 }
 
+// released reports whether the newest bundle gives the runtime back to lifecycle-manager. Modules keep their versions:
+// lifecycle-manager continues with them.
+func (f Facts) released() bool {
+	return f.Published != nil && f.Published.State.Takeover == bundle.TakeoverRelease
+}
+
 // dropLifecycleManager removes from a status what nobody writes any more.
 func dropLifecycleManager(status *v1beta2.KymaStatus) {
 	status.Runtime.Takeover = nil

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
@@ -18,9 +19,27 @@ type Maintenance struct {
 	Minimum time.Duration
 }
 
-// Schedule returns the windows in a Kyma's annotation, else those of the policy, nil without both. An invalid
-// annotation is an error, and does not count as absent.
+// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, otherwise those of the policy; nil
+// if it has neither, or if the Kyma in the control plane skips windows. An invalid annotation is an error.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
+	schedule, err := m.windows(kyma)
+	if schedule == nil || err != nil {
+		return nil, err
+	}
+	if kyma.Spec.SkipMaintenanceWindows {
+		return nil, nil
+	}
+	switch value := kyma.Annotations[v1beta2.AnnotationEarlyUpgrades]; value {
+	case "", v1beta2.False:
+	case v1beta2.True:
+		schedule.Early = true
+	default:
+		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want true or false", v1beta2.AnnotationEarlyUpgrades, bundle.Bounded(value, bundle.MaxMessageBytes))
+	}
+	return schedule, nil
+}
+
+func (m Maintenance) windows(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	if text, own := kyma.Annotations[v1beta2.AnnotationMaintenanceWindows]; own {
 		windows, err := window.ParseWindows([]byte(text))
 		if err != nil {

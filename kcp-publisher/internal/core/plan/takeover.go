@@ -61,7 +61,7 @@ func inherited(status *v1beta2.TakeoverStatus) (all []resolve.Inherited) {
 		for _, o := range m.Objects {
 			objects = append(objects, bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
 		}
-		all = append(all, resolve.Inherited{Module: m.Name, Channel: m.Channel, Version: m.Version, Objects: bundle.SortObjects(objects)})
+		all = append(all, resolve.Inherited{Module: m.Name, Channel: m.Channel, Version: m.Version, Unmanaged: m.Unmanaged, Objects: bundle.SortObjects(objects)})
 	}
 	slices.SortFunc(all, func(a, b resolve.Inherited) int { return strings.Compare(a.Module, b.Module) })
 	return all

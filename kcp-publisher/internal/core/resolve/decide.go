@@ -12,6 +12,9 @@ import (
 // decide returns what a runtime gets of one module, with what it got last, and why that is not what it asks for. What
 // cannot be resolved keeps its last manifest.
 func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
+	if !w.module.Managed && last == nil {
+		return w.leftUnmanaged(contents), nil
+	}
 	if !w.module.Managed {
 		return keptUnmanaged(last), nil
 	}
@@ -109,6 +112,8 @@ func (w *wish) downgrades() bool {
 func (w *wish) stays() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
+	case w.inherited != nil:
+		by = "lifecycle-manager installed " + w.choice.Version
 	case w.choice.Mandatory:
 		by = "its mandatory version is " + w.choice.Version
 	case w.module.Pin() != "":

@@ -16,6 +16,8 @@ import (
 // Inherited is a module that lifecycle-manager installed in a runtime.
 type Inherited struct {
 	Module, Channel, Version string
+	// Unmanaged is true if lifecycle-manager had left the objects to their users.
+	Unmanaged bool
 	// Objects are the installed objects, in the order of bundle.SortObjects.
 	Objects []bundle.ObjectRef
 }
@@ -31,6 +33,8 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 			channel = ""
 		case at >= 0:
 			channel = cmp.Or(all[at].module.Channel, request.Asked.Channel)
+		case inherited.Unmanaged:
+			continue // no request names it: it stays with its users
 		default:
 			at = len(all)
 			all = append(all, wish{module: v1beta2.Module{Name: inherited.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}})
@@ -46,6 +50,42 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 		}
 	}
 	return all
+}
+
+// leftUnmanaged returns the manifest of a module that lifecycle-manager installed and that is unmanaged, so that its
+// version stays visible; nil if the version is not known.
+func (w wish) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
+	if w.inherited == nil || w.err != nil {
+		return nil
+	}
+	content, known := contents[refOf(w.choice)]
+	manifest, err := newManifest(w, content)
+	if !known || err != nil {
+		return nil
+	}
+	manifest.Unmanaged, manifest.Inherited = true, nil
+	return manifest
+}
+
+// returned reports whether the last bundle gave the runtime back to lifecycle-manager.
+func (r Request) returned(last *bundle.DesiredState) bool {
+	return r.Takeover != bundle.TakeoverRelease && last != nil && last.Takeover == bundle.TakeoverRelease
+}
+
+// Floors returns the versions of the last bundle that count as given to the runtime. A bundle that gave the runtime back
+// can name versions that the runtime never had, because they waited for a window: of these, only mandatory modules
+// count, which do not wait.
+func (r Request) Floors(last *bundle.DesiredState, versions map[string]string) map[string]string {
+	if !r.returned(last) {
+		return versions
+	}
+	mandatory := map[string]string{}
+	for i := range last.Manifests {
+		if m := &last.Manifests[i]; m.IsMandatory() && versions[m.Module] != "" {
+			mandatory[m.Module] = versions[m.Module]
+		}
+	}
+	return mandatory
 }
 
 // holds returns a message about the version that an inherited module gets after its adoption, empty if it is the same.
@@ -65,10 +105,10 @@ func (r Result) released(request Request) Result {
 // keeping returns the result with exactly the modules of the last bundle. Modules that were given back belong to
 // lifecycle-manager and are left out.
 func (r Result) keeping(request Request) Result {
-	if last := request.Last; last != nil && (last.Takeover != bundle.TakeoverRelease || request.Takeover == bundle.TakeoverRelease) {
+	if last := request.Last; last != nil && !request.returned(last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
 	}
-	maps.Copy(r.Versions, request.Versions)
+	maps.Copy(r.Versions, request.Floors(request.Last, request.Versions))
 	maps.Copy(r.Versions, Versions(r.State))
 	r.Asked = slices.Sorted(maps.Keys(r.Versions))
 	return r

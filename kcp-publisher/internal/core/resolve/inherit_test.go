@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,43 @@ func (w *world) installed(module, version string) *world {
 		{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "kyma-system", Name: module},
 	}})
 	return w
+}
+
+// untended makes the modules that lifecycle-manager installed unmanaged ones.
+func (w *world) untended() *world {
+	for i := range w.request.Inherited {
+		w.request.Inherited[i].Unmanaged, w.request.Inherited[i].Objects = true, nil
+	}
+	return w
+}
+
+// returned makes the last bundle one that gave the runtime back to lifecycle-manager.
+func (w *world) returned(module, version string) *world {
+	w.request.Last = &bundle.DesiredState{Takeover: bundle.TakeoverRelease, Manifests: []bundle.Manifest{{Name: module, Module: module, Version: version}}}
+	return w
+}
+
+// has gives the runtime a version by what is known besides the last bundle.
+func (w *world) has(module, version string) *world {
+	w.request.Versions = map[string]string{module: version}
+	return w
+}
+
+func TestVersionsOfABundleThatGaveTheRuntimeBackCountForMandatoryModulesOnly(t *testing.T) {
+	guard := bundle.Manifest{Name: "guard", Module: "guard", Version: "1.1.0"}
+	guard.Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
+	last := &bundle.DesiredState{Takeover: bundle.TakeoverRelease, Manifests: []bundle.Manifest{guard, {Name: "keda", Module: "keda", Version: "1.1.0"}}}
+	versions := map[string]string{"guard": "1.1.0", "keda": "1.1.0"}
+	if got := (Request{Takeover: bundle.TakeoverAdopt}).Floors(last, versions); !maps.Equal(got, map[string]string{"guard": "1.1.0"}) {
+		t.Errorf("a new takeover keeps %v", got)
+	}
+	if got := (Request{Takeover: bundle.TakeoverRelease}).Floors(last, versions); !maps.Equal(got, versions) {
+		t.Errorf("the release keeps %v", got)
+	}
+	last.Takeover = ""
+	if got := (Request{}).Floors(last, versions); !maps.Equal(got, versions) {
+		t.Errorf("another bundle keeps %v", got)
+	}
 }
 
 func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
@@ -37,12 +75,19 @@ func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 		"It is not offered to the Kyma any more": {newWorld().template("keda", "1.0.0", beta).meta("keda", "regular=1.0.0").ask("keda").installed("keda", "1.0.0"), []string{"keda@1.0.0 regular"}, ""},
 		"It is mandatory, in a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).installed("warden", "1.0.0"),
 			[]string{"warden@1.0.0 mandatory"}, "1.1.0 follows"},
+		"It is mandatory, and the runtime has a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).
+			has("warden", "1.1.0").installed("warden", "1.0.0"),
+			[]string{"warden@1.1.0 mandatory", "Warning OlderVersionAsked: module warden: stays at version 1.1.0: lifecycle-manager installed 1.0.0, which is older"}, ""},
+		"It was given back before, and the bundle then had a version that waited": {usual().has("keda", "1.1.0").returned("keda", "1.1.0").installed("keda", "1.0.0"),
+			[]string{"keda@1.0.0 regular"}, ""},
 		"Its templates are of before ModuleReleaseMetas": {newWorld().older("keda-fast", "keda", "fast", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
 			older("keda-regular", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, "1.1.0 follows"},
 		"The version is nowhere to be had": {usual().installed("keda", "0.9.0"), []string{"Warning ModuleNotInherited: module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: " +
 			`module keda: version 0.9.0 of channel "regular" has no ModuleTemplate: add keda-0.9.0; offer that version until the runtime has it from its agent`}, ""},
-		"The Kyma does not want it managed": {usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"), []string{}, ""},
+		"The Kyma does not want it managed":      {usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"), []string{"keda@1.0.0 regular unmanaged"}, ""},
+		"It was unmanaged, and stays so":         {usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular unmanaged"}, ""},
+		"It was unmanaged, and is managed again": {usual().installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.world.resolve(t)
@@ -50,7 +95,7 @@ func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 				t.Errorf("got %q, want %q", lines, c.want)
 			}
 			for _, m := range got.State.Manifests {
-				if len(m.Inherited) != 1 || m.Inherited[0].Name != m.Module {
+				if none := m.Unmanaged || c.world.request.Inherited[0].Unmanaged; none != (len(m.Inherited) == 0) || !none && m.Inherited[0].Name != m.Module {
 					t.Errorf("%s inherits %v", m.Module, m.Inherited)
 				}
 			}

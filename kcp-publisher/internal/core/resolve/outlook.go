@@ -69,7 +69,7 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 
 // waits returns the maintenance window that an upgrade would wait for, as a message.
 func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
-	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil || request.Asked.SkipMaintenanceWindows {
+	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil || request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {
 		return ""
 	}
 	switch span, ahead := request.Maintenance.Next(now); {

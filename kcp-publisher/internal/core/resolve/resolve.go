@@ -168,7 +168,7 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
-	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version)) {
+	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version) || request.returned(request.Last) && !w.choice.Mandatory) {
 		w.floor = i.Version
 	}
 	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may
@@ -180,7 +180,11 @@ func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	if w.err != nil || !w.downgrades() || last != nil && last.Version == w.floor {
 		return
 	}
-	if kept, err := snapshot.At(w.module.Name, w.choice.Channel, w.floor, request.Labels); err == nil {
+	kept, err := snapshot.At(w.module.Name, w.choice.Channel, w.floor, request.Labels)
+	if w.choice.Mandatory {
+		kept, err = snapshot.Installed(w.module.Name, "", w.floor) // no Kyma may request it
+	}
+	if err == nil {
 		w.kept = &kept
 	}
 }
@@ -234,7 +238,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	}
 	wanted := wishes(request, snapshot)
 	if !request.Deleting {
-		result.Remarks = append(result.Remarks, request.limited(snapshot).Ignored...)
+		result.State.Problems = append(result.State.Problems, request.limited(snapshot).Ignored...)
 	}
 	for _, w := range wanted {
 		result.add(w, request, contents)
@@ -277,6 +281,9 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 		r.Versions[w.module.Name] = w.floor
 	}
 	channel := cmp.Or(w.module.Channel, request.Asked.Channel)
+	if w.choice.Mandatory {
+		channel = ""
+	}
 	if problem != nil {
 		problem.Module, problem.Channel = w.module.Name, channel
 		r.State.Problems = append(r.State.Problems, *problem)

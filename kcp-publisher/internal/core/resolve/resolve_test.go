@@ -169,10 +169,11 @@ func TestWhatARuntimeShallRun(t *testing.T) {
 				meta("watch").edit(mandatoryMeta("1.0.0")),
 			want: []string{"watch@1.1.0 mandatory"}},
 		"A mandatory module that is asked for is installed once": {
-			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch"), want: []string{"watch@1.0.0 mandatory"}},
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch"),
+			want:  []string{"watch@1.0.0 mandatory", "Warning ModuleNotOffered: module watch is mandatory and installed without a request: remove it from spec.modules, which has no effect on it"}},
 		"A mandatory module cannot be left unmanaged": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch", unmanaged),
-			want:  []string{"watch@1.0.0 mandatory"}},
+			want:  []string{"watch@1.0.0 mandatory", "Warning ModuleNotOffered: module watch is mandatory and installed without a request: remove it from spec.modules, which has no effect on it"}},
 		"A mandatory module is upgraded": {
 			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").edit(mandatoryMeta("1.0.0")),
 			then:  func(w *world) { w.edit(mandatoryMeta("1.1.0")) }, want: []string{"watch@1.1.0 mandatory"}},

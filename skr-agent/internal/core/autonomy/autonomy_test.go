@@ -66,7 +66,7 @@ func said(f Followed) string {
 	return strings.Join(parts, "; ")
 }
 
-const mandatoryRemark = "module watcher is mandatory, so its settings in spec.modules are ignored: remove it from spec.modules"
+const mandatoryRemark = "module watcher is mandatory and installed without a request: remove it from spec.modules, which has no effect on it"
 
 // TestOwnKymaCannotReachMandatoryModules covers the ways to a mandatory module other than its name in the bundle: an
 // installed Manifest that the bundle no longer has, the policy of a newer version that is kept, and another module
@@ -81,8 +81,8 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	alias.Name = "watcher"
 	b.State.Offers = append(b.State.Offers, alias)
 	kyma := asking(module("keda", ""), v1beta2.Module{Name: "guard"}, module("team/watcher", ""))
-	const want = "keda@1.7.0; watcher@1.0.0; ! module guard is mandatory, so its settings in spec.modules are ignored: " +
-		"remove it from spec.modules; removes [gone]; decided []"
+	want := "keda@1.7.0; watcher@1.0.0; ! " + strings.ReplaceAll(mandatoryRemark, "watcher", "guard") +
+		"; ! " + strings.ReplaceAll(mandatoryRemark, "watcher", "team/watcher") + "; removes [gone]; decided []"
 	if got := said(Follow(b, kyma, []v1beta2.Manifest{installed})); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -125,7 +125,7 @@ func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
 		"a version nobody offers":           {[]v1beta2.Module{keda, unknown}, "keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the control plane; removes [gone]; decided []"},
 		"a mandatory module unmanaged":      {[]v1beta2.Module{keda, {Name: "watcher"}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
 		"a mandatory module without its CR": {[]v1beta2.Module{keda, {Name: "watcher", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
-		"a mandatory module in a channel":   {[]v1beta2.Module{keda, module("watcher", "fast")}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
+		"a mandatory module in a channel":   {[]v1beta2.Module{keda, module("watcher", "fast")}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
 		"without its default CR":            {[]v1beta2.Module{keda, ignored}, "keda@1.7.0; nats@2.1.0 without CR; watcher@1.0.0; removes [gone]; decided [nats]"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,37 +38,59 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 	if kyma != nil {
 		spec = kyma.Spec
 	}
-	if spec.SkipMaintenanceWindows {
+	schedule := b.State.Maintenance
+	if schedule.Early && spec.SkipMaintenanceWindows {
 		return Gate{}
 	}
-	window, ahead := b.State.Maintenance.Next(now)
-	if !expired && ahead && window.Contains(now) {
+	window, ahead := schedule.Next(now)
+	at, wrong := chosen(kyma)
+	chosen, from := schedule.Chosen(at, now)
+	if !expired && (ahead && window.Contains(now) || chosen) {
 		return Gate{}
 	}
 	gate := Gate{unmanaged: unmanaged}
-	const wayOut = "where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"
-	switch short, is := b.State.Maintenance.TooShort(now); {
+	wayOut := "where the control plane is run"
+	if schedule.Early {
+		wayOut += ", or set spec.skipMaintenanceWindows in the runtime's Kyma"
+	}
+	switch short, is := schedule.TooShort(now); {
 	case expired:
 		gate.waitsFor = "waits for a newer bundle, as the one in force has expired"
 	case is:
 		gate.missing = true
-		gate.waitsFor = fmt.Sprintf(
-			"has no maintenance window ahead that stays open for %s: the one from %s to %s is too short: ask for a longer one "+wayOut,
-			b.State.Maintenance.Minimum.Duration,
-			stamp(short.Begin),
-			stamp(short.End),
-		)
+		gate.waitsFor = fmt.Sprintf("has no maintenance window ahead that stays open for %s: the one from %s to %s is too short: ask for a longer one "+wayOut,
+			schedule.Minimum.Duration, stamp(short.Begin), stamp(short.End))
 	case !ahead:
 		gate.missing = true
 		gate.waitsFor = "has no maintenance window ahead: ask for one " + wayOut
 	default:
-		gate.Opens, gate.waitsFor = window.Begin, fmt.Sprintf(
-			"waits for the maintenance window from %s to %s",
-			stamp(window.Begin),
-			stamp(window.End),
-		)
+		gate.Opens, gate.waitsFor = window.Begin, fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))
+		switch {
+		case !schedule.Early:
+		case wrong != nil:
+			gate.waitsFor += fmt.Sprintf(" (%v)", wrong)
+		case !from.IsZero():
+			gate.Opens = from
+			gate.waitsFor = fmt.Sprintf("begins at %s, as the runtime's admin chose, at the latest in the maintenance window from %s to %s", stamp(from), stamp(window.Begin), stamp(window.End))
+		default:
+			gate.waitsFor += ", or for an earlier time in the annotation " + v1beta2.AnnotationUpgradeAt + " of the runtime's Kyma"
+		}
 	}
 	return gate
+}
+
+// chosen returns the time that the runtime's admin chose for upgrades, zero for none, and the reason why the annotation
+// is not a time.
+func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
+	if kyma == nil || kyma.Annotations[v1beta2.AnnotationUpgradeAt] == "" {
+		return time.Time{}, nil
+	}
+	text := kyma.Annotations[v1beta2.AnnotationUpgradeAt]
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("annotation %s: %q: want a time such as 2026-11-21T21:00:00Z", v1beta2.AnnotationUpgradeAt, bundle.Bounded(text, 64))
+	}
+	return at, nil
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

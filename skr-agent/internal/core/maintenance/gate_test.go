@@ -57,9 +57,16 @@ func (s *scene) later(d time.Duration) *scene {
 func TestUpgradesWaitForWindow(t *testing.T) {
 	const forSaturday = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
 	const forTheNext = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-28T21:00:00Z to 2026-11-29T00:00:00Z"
-	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"
+	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one where the control plane is run"
 	const tooShort = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead that stays open for 20m0s: "
-	const wayOut = ": ask for a longer one where the control plane is run, or set spec.skipMaintenanceWindows in the runtime's Kyma"
+	const wayOut = ": ask for a longer one where the control plane is run"
+	const orSkip = ", or set spec.skipMaintenanceWindows in the runtime's Kyma"
+	const orEarlier = ", or for an earlier time in the annotation kyma-pull.dev/upgrade-at of the runtime's Kyma"
+	const fromSaturday = ", at the latest in the maintenance window from 2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
+	early := func(s *scene) { s.bundle.State.Maintenance.Early = true }
+	at := func(text string) func(*scene) {
+		return func(s *scene) { s.kyma.Annotations = map[string]string{v1beta2.AnnotationUpgradeAt: text} }
+	}
 	for name, c := range map[string]struct {
 		scene *scene
 		want  string // empty when it does not wait
@@ -85,13 +92,27 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 		"Letting go of a module does not wait":              {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), ""},
 		"A module that is managed again waits in the version that was left": {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }),
 			forSaturday + "; until then the module stays unmanaged"},
-		"In the version that was left it is managed again at once":   {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }), ""},
-		"In the window it is managed again":                          {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }), ""},
-		"A module on its way out does not wait":                      {waitingScene().with(func(s *scene) { s.bundle.State.Leaving, s.bundle.State.Manifests = s.bundle.State.Manifests, nil }), ""},
-		"Nothing waits when all of it goes":                          {waitingScene().with(func(s *scene) { s.bundle.Statement.Predicate.Deleting = true }), ""},
-		"Whoever skips windows does not wait":                        {waitingScene().with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), ""},
-		"Before the runtime has a Kyma its seed counts":              {waitingScene().with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), ""},
-		"What the seed says is nothing to a runtime that has a Kyma": {waitingScene().with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }), forSaturday},
+		"In the version that was left it is managed again at once":     {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }), ""},
+		"In the window it is managed again":                            {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }), ""},
+		"A module on its way out does not wait":                        {waitingScene().with(func(s *scene) { s.bundle.State.Leaving, s.bundle.State.Manifests = s.bundle.State.Manifests, nil }), ""},
+		"Nothing waits when all of it goes":                            {waitingScene().with(func(s *scene) { s.bundle.Statement.Predicate.Deleting = true }), ""},
+		"A runtime's admin cannot skip windows":                        {waitingScene().with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), forSaturday},
+		"A runtime's admin skips windows where the operator allows it": {waitingScene().with(early).with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), ""},
+		"The operator's permission alone upgrades nothing":             {waitingScene().with(early), forSaturday + orEarlier},
+		"Without a window ahead the admin can skip it": {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{Early: true} }),
+			forNone + orSkip},
+		"A runtime's admin cannot choose a time": {waitingScene().with(at("2026-11-20T20:59:00Z")), forSaturday},
+		"A chosen time that is over upgrades":    {waitingScene().with(early).with(at("2026-11-20T20:59:00Z")), ""},
+		"A chosen time ahead is awaited": {waitingScene().with(early).with(at("2026-11-21T03:00:00+01:00")),
+			"the upgrade to version 1.1.0 requires downtime and begins at 2026-11-21T02:00:00Z, as the runtime's admin chose" + fromSaturday},
+		"A chosen time after the window changes nothing": {waitingScene().with(early).with(at("2026-11-23T00:00:00Z")), forSaturday + orEarlier},
+		"A choice ends with the window after it":         {waitingScene().later(28 * time.Hour).with(early).with(at("2026-11-20T20:59:00Z")), forTheNext + orEarlier},
+		"A chosen time that cannot be read is reported": {waitingScene().with(early).with(at("soon")),
+			forSaturday + ` (annotation kyma-pull.dev/upgrade-at: "soon": want a time such as 2026-11-21T21:00:00Z)`},
+		"A chosen time does not count by an expired bundle": {waitingScene().with(early).with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.expired = true }),
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has expired"},
+		"Before the runtime has a Kyma its seed counts":              {waitingScene().with(early).with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), ""},
+		"What the seed says is nothing to a runtime that has a Kyma": {waitingScene().with(early).with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }), forSaturday + orEarlier},
 		"Nothing begins by a bundle whose time is over": {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.expired = true }),
 			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has expired"},
 	} {
@@ -120,6 +141,11 @@ func TestGateOpensAtNextWindow(t *testing.T) {
 	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
 		t.Errorf("opens at %s, want %s", gate.Opens, want)
 	}
+	s.bundle.State.Maintenance.Early, s.kyma.Annotations = true, map[string]string{v1beta2.AnnotationUpgradeAt: friday.Add(time.Hour).Format(time.RFC3339)}
+	if gate := New(&s.bundle, false, s.kyma, nil, s.now); !gate.Opens.Equal(friday.Add(time.Hour)) {
+		t.Errorf("a chosen time opens it at %s", gate.Opens)
+	}
+	s = waitingScene()
 	if again := New(&s.bundle, false, s.kyma, nil, gate.Opens); again.Holds(&s.installed[0], s.bundle.State.Manifests[0]) {
 		t.Error("closed at the time when it was said to open")
 	}

@@ -29,7 +29,7 @@ func Unmanaged(
 		m := manifests[want.Module]
 		switch {
 		case m != nil && (want.Unmanaged || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True):
-			versions[want.Module] = m.Spec.Version
+			versions[want.Module] = m.RunningVersion()
 		case m != nil:
 		case known[want.Module] != "" || unmanagedVersion(kyma, want.Module) != "":
 			versions[want.Module] = cmp.Or(known[want.Module], unmanagedVersion(kyma, want.Module))

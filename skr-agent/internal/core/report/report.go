@@ -126,6 +126,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			)
 		}
 	}
+	modules = append(modules, released(facts, modules)...)
 	for name, why := range facts.Waiting {
 		if version, is := facts.Unmanaged[name]; is &&
 			!slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
@@ -452,7 +453,14 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		for _, p := range b.State.Problems {
 			status := found[p.Module]
-			status.Name, status.State, status.Message = p.Module, p.State, p.Message
+			message := p.Message
+			if status.Message != "" && slices.Contains(b.Statement.Predicate.Removals, p.Module) {
+				message += "; " + status.Message // it names the objects that keep the module
+			}
+			status.Name, status.State, status.Message = p.Module, p.State, message
+			if slices.ContainsFunc(facts.Kyma.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == p.Module }) {
+				delete(hidden, p.Module) // a mandatory module that the Kyma requests
+			}
 			status.Channel = cmp.Or(status.Channel, p.Channel)
 			found[p.Module] = status
 		}

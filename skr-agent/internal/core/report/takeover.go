@@ -31,6 +31,20 @@ func takeover(facts Facts) *bundle.ReportedTakeover {
 	return t
 }
 
+// released returns the modules that were given back and have no Manifest anymore. Lifecycle-manager continues with
+// their versions.
+func released(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
+	if facts.Bundle == nil || facts.Bundle.State.Takeover != bundle.TakeoverRelease {
+		return nil
+	}
+	for name, version := range facts.Unmanaged {
+		if !slices.ContainsFunc(reported, func(m bundle.ReportedModule) bool { return m.Name == name }) {
+			all = append(all, bundle.ReportedModule{Name: name, Version: version, State: v1beta2.StateUnmanaged})
+		}
+	}
+	return all
+}
+
 // unfinished returns the reason why the phases remove and release are not complete.
 func unfinished(facts Facts) string {
 	switch {

@@ -1,0 +1,106 @@
+// Command kymatests compares the end-to-end tests and command-line flags of a checked-out lifecycle-manager with the
+// rows of docs/kyma-compatibility.md, and lists those without a row.
+//
+//	kymatests [-record] FOLDER
+//
+// With -record, it writes the names of the tests to hack/kymatests/upstream.txt, which the package's table test reads.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	page     = "docs/kyma-compatibility.md"
+	recorded = "hack/kymatests/upstream.txt"
+)
+
+func main() {
+	record := flag.Bool("record", false, "write the names of the tests to "+recorded)
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: kymatests [-record] FOLDER")
+		os.Exit(2)
+	}
+	missing, err := compare(flag.Arg(0), *record)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kymatests:", err)
+		os.Exit(1)
+	}
+	for _, line := range missing {
+		fmt.Println(line)
+	}
+	if len(missing) > 0 {
+		os.Exit(1)
+	}
+}
+
+// compare returns a line for each test and flag of the checkout that the page does not name.
+func compare(checkout string, record bool) ([]string, error) {
+	tests, err := testsOf(checkout)
+	if err != nil {
+		return nil, err
+	}
+	if record {
+		if err := os.WriteFile(recorded, []byte(strings.Join(tests, "\n")+"\n"), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	source, err := os.ReadFile(filepath.Join(checkout, "internal", "pkg", "flags", "flags.go"))
+	if err != nil {
+		return nil, fmt.Errorf("read the flags: %w", err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, name := range unnamed(string(text), tests, "`%s`") {
+		missing = append(missing, "test "+name)
+	}
+	for _, name := range unnamed(string(text), flagsOf(string(source)), "`--%s`") {
+		missing = append(missing, "flag --"+name)
+	}
+	return missing, nil
+}
+
+// testsOf returns the names of the end-to-end tests: their files without the ending.
+func testsOf(checkout string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(checkout, "tests", "e2e", "*_test.go"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("%s has no tests in tests/e2e", checkout)
+	}
+	var names []string
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), "_test.go")
+		if name != "suite" && name != "utils" {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+var flagName = regexp.MustCompile(`(?s)flag\.\w+Var\(\s*&[\w.]+,\s*"([a-z0-9-]+)"`)
+
+// flagsOf returns the names of the flags that Go source defines, sorted.
+func flagsOf(source string) []string {
+	var names []string
+	for _, found := range flagName.FindAllStringSubmatch(source, -1) {
+		names = append(names, found[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// unnamed returns the names that a page does not contain in that form.
+func unnamed(page string, names []string, form string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return strings.Contains(page, fmt.Sprintf(form, name))
+	})
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryUpstreamTestHasARow compares the recorded tests of lifecycle-manager with the page's table.
+func TestEveryUpstreamTestHasARow(t *testing.T) {
+	names, err := os.ReadFile("upstream.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "## Upstream's end-to-end tests")
+	if all := strings.Fields(string(names)); !found || len(all) < 30 {
+		t.Fatalf("%d tests are recorded", len(all))
+	}
+	rows := regexp.MustCompile("(?m)^\\| .* \\|$").FindAllString(table, -1)
+	proof := regexp.MustCompile("`Test[A-Z][A-Za-z0-9]+")
+	for _, name := range strings.Fields(string(names)) {
+		t.Run(name, func(t *testing.T) {
+			at := slices.IndexFunc(rows, func(row string) bool { return strings.Contains(row, "`"+name+"`") })
+			if at < 0 {
+				t.Fatalf("%s has no row", page)
+			}
+			if !proof.MatchString(rows[at]) && !strings.Contains(rows[at], "not applicable: ") {
+				t.Errorf("the row names no test: %s", rows[at])
+			}
+		})
+	}
+}
+
+func TestUnnamedTestsAndFlagsAreListed(t *testing.T) {
+	const source = "flag.StringVar(&f.Addr, \"addr\", \"\", \"\")\n" +
+		"flag.DurationVar(\n\t&f.Every,\n\t\"every\", 1, \"\")"
+	flags := flagsOf(source)
+	if !slices.Equal(flags, []string{"addr", "every"}) {
+		t.Fatalf("flags are %v", flags)
+	}
+	if got := unnamed("the flag `--addr`", flags, "`--%s`"); !slices.Equal(got, []string{"every"}) {
+		t.Errorf("unnamed are %v", got)
+	}
+}

@@ -1,0 +1,134 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+// BehindError reports Manifests that lifecycle-manager has not updated to the running version yet.
+type BehindError struct{ Manifests []string }
+
+func (e *BehindError) Error() string {
+	return "waiting for lifecycle-manager to update " + strings.Join(e.Manifests, ", ")
+}
+
+// GiveBack returns a Kyma to lifecycle-manager after its runtime released the modules. The order prevents two writers
+// and downgrades, and each step can be repeated:
+//
+//  1. The takeover label goes, so the publisher stops. Both labels that stop lifecycle-manager stay.
+//  2. The status becomes the one that lifecycle-manager continues with.
+//  3. Manifests that match the runtime lose their label, then the Kyma does. Lifecycle-manager continues.
+//  4. A Manifest with an older version keeps its label until lifecycle-manager has written the newer version.
+//  5. The annotation of the phase goes.
+func GiveBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) (done []string, err error) {
+	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
+		if done, err = handBack(ctx, api, kyma, offered); err != nil {
+			return done, err
+		}
+	}
+	more, err := releaseManifests(ctx, api, kyma, offered)
+	done = append(done, more...)
+	if err != nil {
+		return done, err
+	}
+	before := kyma.DeepCopy()
+	delete(kyma.Annotations, v1beta2.AnnotationTakeoverPhase)
+	if err := patchKyma(ctx, api, before, kyma); err != nil {
+		return done, err
+	}
+	return append(done, fmt.Sprintf("Kyma %s/%s is lifecycle-manager's again", kyma.Namespace, kyma.Name)), nil
+}
+
+// handBack does the steps up to the one with which lifecycle-manager continues.
+func handBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) (done []string, err error) {
+	manifests, err := manifestsOf(ctx, api, kyma)
+	if err != nil {
+		return nil, err
+	}
+	h := NewHandback(kyma, manifests, offered)
+	if len(h.Downgrades) > 0 {
+		return nil, errors.New(strings.Join(h.Downgrades, "; "))
+	}
+	status := ReturnedStatus(kyma.Status, h)
+	before := kyma.DeepCopy()
+	delete(kyma.Labels, v1beta2.LabelTakeover)
+	if kyma.Annotations == nil {
+		kyma.Annotations = map[string]string{}
+	}
+	kyma.Annotations[v1beta2.AnnotationTakeoverPhase] = string(bundle.TakeoverRelease)
+	if err := patchKyma(ctx, api, before, kyma); err != nil {
+		return nil, err
+	}
+	before = kyma.DeepCopy()
+	kyma.Status = status
+	if err := api.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+	}
+	for i := range manifests {
+		if _, behind := h.Behind[manifests[i].Name]; !behind {
+			text, err := releaseManifest(ctx, api, &manifests[i])
+			if err != nil {
+				return done, err
+			}
+			done = append(done, text)
+		}
+	}
+	before = kyma.DeepCopy()
+	delete(kyma.Labels, v1beta2.LabelSkipReconciliation)
+	return done, patchKyma(ctx, api, before, kyma)
+}
+
+// releaseManifests lets lifecycle-manager install from the Manifests that have the running version by now.
+func releaseManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) (done []string, err error) {
+	manifests, err := manifestsOf(ctx, api, kyma)
+	if err != nil {
+		return nil, err
+	}
+	behind := NewHandback(kyma, manifests, offered).Behind
+	for i := range manifests {
+		m := &manifests[i]
+		if _, is := behind[m.Name]; is || m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True {
+			continue
+		}
+		text, err := releaseManifest(ctx, api, m)
+		if err != nil {
+			return done, err
+		}
+		done = append(done, text)
+	}
+	if len(behind) == 0 {
+		return done, nil
+	}
+	waits := &BehindError{}
+	for _, name := range slices.Sorted(maps.Keys(behind)) {
+		waits.Manifests = append(waits.Manifests, fmt.Sprintf("Manifest %s/%s to version %s", kyma.Namespace, name, behind[name]))
+	}
+	return done, waits
+}
+
+func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest) (string, error) {
+	before := m.DeepCopy()
+	delete(m.Labels, v1beta2.LabelSkipReconciliation)
+	// The version that was compared must be the one that lifecycle-manager reads.
+	err := api.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return fmt.Sprintf("Manifest %s/%s is lifecycle-manager's again", m.Namespace, m.Name), ignoreGone("return", m, err)
+}
+
+// Downgrades returns the modules of a Kyma that lifecycle-manager would take back to an older version.
+func Downgrades(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) ([]string, error) {
+	manifests, err := manifestsOf(ctx, api, kyma)
+	if err != nil {
+		return nil, err
+	}
+	return NewHandback(kyma, manifests, offered).Downgrades, nil
+}

@@ -1,0 +1,184 @@
+package takeover
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+)
+
+// Handback describes how one Kyma returns to lifecycle-manager, which keeps its state in status.modules and in its
+// Manifests.
+type Handback struct {
+	// Modules are the entries of status.modules that lifecycle-manager continues with: one for each of its Manifests
+	// except mandatory ones, and one for each module that was added since. An entry without a version, or a Manifest
+	// without an entry, stops lifecycle-manager for good.
+	//
+	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
+	Modules []v1beta2.ModuleStatus
+	// Behind are the Manifests, by name, with an older version than the runtime has, and the version that
+	// lifecycle-manager must write there first. Until then it must not install from them.
+	Behind map[string]string
+	// Downgrades are the modules that lifecycle-manager would take back to an older version.
+	Downgrades []string
+}
+
+// NewHandback returns how a Kyma returns to lifecycle-manager. It reads nothing but its arguments, and returns the same
+// again after a part was done.
+func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
+	h := Handback{Behind: map[string]string{}}
+	known := map[string]bool{}
+	for i := range manifests {
+		m := &manifests[i]
+		module := moduleOf(kyma, m)
+		if module == "" {
+			continue
+		}
+		known[module] = true
+		runs := cmp.Or(running(kyma, module), installedVersion(kyma, module, m))
+		if m.DeletionTimestamp.IsZero() {
+			h.compare(kyma, m, module, runs, offered)
+		}
+		if !isMandatory(m) {
+			h.Modules = append(h.Modules, entryOf(kyma, m, module, runs, offered))
+		}
+	}
+	for _, m := range kyma.Status.Modules {
+		if known[m.Name] || m.Version == "" {
+			continue
+		}
+		entry := v1beta2.ModuleStatus{Name: m.Name, FQDN: m.FQDN, OcmComponentName: m.OcmComponentName, Channel: m.Channel, Version: m.Version, State: m.State}
+		if !unmanaged(requested(kyma), m.Name) {
+			entry.State, entry.Template = v1beta2.StateProcessing, templateOf(m.Name, m.Channel, m.Version, kyma.Namespace, offered)
+		}
+		h.Modules = append(h.Modules, entry)
+	}
+	slices.SortFunc(h.Modules, func(a, b v1beta2.ModuleStatus) int { return strings.Compare(a.Name, b.Name) })
+	return h
+}
+
+// compare decides about a Manifest with an older version than the runtime has. Lifecycle-manager writes the version of
+// the module's channel into it.
+func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
+	has, source, next := cmp.Or(m.Spec.Version, runs), "", ""
+	if isMandatory(m) {
+		source, next = "its mandatory version is", mandatoryVersion(module, offered)
+		runs = newer(runs, next)
+	} else {
+		channel := followed(kyma, m, module)
+		source = fmt.Sprintf("channel %q has", channel)
+		next, _ = offered.Offered(module, channel, kyma.Labels) // an error leaves next empty
+	}
+	switch {
+	case !bundle.Older(has, runs):
+	case next == "" || bundle.Older(next, runs):
+		h.Downgrades = append(h.Downgrades, fmt.Sprintf("module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would go back to %s; offer %s or newer there first",
+			module, runs, m.Namespace, m.Name, has, source, cmp.Or(next, "no version"), has, runs))
+	default:
+		h.Behind[m.Name] = runs
+	}
+}
+
+// entryOf returns lifecycle-manager's entry in status.modules for one of its Manifests.
+func entryOf(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) v1beta2.ModuleStatus {
+	component := m.Annotations[v1beta2.AnnotationFQDN]
+	entry := v1beta2.ModuleStatus{
+		Name: module, FQDN: component, OcmComponentName: component, Channel: followed(kyma, m, module), Version: runs,
+		State: cmp.Or(m.Status.State, v1beta2.StateProcessing),
+		Manifest: &v1beta2.TrackingObject{
+			TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
+			PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
+		},
+		Template: templateOf(module, m.Labels[v1beta2.LabelChannel], runs, m.Namespace, offered),
+	}
+	if r := m.Spec.Resource; r != nil && m.Spec.CustomResourcePolicy != v1beta2.PolicyIgnore {
+		entry.Resource = &v1beta2.TrackingObject{
+			TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
+			PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: r.GetNamespace(), Generation: r.GetGeneration()},
+		}
+	}
+	return entry
+}
+
+// templateOf returns the ModuleTemplate of a version. Lifecycle-manager compares versions only if an entry names a
+// template, so a template that the catalog lacks is named by its convention.
+func templateOf(module, channel, version, namespace string, offered *catalog.Snapshot) *v1beta2.TrackingObject {
+	template := &v1beta2.TrackingObject{
+		TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+		PartialMeta: v1beta2.PartialMeta{Name: module + "-" + version, Namespace: namespace},
+	}
+	if choice, err := offered.Installed(module, channel, version); err == nil {
+		template.PartialMeta = v1beta2.PartialMeta{Name: choice.Template.Name, Namespace: choice.Template.Namespace, Generation: choice.Template.Generation}
+	}
+	return template
+}
+
+// running returns the version of a module that its runtime reported last. Mandatory modules are not in status.modules.
+func running(kyma *v1beta2.Kyma, module string) string {
+	for _, m := range kyma.Status.Modules {
+		if m.Name == module {
+			return m.Version
+		}
+	}
+	if s := kyma.Status.Runtime; s != nil && s.Published != nil {
+		return s.Published.Versions[module]
+	}
+	return ""
+}
+
+// followed returns the channel that the runtime's Kyma follows for a module.
+func followed(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
+	if spec := requested(kyma); spec != nil {
+		for _, asked := range spec.Spec.Modules {
+			if asked.Name == module {
+				return cmp.Or(asked.Channel, spec.Spec.Channel)
+			}
+		}
+	}
+	return m.Labels[v1beta2.LabelChannel]
+}
+
+func requested(kyma *v1beta2.Kyma) *v1beta2.RequestedSpec {
+	if kyma.Status.Runtime == nil {
+		return nil
+	}
+	return kyma.Status.Runtime.Requested
+}
+
+func isMandatory(m *v1beta2.Manifest) bool {
+	return m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True
+}
+
+func mandatoryVersion(module string, offered *catalog.Snapshot) string {
+	for _, choice := range offered.Mandatory() {
+		if choice.Module == module {
+			return choice.Version
+		}
+	}
+	return ""
+}
+
+func newer(a, b string) string {
+	if a == "" || bundle.Older(a, b) {
+		return b
+	}
+	return a
+}
+
+// ReturnedStatus returns the status of a Kyma that lifecycle-manager continues with: its own entries and conditions.
+func ReturnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
+	after := v1beta2.KymaStatus{ActiveChannel: before.ActiveChannel, State: before.State, LastOperation: before.LastOperation, Modules: h.Modules}
+	theirs := append([]string{v1beta2.ConditionModules, v1beta2.ConditionModuleCatalog, v1beta2.ConditionSKRWebhook}, v1beta2.LifecycleManagerConditions...)
+	for _, c := range before.Conditions {
+		if slices.Contains(theirs, c.Type) {
+			after.Conditions = append(after.Conditions, c)
+		}
+	}
+	return after
+}

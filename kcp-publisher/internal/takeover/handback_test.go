@@ -1,0 +1,215 @@
+package takeover
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// releasedKyma is a Kyma whose runtime gave its modules back, in these versions.
+func releasedKyma(versions map[string]string) *v1beta2.Kyma {
+	kyma := kymaNamed("one")
+	kyma.Labels[v1beta2.LabelTakeover], kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.TakeoverActive, v1beta2.True
+	kyma.Annotations = map[string]string{v1beta2.AnnotationTakeoverPhase: string(bundle.TakeoverRelease)}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		Published: &v1beta2.PublishedBundle{Versions: versions},
+		Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular"}},
+		Takeover:  &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease), Done: string(bundle.TakeoverRelease)},
+	}
+	for name, version := range versions {
+		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{Name: name, Version: version, Channel: "regular", State: v1beta2.StateUnmanaged})
+		kyma.Status.Runtime.Requested.Spec.Modules = append(kyma.Status.Runtime.Requested.Spec.Modules, v1beta2.Module{Name: name, Managed: true})
+	}
+	return kyma
+}
+
+func TestLifecycleManagerContinuesWithTheRunningVersions(t *testing.T) {
+	inSlow := func(k *v1beta2.Kyma) *v1beta2.Kyma {
+		k.Status.Runtime.Requested.Spec.Modules[0].Channel = "slow"
+		return k
+	}
+	manual := func(k *v1beta2.Kyma) *v1beta2.Kyma {
+		k.Status.Runtime.Requested.Spec.Modules[0].Managed = false
+		return k
+	}
+	mandatory := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelMandatoryModule] = v1beta2.True }
+	for name, c := range map[string]struct {
+		kyma      *v1beta2.Kyma
+		manifests []v1beta2.Manifest
+		entry     string // of keda
+		behind    string
+		downgrade string
+	}{
+		"A module that was never upgraded": {
+			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
+		"A module whose runtime reported nothing": {
+			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
+		"A module that was upgraded waits for lifecycle-manager": {
+			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "1.8.0", ""},
+		"A channel with a newer version is enough": {
+			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.6.0")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "1.7.0", ""},
+		"Lifecycle-manager has updated the Manifest": {
+			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
+		"A channel with an older version would downgrade": {
+			inSlow(releasedKyma(map[string]string{"keda": "1.8.0"})), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "",
+			`module keda runs in version 1.8.0, Manifest kcp-system/one-keda has 1.7.0, and channel "slow" has 1.6.0: lifecycle-manager would go back to 1.7.0; offer 1.8.0 or newer there first`},
+		"A channel that is gone would downgrade": {
+			releasedKyma(map[string]string{"keda": "9.0.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"9.0.0 Ready Manifest one-keda ModuleTemplate keda-9.0.0", "", `channel "regular" has 1.8.0: lifecycle-manager would go back to 1.7.0`},
+		"A Manifest that is being deleted installs nothing": {
+			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)},
+			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "", ""},
+		"A module that was added since": {
+			releasedKyma(map[string]string{"keda": "1.8.0"}), nil, "1.8.0 Processing ModuleTemplate keda-1.8.0", "", ""},
+		"A module that is unmanaged": {
+			manual(releasedKyma(map[string]string{"keda": "1.7.0"})), nil, "1.7.0 Unmanaged", "", ""},
+		"A module that was removed since keeps its entry, by which lifecycle-manager deletes the Manifest": {
+			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
+		"A mandatory module has no entry": {
+			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.1.0", mandatory)}, "", "", ""},
+		"A mandatory module waits for lifecycle-manager": {
+			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.0.0", mandatory)}, "", "1.1.0", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHandback(c.kyma, c.manifests, offering(t))
+			entry := ""
+			for _, m := range h.Modules {
+				entry += m.Version + " " + string(m.State)
+				for _, o := range []*v1beta2.TrackingObject{m.Manifest, m.Template} {
+					if o != nil {
+						entry += " " + o.Kind + " " + o.PartialMeta.Name
+					}
+				}
+			}
+			if entry != c.entry {
+				t.Errorf("the entry is %q, want %q", entry, c.entry)
+			}
+			behind := ""
+			for _, version := range h.Behind {
+				behind += version
+			}
+			if behind != c.behind {
+				t.Errorf("behind is %v, want %q", h.Behind, c.behind)
+			}
+			if all := strings.Join(h.Downgrades, "; "); (all == "") != (c.downgrade == "") || !strings.Contains(all, c.downgrade) {
+				t.Errorf("downgrades are %q, want %q", all, c.downgrade)
+			}
+			again := c.kyma.DeepCopy()
+			again.Status = ReturnedStatus(again.Status, h)
+			if second := NewHandback(again, c.manifests, offering(t)); c.downgrade == "" && !reflect.DeepEqual(second.Behind, h.Behind) {
+				t.Errorf("after the status is written, behind is %v, before %v", second.Behind, h.Behind)
+			}
+		})
+	}
+}
+
+func TestReturnedStatusHasNothingOfThePublisher(t *testing.T) {
+	before := releasedKyma(map[string]string{"keda": "1.7.0"}).Status
+	before.ReadyModules, before.ObservedGeneration, before.LastHandledReconcileAt = "0/1", 3, "now"
+	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionReady, v1beta2.ConditionModules, "CRDsSync"} {
+		before.Conditions = append(before.Conditions, metav1.Condition{Type: kind})
+	}
+	after := ReturnedStatus(before, Handback{})
+	var kinds []string
+	for _, c := range after.Conditions {
+		kinds = append(kinds, c.Type)
+	}
+	if want := []string{v1beta2.ConditionModules, "CRDsSync"}; !slices.Equal(kinds, want) {
+		t.Errorf("conditions are %q, want %q", kinds, want)
+	}
+	if after.Runtime != nil || after.ReadyModules != "" || after.ObservedGeneration != 0 || after.LastHandledReconcileAt != "" {
+		t.Errorf("the status is %+v", after)
+	}
+}
+
+func TestGiveBackKeepsLifecycleManagerFromOlderManifests(t *testing.T) {
+	ctx := t.Context()
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	skipped := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True }
+	kyma := releasedKyma(map[string]string{"keda": "1.8.0", "mail": "1.0.0"})
+	old, current := manifestOf("one", "keda", "1.7.0", skipped), manifestOf("one", "mail", "1.0.0", skipped)
+	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kyma).WithObjects(kyma, &old, &current).Build()
+	read := func() (*v1beta2.Kyma, map[string]bool) {
+		t.Helper()
+		now := &v1beta2.Kyma{}
+		var all v1beta2.ManifestList
+		if err := errors.Join(api.Get(ctx, client.ObjectKeyFromObject(kyma), now), api.List(ctx, &all)); err != nil {
+			t.Fatal(err)
+		}
+		skips := map[string]bool{}
+		for _, m := range all.Items {
+			skips[m.Name] = m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True
+		}
+		return now, skips
+	}
+
+	t.Log("lifecycle-manager continues with the Kyma, and not with the older Manifest")
+	now, _ := read()
+	var behind *BehindError
+	_, err := GiveBack(ctx, api, now, offering(t))
+	if !errors.As(err, &behind) || err.Error() != "waiting for lifecycle-manager to update Manifest kcp-system/one-keda to version 1.8.0" {
+		t.Fatalf("got %v", err)
+	}
+	now, skips := read()
+	if Phase(now) != PhaseReturn || len(now.Labels) != 1 || now.Status.Runtime != nil || len(now.Status.Modules) != 2 {
+		t.Errorf("the Kyma is %+v", now)
+	}
+	if want := map[string]bool{"one-keda": true, "one-mail": false}; !reflect.DeepEqual(skips, want) {
+		t.Errorf("skipped are %v, want %v", skips, want)
+	}
+
+	t.Log("once lifecycle-manager has updated it, everything is its own")
+	updated := &v1beta2.Manifest{}
+	if err := api.Get(ctx, client.ObjectKeyFromObject(&old), updated); err != nil {
+		t.Fatal(err)
+	}
+	updated.Spec.Version = "1.8.0"
+	if err := api.Update(ctx, updated); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := GiveBack(ctx, api, now, offering(t)); err != nil {
+		t.Fatal(err)
+	}
+	now, skips = read()
+	if Phase(now) != PhaseNone || len(now.Annotations) != 0 || skips["one-keda"] {
+		t.Errorf("the Kyma is %+v, skipped are %v", now, skips)
+	}
+}
+
+func TestGiveBackRefusesDowngrades(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	kyma, manifest := releasedKyma(map[string]string{"keda": "9.0.0"}), manifestOf("one", "keda", "1.7.0")
+	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kyma).WithObjects(kyma, &manifest).Build()
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := GiveBack(t.Context(), api, kyma, offering(t)); err == nil || !strings.Contains(err.Error(), "would go back to 1.7.0") {
+		t.Errorf("got %v", err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil || kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
+		t.Errorf("%v: the Kyma is %+v", err, kyma)
+	}
+}
