@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Rejected returns the newest rollout of a track that stopped at a version or took it back, nil if there is none or a
-// newer one rolls the same version out again. rollouts are those of the track.
+// Rejected returns the newest rollout of a track that stopped at a version or took it back. It is nil without such a
+// rollout, or if a newer one rolls the same version out again. rollouts are the rollouts of the track.
 func Rejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	var last *fleet.Rollout
 	for _, r := range rollouts {
