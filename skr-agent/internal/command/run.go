@@ -188,7 +188,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain,
+		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain, Incomplete: options.Syncer.IsIncomplete,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
