@@ -124,7 +124,8 @@ func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runti
 }
 
 func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, situation Situation) *plan {
-	return &plan{name: name, spec: spec, status: *before.DeepCopy(), situation: situation, downwards: bundle.Older(spec.To, spec.From)}
+	status, downwards := *before.DeepCopy(), bundle.Older(spec.To, spec.From)
+	return &plan{name: name, spec: spec, status: status, situation: situation, downwards: downwards}
 }
 
 // awaited returns which runtimes the rollout waits for.
