@@ -176,7 +176,7 @@ func TestExitCodes(t *testing.T) {
 		"An unknown command of keys too":              {"keys lose", cli.ExitUsage, `unknown command "lose"`},
 		"An unknown flag too":                         {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
 		"A flag that does not parse too":              {"publish --validity soon", cli.ExitUsage, "--validity"},
-		"An argument too many too":                    {"publish here", cli.ExitUsage, "want no arguments, got 1 argument\n"},
+		"An argument too many too":                    {"publish here", cli.ExitUsage, "want no arguments: use --from here\n"},
 		"A timeout below nothing too":                 {"reconcile berlin --timeout -1s", cli.ExitUsage, "--timeout -1s: want 0 or more"},
 		"An argument too few too":                     {"rollout approve web", cli.ExitUsage, "got 1 argument\n"},
 		"publish from nowhere too":                    {"publish --to oci-layout:x", cli.ExitUsage, "--from is required"},

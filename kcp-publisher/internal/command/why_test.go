@@ -44,7 +44,7 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 		"Nothing is in a ready runtime's way": {
 			kymaWith("Ready", []v1beta2.ModuleStatus{keda}, condition("Ready", "Ready", ""), condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")), "", ""},
 		"A Kyma that nobody looked at needs a publisher": {
-			kymaWith("", nil), "", "the publisher has not looked at this Kyma yet: does it run?"},
+			kymaWith("", nil), "", "no publisher has reconciled this Kyma yet: check that one is running"},
 		"What could not be published comes first": {
 			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "PublishFailed", "no registry"), condition("Accepted", "Pending", "waiting"), condition("Reporting", "Silent", "silent")),
 			"", "no registry"},
@@ -132,7 +132,7 @@ func TestWhyPrintsReadableText(t *testing.T) {
 	}
 	want := `runtime r-1 is Error
   because    module mail is Error: no such image
-  do this    look at its Manifest in the runtime: kubectl describe manifest -n kyma-system
+  do this    see its Manifest in the runtime: kubectl describe manifest -n kyma-system
   report     1m0s ago
 
 MODULE  CHANNEL  VERSION  STATE  MESSAGE
@@ -152,7 +152,7 @@ func TestWhyPrintsJSON(t *testing.T) {
 	}
 	text, err := json.Marshal(a)
 	want := `{"runtime":"r-1","state":"Processing","health":"NeverReported","cause":"the runtime has never reported","situation":"NeverEnrolled",` +
-		`"advice":"enroll it: kcp-publisher enroll r-1 --location REGISTRY/PATH; apply what it prints to the runtime, and see its agent's log","modules":[]}`
+		`"advice":"enroll it: kcp-publisher enroll r-1 --location REGISTRY/PATH; apply its output in the runtime, and see the agent's log","modules":[]}`
 	if err != nil || string(text) != want {
 		t.Errorf("got %s, %v\nwant %s", text, err, want)
 	}

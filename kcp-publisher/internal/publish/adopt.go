@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// adopt returns what the next bundle of a runtime follows. The registry is looked at when that was not done for a
-// while, and when the status remembers something else; checked says that it was, and that it holds what was published.
+// adopt returns the base of a runtime's next bundle. It reads the registry if the last check is too old or the status
+// records another bundle. checked is true if the registry was read and holds the published bundle.
 func (p *Publisher) adopt(ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys) (adopted plan.Adopted, checked bool, err error) {
 	known, now := record.last, p.Now()
 	if r := runtime.Remembered; known != nil && p.recently(record.checked) && (r == nil || r.Sequence <= known.Predicate.Sequence && r.Epoch <= known.Predicate.Epoch) {
@@ -35,15 +35,14 @@ func (p *Publisher) adopt(ctx context.Context, record *Record, runtime plan.Runt
 	case adopted.Deviation == nil && looked:
 		at = now
 	case adopted.Deviation == nil:
-		at = now.Add(-rand.N(p.Recheck)) // not all of a fleet at once
+		at = now.Add(-rand.N(p.Recheck)) // spreads the checks of a fleet over time
 	}
 	record.published(adopted.Kept(), stored.Digest, at)
 	return adopted, adopted.Deviation == nil && adopted.Keep && looked, nil
 }
 
-// stored returns what lies in the registry. Of the bundle that is known already it only asks whether all of it is
-// there. A process that starts fetches documents that many bundles have once; looked says whether it was asked for
-// those of this bundle.
+// stored returns the bundle in the registry. For the already known bundle it only checks that all parts exist. A new
+// process fetches documents that many bundles share only once. looked is true if this bundle's documents were checked.
 func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, known *plan.Published) (stored plan.Stored, looked bool, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -65,7 +64,7 @@ func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, know
 	if known == nil {
 		return read(ctx, repository, runtime, nil, keys.Root, keys.Former)
 	}
-	// Agents fetch the manifest by its digest, which a registry may have lost as well.
+	// Agents fetch the manifest by its digest, which a registry may have lost too.
 	switch _, err := store.Head(ctx, repository, known.Digest.String()); {
 	case errors.Is(err, store.ErrNotFound):
 		return plan.Stored{Digest: known.Digest, Bundle: known}, true, nil
@@ -76,8 +75,8 @@ func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, know
 	return plan.Stored{Digest: known.Digest, Bundle: known, Whole: whole}, true, err
 }
 
-// Read returns what lies in the registry for a runtime, judged by the newest root of trust and earlier versions of it.
-// The error is only of the registry.
+// Read returns the bundle of a runtime in the registry, verified with the latest root of trust and earlier versions. It
+// only returns errors of the registry.
 func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (plan.Stored, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -87,7 +86,8 @@ func Read(ctx context.Context, place store.Store, runtime string, root trust.Roo
 	return stored, err
 }
 
-// read is Read. Documents that were opened before are not fetched; fetched says that all were.
+// read implements Read. It does not fetch documents that were opened before. fetched is true if all documents were
+// fetched.
 func read(ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documents, openedState], root trust.Root, former []trust.Root) (stored plan.Stored, fetched bool, err error) {
 	manifest, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
@@ -99,7 +99,7 @@ func read(ctx context.Context, repository store.Reader, runtime string, opened *
 	stored = plan.Stored{Digest: digest.FromBytes(manifest.Bytes)}
 	verified, err := bundle.Adopt(manifest, runtime, root, former...)
 	if err != nil {
-		return stored, true, nil //nolint:nilerr // what no publisher of this fleet signed is replaced
+		return stored, true, nil //nolint:nilerr // a bundle that no publisher of this fleet signed is replaced
 	}
 	stored.Key = verified.KeyThumbprint
 	stored.Bundle = &plan.Published{
@@ -127,5 +127,5 @@ func read(ctx context.Context, repository store.Reader, runtime string, opened *
 	return stored, !known, nil
 }
 
-// Release drops what the memos hold for the runtime of a record.
+// Release drops the memos' data for the runtime of a record.
 func (p *Publisher) Release(record *Record) { p.resolved.Release(&record.resolution) }

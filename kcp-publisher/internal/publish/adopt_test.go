@@ -18,12 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// after is what a status says once a bundle was published.
+// after returns the record in a status after a bundle was published.
 func after(p plan.Published) *plan.Memory {
 	return &plan.Memory{Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest, Versions: p.Versions}
 }
 
-// manifestOf returns the manifest that lies in the registry.
+// manifestOf returns the manifest in the registry.
 func (f *fleet) manifestOf(d digest.Digest) bundle.Blob {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository("one"))
@@ -37,7 +37,7 @@ func (f *fleet) manifestOf(d digest.Digest) bundle.Blob {
 	return bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
 }
 
-func TestAnOldBundleInTheRegistryIsReplacedAndSaid(t *testing.T) {
+func TestOldBundleInTheRegistryIsReplacedAndReported(t *testing.T) {
 	for name, restarted := range map[string]bool{"after a restart": true, "while the publisher runs": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t)
@@ -67,13 +67,13 @@ func TestAnOldBundleInTheRegistryIsReplacedAndSaid(t *testing.T) {
 	}
 }
 
-func TestABundleThatACrashLeftIsRememberedBeforeTheNext(t *testing.T) {
+func TestBundlePushedBeforeACrashIsRecordedBeforeTheNext(t *testing.T) {
 	f := newFleet(t)
 	p, runtime := f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
 	runtime.Remembered = after(first.Published)
 	f.now = noon.Add(time.Minute)
-	left := f.publish(p, runtime, "fast") // and the status was never written
+	left := f.publish(p, runtime, "fast") // the status was never written
 	p = f.started()
 	if adopted := f.publish(p, runtime, "fast"); adopted.Pushed || adopted.Deviation != nil || adopted.Published.Digest != left.Published.Digest {
 		t.Fatalf("adopted %+v, deviation %+v", adopted, adopted.Deviation)
@@ -87,12 +87,12 @@ func TestABundleThatACrashLeftIsRememberedBeforeTheNext(t *testing.T) {
 	}
 }
 
-func TestABundleOfAnotherPublisherIsNotOverwrittenUnseen(t *testing.T) {
+func TestBundleOfAnotherPublisherIsReadBeforeReplacingIt(t *testing.T) {
 	f := newFleet(t)
 	p, other, runtime := f.started(), f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
 	runtime.Remembered = after(first.Published)
-	p.Recheck = time.Hour // it need not look, and finds out when it pushes
+	p.Recheck = time.Hour // the conflict is only found at the push
 	f.publish(p, runtime, "regular")
 	f.now = noon.Add(time.Minute)
 	theirs := f.publish(other, runtime, "fast")
@@ -106,7 +106,7 @@ func TestABundleOfAnotherPublisherIsNotOverwrittenUnseen(t *testing.T) {
 	}
 }
 
-func TestWhoLostTheLeaseDoesNotPush(t *testing.T) {
+func TestPublisherWithoutTheLeaseDoesNotPush(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	p.MayPush = func() error { return errors.New("the lease is another's") }
@@ -140,7 +140,7 @@ func (f fetchingFrom) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadC
 	return f.Target.Fetch(ctx, d)
 }
 
-func TestAPublisherThatStartsFetchesWhatManyBundlesHaveOnce(t *testing.T) {
+func TestStartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 	f := newFleet(t)
 	runtimes := []plan.Runtime{runtimeNamed("one"), runtimeNamed("two"), runtimeNamed("three")}
 	p := f.started()
@@ -165,7 +165,7 @@ func TestAPublisherThatStartsFetchesWhatManyBundlesHaveOnce(t *testing.T) {
 	if n, m := place.times[last.StateBlob.Digest], place.times[last.CatalogBlob.Digest]; n != 1 || m != 1 || checked != 1 {
 		t.Errorf("the state was fetched %d times, the catalog %d times; of %d bundles it is said that all of them is there", n, m, checked)
 	}
-	// What was not asked for is looked for within one interval.
+	// Documents that were not checked are checked within one interval.
 	f.now = f.now.Add(time.Hour)
 	for _, runtime := range runtimes {
 		if again := f.publish(p, runtime, "regular"); !again.Checked {

@@ -11,14 +11,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestWhatOneRuntimeMakesThePublisherWriteIsBounded(t *testing.T) {
+func TestDocumentsWrittenForOneRuntimeAreLimited(t *testing.T) {
 	var hostile, honest allowance
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	const size = 1 << 20
 	written := 0
 	another := func() digest.Digest { return digest.FromString(fmt.Sprint(written)) }
 	for ; hostile.check(another(), size, now) == nil; written += size {
-		for range 100 { // a push that fails is tried again
+		for range 100 { // a failed push is retried
 			hostile.spend(another(), size, now)
 		}
 	}

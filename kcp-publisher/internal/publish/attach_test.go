@@ -7,7 +7,7 @@ import (
 	"oras.land/oras-go/v2/registry"
 )
 
-func TestASignatureForCosignIsAttachedWhenAskedFor(t *testing.T) {
+func TestCosignSignatureIsAttachedIfConfigured(t *testing.T) {
 	for name, c := range map[string]struct {
 		attach bool
 		want   int

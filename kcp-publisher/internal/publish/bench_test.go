@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// BenchmarkResolveWhatOthersHave resolves a request of 20 modules that other runtimes of a fleet have as well, as in
-// the middle of a promotion.
+// BenchmarkResolveWhatOthersHave resolves a request of 20 modules that other runtimes of a fleet share, as during a
+// promotion.
 func BenchmarkResolveWhatOthersHave(b *testing.B) {
 	must := func(err error) {
 		if err != nil {

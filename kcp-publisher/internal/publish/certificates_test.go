@@ -8,9 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestACertificateThatWasCheckedIsJudgedAsAnew compares each answer with that of a check that nothing is remembered
-// for.
-func TestACertificateThatWasCheckedIsJudgedAsAnew(t *testing.T) {
+// TestCachedCertificateCheckEqualsAFreshCheck compares each result with the result of a check without a cache.
+func TestCachedCertificateCheckEqualsAFreshCheck(t *testing.T) {
 	m, enroll, agent, other := trusttest.NewMaker(t), trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
 	begun := trusttest.Now
 	parse := func(data []byte) trust.Root {
@@ -59,7 +58,7 @@ func TestACertificateThatWasCheckedIsJudgedAsAnew(t *testing.T) {
 	}
 }
 
-func TestKeysThatAreLoadedAgainForgetNoCertificate(t *testing.T) {
+func TestReloadedKeysKeepTheCertificate(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	inUse := p.keys.Load()

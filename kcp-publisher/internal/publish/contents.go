@@ -18,12 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is how long a content that was found is not looked for again. Thousands of runtimes ask for the same few
-// at once; the reader of components knows most of it, but asks for each of them whether the registry still has what was
-// stored there.
+// contentLife is how long a found content is not looked up again. Thousands of runtimes request the same few contents
+// at once. The component reader caches most of them, but it checks for each request whether the registry still has the
+// stored content.
 const contentLife = 2 * time.Second
 
-// foundContent is the content of a component as it was found. Its id tells different ones.
+// foundContent is the content of a component at the time of its lookup. Its id distinguishes different contents.
 type foundContent struct {
 	resolve.Content
 	id digest.Digest
@@ -33,7 +33,7 @@ type foundContent struct {
 	bytes int
 }
 
-// contentKey names what is asked for. A descriptor that a ModuleTemplate holds is another one after each change of the
+// contentKey identifies a requested content. A descriptor in a ModuleTemplate is a new key after each change of the
 // catalog.
 type contentKey struct {
 	resolve.Ref
@@ -41,7 +41,7 @@ type contentKey struct {
 	namesItself bool
 }
 
-// contentRules are what decides whether a content may be used.
+// contentRules are the rules that decide whether a content is allowed.
 type contentRules struct {
 	round int
 	root  int64
@@ -50,7 +50,7 @@ type contentRules struct {
 // maxContentsBytes limits the remembered contents, and those of whole requests.
 const maxContentsBytes = 32 << 20
 
-// neededContents are the contents of all components that a request needs. Their id tells different ones.
+// neededContents are the contents of all components for a request. Their id distinguishes different contents.
 type neededContents struct {
 	contents map[resolve.Ref]resolve.Content
 	id       digest.Digest
@@ -72,8 +72,8 @@ func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
 	})
 }
 
-// needed returns the contents of the components that a request needs. Equal requests, of which a fleet has thousands at
-// once, look for them once.
+// needed returns the contents of the components for a request. Equal requests, of which a fleet has thousands at once,
+// share one lookup.
 func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot) (neededContents, error) {
 	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
 	known, _ := p.contentsNeeded.Find(asked)
@@ -87,7 +87,7 @@ func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request res
 	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules, bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
-			return fresh, nil // the reader remembers it for as long as that is right
+			return fresh, nil // the reader caches it as long as it is valid
 		}
 	}
 	p.pruneContents(now)
@@ -95,7 +95,7 @@ func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request res
 	return fresh, nil
 }
 
-// inLife reports whether what was found at a time, zero for never, is not looked for again.
+// inLife reports whether a content that was found at a time, or zero for never, is still fresh.
 func inLife(at, now time.Time) bool {
 	age := now.Sub(at)
 	return !at.IsZero() && age >= 0 && age < contentLife
@@ -116,8 +116,8 @@ func (p *Publisher) pruneContents(now time.Time) {
 	}
 }
 
-// contents reads the components that a request needs, each once, and returns what tells them from others. A component
-// that cannot be read is that module's trouble alone.
+// contents reads each component of a request once, and returns the contents with their ids. An unreadable component
+// only affects its own module.
 func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
 	contents = make(map[resolve.Ref]resolve.Content, len(needs))
 	ids = make([]digest.Digest, 0, len(needs))
@@ -137,7 +137,7 @@ func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (content
 	return contents, ids, bytes, nil
 }
 
-// found returns the content of a component, or why it is not known. The error is the context's.
+// found returns the content of a component, or the reason why it is unknown. The error is the context's.
 func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
 	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
 	known, _ := p.contentsFound.Find(key)
@@ -151,14 +151,14 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	id, bytes := idOf(need.Ref, content, err)
 	fresh := foundContent{Content: content, id: id, at: now, by: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
-		return fresh, nil // the reader remembers it for as long as that is right
+		return fresh, nil // the reader caches it as long as it is valid
 	}
 	p.pruneContents(now)
 	p.contentsFound.Put(key, fresh)
 	return fresh, nil
 }
 
-// idOf returns a digest of a content, or of why it is not known, and the bytes that it was computed from.
+// idOf returns a digest of a content or of its error, and the number of bytes of the content.
 func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
@@ -196,7 +196,7 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	}
 	signed := p.Requires != nil && p.Requires(need.Component)
 	if p.Requires != nil && !signed && need.NamesItself {
-		return resolve.Content{}, reason.Errorf(reason.ComponentUnsigned, "component %s:%s: only its own descriptor says which component it is, and the signature policy lets that one be unsigned: name it in ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
+		return resolve.Content{}, reason.Errorf(reason.ComponentUnsigned, "component %s:%s: only its unsigned descriptor contains its name, which the signature policy allows: set ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
 	}
 	root := p.Root()
 	content := resolve.Content{Images: component.Images(all, signed || root.Locked())}
@@ -221,7 +221,7 @@ func (p *Publisher) component(ctx context.Context, need resolve.Need) (component
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// part names a resource's content where runtimes read it from.
+// part returns a resource's content at the location from which runtimes read it.
 func (p *Publisher) part(ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence) (resolve.Part, error) {
 	content, err := p.Components.Content(ctx, c, r, p.Place)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-func TestADescriptorDoesNotChooseTheRuleThatItIsCheckedBy(t *testing.T) {
+func TestDescriptorDoesNotChooseItsSignatureRule(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	descriptor := ocm.Descriptor{Schema: ocm.SchemaV2, Name: "somebody.example/module", Version: "1.0.0", Resources: []ocm.Resource{{
 		Element: ocm.Element{Name: "raw-manifest", Version: "1.0.0"}, Type: "yaml", Access: ocm.Access{Type: "none"},
 	}}}
-	const refusal = "only its own descriptor says which component it is"
+	const refusal = "only its unsigned descriptor contains its name"
 	for name, c := range map[string]struct {
 		requires    func(string) bool
 		namesItself bool
@@ -44,7 +44,7 @@ func TestADescriptorDoesNotChooseTheRuleThatItIsCheckedBy(t *testing.T) {
 	}
 }
 
-// components are in memory; runtimes cannot read from there.
+// components are in memory; runtimes cannot read them there.
 type components struct{ *store.Memory }
 
 func (c components) Open(name string) (oras.ReadOnlyTarget, error) {
@@ -52,7 +52,7 @@ func (c components) Open(name string) (oras.ReadOnlyTarget, error) {
 }
 func (components) Repository(string) string { return "" }
 
-// add makes a component version with one file.
+// add adds a component version with one file.
 func (c components) add(t testing.TB, name, version, file string) {
 	t.Helper()
 	must := func(err error) {
@@ -79,7 +79,7 @@ func (c components) add(t testing.TB, name, version, file string) {
 	must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), ocm.Tag(version)))
 }
 
-// asked is a store that counts how often it is asked for a repository.
+// asked is a store that counts the requests for a repository.
 type asked struct {
 	store.Store
 	times int
@@ -90,7 +90,7 @@ func (a *asked) Repository(ctx context.Context, name string) (oras.Target, error
 	return a.Store.Repository(ctx, name)
 }
 
-func TestContentsAreNotLookedForAtEveryLook(t *testing.T) {
+func TestContentsAreNotReadAtEveryPass(t *testing.T) {
 	f := newFleet(t)
 	source := components{store.NewMemory()}
 	const name = "example.com/scaler"
@@ -133,7 +133,7 @@ func TestContentsAreNotLookedForAtEveryLook(t *testing.T) {
 	}
 }
 
-func TestEqualRequestsLookForTheirContentsOnce(t *testing.T) {
+func TestEqualRequestsShareOneContentLookup(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	snapshot, err := catalog.New(nil, nil)

@@ -16,19 +16,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Keys are what a Publisher signs with, and the root of trust that lists them.
+// Keys are a Publisher's signing keys, and the root of trust that lists them.
 type Keys struct {
 	Root trust.Root
-	// Former are older versions of the root; bundles of their publishers are still known as this fleet's own.
+	// Former are older versions of the root. Bundles of their publishers still count as this fleet's own.
 	Former []trust.Root
 	Signer trust.Signer
-	// Enroll signs agents' certificates, nil when there are none.
+	// Enroll signs agents' certificates, or is nil without an enrollment key.
 	Enroll trust.Signer
 
 	thumbprint, enrollThumbprint string
 }
 
-// identify reads which keys these are.
+// identify reads the thumbprints of the keys.
 func (k *Keys) identify() error {
 	var err error
 	if k.thumbprint, err = thumbprintOf(k.Signer); err != nil {
@@ -43,8 +43,7 @@ func (k *Keys) identify() error {
 	return nil
 }
 
-// Fit decides whether agents accept what these keys sign now, as far as the keys themselves tell. The error is a
-// *refusal.Error.
+// Fit decides from the keys alone whether agents accept their signatures now. The error is a *refusal.Error.
 func (k Keys) Fit(now time.Time) error {
 	if err := k.identify(); err != nil {
 		return err
@@ -52,32 +51,32 @@ func (k Keys) Fit(now time.Time) error {
 	return k.fit(now)
 }
 
-// fit is Fit for keys that are identified.
+// fit is Fit for keys with known thumbprints.
 func (k *Keys) fit(now time.Time) error {
 	if !k.Root.Trusts(k.thumbprint) {
-		return refusal.New(refusal.UnknownKey, "publisher key %s is not listed in the root of trust, version %d: no runtime would accept its bundles; "+
-			"take the key folder as the last `kcp-publisher keys` command left it", k.thumbprint, k.Root.Version)
+		return refusal.New(refusal.UnknownKey, "publisher key %s is not listed in the root of trust, version %d: runtimes would refuse its bundles; "+
+			"use the key folder of the last `kcp-publisher keys` command", k.thumbprint, k.Root.Version)
 	}
 	if k.Enroll != nil && !k.Root.TrustsEnroll(k.enrollThumbprint) {
-		return refusal.New(refusal.UnknownKey, "enrollment key %s is not listed in the root of trust, version %d: no certificate of it would be accepted", k.enrollThumbprint, k.Root.Version)
+		return refusal.New(refusal.UnknownKey, "enrollment key %s is not listed in the root of trust, version %d: its certificates would be refused", k.enrollThumbprint, k.Root.Version)
 	}
 	if !now.Before(k.Root.Expires) {
-		return refusal.New(refusal.RootExpired, "the root of trust, version %d, expired at %s: no runtime would accept a bundle; renew it with `kcp-publisher keys rotate`",
+		return refusal.New(refusal.RootExpired, "the root of trust, version %d, expired at %s: runtimes would refuse all bundles; renew it with `kcp-publisher keys rotate`",
 			k.Root.Version, k.Root.Expires.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// CheckNewest decides whether the root of these keys is the newest that agents find in a store: they follow a newer
-// one, which may not list these keys. The error is a *refusal.Error, or says that the store could not be read. What
-// lies there and does not follow this root is somebody else's, and no agent follows it either.
+// CheckNewest decides whether the root of these keys is the latest in a store. Agents follow a newer root, which may
+// not list these keys. The error is a *refusal.Error, or the store could not be read. A root that does not follow this
+// one is ignored, as agents do.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is no layout yet has no roots
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is not a layout yet has no roots
 		return err
 	}
 	if err == nil && newest.Version > k.Root.Version {
-		return refusal.New(refusal.BadRoot, "the key folder is outdated: its root of trust is version %d, and %s:%s is newer: take the key folder that made it, or a newer backup",
+		return refusal.New(refusal.BadRoot, "the key folder is outdated: its root of trust is version %d, but %s:%s is newer: use the key folder that created it, or a newer backup",
 			k.Root.Version, place.Name(bundle.TrustRepository), bundle.RootTag(newest.Version))
 	}
 	return nil
@@ -91,11 +90,11 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// TakeUp replaces the keys of a Publisher at work, and reports whether they are others than before: every runtime needs
-// a new bundle then. Their roots are published first, also when the publisher's own key is not listed any more: a
-// revocation has to arrive. Only a publisher that has published none yet uses the keys at once, and they may be
-// replaced although there is an error: it was a standby, and what was changed since its start may have revoked its
-// keys. The publisher publishes nothing with keys that no agent would accept; CheckKeys says so.
+// TakeUp replaces the keys of a running Publisher, and reports whether they changed: every runtime then needs a new
+// bundle. It publishes the new roots first, even if they no longer list the publisher's own key, because a revocation
+// must be delivered. A publisher that has published no root yet uses the keys at once, and can replace them despite an
+// error: it was a standby, and its old keys may have been revoked since its start. The publisher does not publish with
+// keys that agents would refuse; see CheckKeys.
 func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.identify(); err != nil {
 		return false, err
@@ -104,7 +103,7 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err e
 	defer p.turning.Unlock()
 	begins := p.rooted.Load() == nil
 	if begins {
-		inUse := keys // publishRoots asks nobody whether keys that are being replaced are outdated
+		inUse := keys // publishRoots does not check whether keys that are being replaced are outdated
 		replaced = p.use(&inUse)
 	}
 	if err := p.publishRoots(ctx, &keys); err != nil || begins {
@@ -113,18 +112,18 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err e
 	return p.use(&keys), nil
 }
 
-// use replaces the keys, and reports whether they are others than before.
+// use replaces the keys, and reports whether they changed.
 func (p *Publisher) use(keys *Keys) bool {
 	before := p.keys.Load()
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.Former) != len(keys.Former) {
-		p.keys.Store(keys) // else what is remembered by the keys in use stays right
+		p.keys.Store(keys) // otherwise cached results of the current keys stay valid
 	}
 	return replaced
 }
 
-// checkNewest is CheckNewest for the keys in use. Those that are being replaced are not outdated: the newer root is
-// this publisher's own.
+// checkNewest is CheckNewest for the keys in use. Keys that are being replaced are not outdated, because the newer root
+// is the publisher's own.
 func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	if p.keys.Load() != keys {
 		return nil
@@ -137,9 +136,9 @@ func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	return keys.CheckNewest(ctx, p.Place)
 }
 
-// CheckKeys decides anew whether agents would accept what this publisher signs, and whether that is otherwise than
-// before. While the error is a *refusal.Error, Publish refuses; any other says that the registry could not be asked,
-// and changes nothing.
+// CheckKeys decides again whether agents would accept this publisher's signatures, and reports whether that changed.
+// Publish refuses while the error is a *refusal.Error. After any other error the registry could not be read, and
+// nothing changes.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
 	if err = keys.fit(p.Now()); err == nil {
@@ -153,7 +152,7 @@ func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	return (before == nil) != (refused == nil), err
 }
 
-// fit returns why nothing may be published with the keys, nil if it may.
+// fit returns an error if publishing with the keys is not allowed.
 func (p *Publisher) fit(keys *Keys) error {
 	if refused := p.unfit.Load(); refused != nil {
 		return refused
@@ -161,8 +160,8 @@ func (p *Publisher) fit(keys *Keys) error {
 	return keys.fit(p.Now())
 }
 
-// publishRoots makes the roots lie there that are not known to. An agent must know a key before it sees what the key
-// signed.
+// publishRoots publishes the roots that are not known to be published. An agent must know a key before it receives a
+// signature of that key.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.rooted.Load()
 	if known != nil && keys.Root.Version <= known.version && p.recently(known.at) {
@@ -180,17 +179,17 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 			return err
 		}
 	}
-	p.rooted.CompareAndSwap(known, &rooted{keys.Root.Version, p.Now()}) // unless it was forgotten meanwhile
+	p.rooted.CompareAndSwap(known, &rooted{keys.Root.Version, p.Now()}) // unless the record was reset in the meantime
 	return nil
 }
 
-// PublishRoots puts every version of the root of trust where agents find it: before any bundle that its keys sign.
+// PublishRoots publishes every version of the root of trust. This must happen before any bundle that its keys sign.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	_, err := k.publishRoots(ctx, place)
 	return err
 }
 
-// publishRoots returns the versions that were not there.
+// publishRoots returns the versions that were missing.
 func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []int64, err error) {
 	for _, root := range append(slices.Clone(k.Former), k.Root) {
 		there, err := store.HasRoot(ctx, place, root)
@@ -208,9 +207,9 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 // Root returns the root of trust in use.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// certificate returns the certificate that the runtime's next bundle brings: the one of the last bundle as long as it
-// is for the runtime's key and good, another when the runtime asked for one and it is time. checked is the one that was
-// last found valid.
+// certificate returns the certificate for the runtime's next bundle. It keeps the last bundle's certificate if that is
+// valid for the runtime's key, and issues another if the runtime requested it and renewal is due. checked is the last
+// certificate that was found valid.
 func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time) (string, error) {
 	if r.Key == nil || k.Enroll == nil {
 		return "", nil

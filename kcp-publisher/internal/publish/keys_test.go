@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// successor is the next version of a fleet's root, which lists these publisher keys alone.
+// successor returns the next version of a fleet's root, which lists only these publisher keys.
 func successor(t *testing.T, rootKey trust.Signer, root trust.Root, publishers ...trust.Signer) trust.Root {
 	t.Helper()
 	draft, err := root.Draft(noon.AddDate(1, 0, 0))
@@ -54,9 +54,9 @@ func refusedFor(t *testing.T, what string, err error, reason refusal.Reason, say
 	}
 }
 
-// TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys restores an older key folder, lets the root expire, and revokes the
+// TestPublisherStopsWhileAgentsRefuseItsKeys restores an older key folder, lets the root expire, and revokes the
 // publisher's key, while the publisher runs and before it starts.
-func TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys(t *testing.T) {
+func TestPublisherStopsWhileAgentsRefuseItsKeys(t *testing.T) {
 	f := newFleet(t)
 	rootKey := trusttest.NewSigner(t)
 	public, err := f.signer.PublicKey()
@@ -79,7 +79,7 @@ func TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys(t *testing.T) {
 
 	second := trusttest.NewSigner(t)
 	newest := successor(t, rootKey, f.root, f.signer, second)
-	must(t, store.PushRoot(t.Context(), f.place(), newest)) // by a publisher with a newer key folder
+	must(t, store.PushRoot(t.Context(), f.place(), newest)) // pushed by a publisher with a newer key folder
 	refusedFor(t, "a newer root", check(true), refusal.BadRoot, "trust:root-2 is newer")
 	_, err = f.try(p, plan.Runtime{ID: "berlin"}, "fast")
 	refusedFor(t, "publishing", err, refusal.BadRoot, "trust:root-2 is newer")
@@ -119,7 +119,7 @@ func TestAPublisherStopsWhileNoAgentWouldAcceptItsKeys(t *testing.T) {
 	refusedFor(t, "a root that expired", check(true), refusal.RootExpired, "keys rotate")
 }
 
-// duringSigning is a signer that does something else before it signs.
+// duringSigning is a signer that calls a function before it signs.
 type duringSigning struct {
 	trust.Signer
 	do func()
@@ -130,9 +130,8 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 	return d.Signer.SignMessage(message, options...)
 }
 
-// TestKeysThatAreReplacedSignNothingMore: what a revoked key signed would lie in the place of a bundle that agents
-// follow.
-func TestKeysThatAreReplacedSignNothingMore(t *testing.T) {
+// TestReplacedKeysSignNoBundle: a bundle of a revoked key would replace a bundle that agents accept.
+func TestReplacedKeysSignNoBundle(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
 	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, first)}, noon.AddDate(1, 0, 0))
@@ -161,9 +160,9 @@ func TestKeysThatAreReplacedSignNothingMore(t *testing.T) {
 	}
 }
 
-// TestAStandbyUsesNewKeysBeforeItPublishes: those of its start may be revoked by the time that it takes over, and the
-// registry may not answer.
-func TestAStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
+// TestStandbyUsesNewKeysBeforeItPublishes: a standby's initial keys may be revoked when it takes over, and the registry
+// may be unavailable.
+func TestStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	data, err := trusttest.NewRoot(rootKey, []crypto.PublicKey{trusttest.PublicKey(t, f.signer)}, noon.AddDate(1, 0, 0))
@@ -173,7 +172,7 @@ func TestAStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
 	p := f.started()
 	newest := successor(t, rootKey, f.root, second)
 	keys := Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}
-	must(t, os.WriteFile(f.dir, nil, 0o600)) // nothing can be written where a file is
+	must(t, os.WriteFile(f.dir, nil, 0o600)) // nothing can be written at the path of a file
 	if replaced, err := p.TakeUp(t.Context(), keys); !replaced || err == nil {
 		t.Errorf("without a registry: %t, %v", replaced, err)
 	}
@@ -187,9 +186,8 @@ func TestAStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
 }
 
-// What lies where the next root would be and does not follow stops nobody: whoever writes to the registry could put it
-// there.
-func TestARootThatDoesNotFollowStopsNoPublisher(t *testing.T) {
+// An unrelated artifact at the tag of the next root stops no publisher: any client with write access could push it.
+func TestUnrelatedRootDoesNotStopThePublisher(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")

@@ -7,11 +7,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// maxOpenedBytes limits the encoded states that are remembered. Decoded, they take a few times as much.
+// maxOpenedBytes limits the cached encoded states. Decoded states take several times as much memory.
 const maxOpenedBytes = 16 << 20
 
-// openedState is the desired state of a bundle that was read from the registry, with the versions of its modules. Most
-// runtimes of a fleet have one of a few states: a process that starts fetches, decodes and holds each once.
+// openedState is the desired state of a bundle from the registry, with the versions of its modules. Most runtimes of a
+// fleet have one of a few states. A new process fetches, decodes and stores each of them once.
 type openedState struct {
 	bundle.DesiredState
 	versions map[string]string

@@ -1,7 +1,6 @@
-// Package publish brings one runtime's repository in line with what its Kyma asks for: a request goes in, at most one
-// bundle goes out. After a restart it adopts what lies in the registry where that is what the runtime's status
-// remembers, so that no bundle is pushed twice and none is skipped. The registry is never a source of content: see
-// plan.Adopt.
+// Package publish brings one runtime's repository in line with its Kyma. For each request it pushes at most one bundle.
+// After a restart it adopts the bundle in the registry if the runtime's status records that bundle, so that no bundle
+// is pushed twice or skipped. The registry is never a source of content: see plan.Adopt.
 package publish
 
 import (
@@ -29,42 +28,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Options are what a Publisher needs.
+// Options configure a Publisher.
 type Options struct {
 	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
-	// Requires reports whether components of a name have to be signed; nil means that none has.
+	// Requires reports whether components of a name must be signed. Nil requires no signatures.
 	Requires func(component string) bool
-	// Validity is how long a bundle is valid; it is renewed after a third.
+	// Validity is the validity of a bundle, which is renewed after a third of it.
 	Validity time.Duration
-	// CertificateValidity is the life of an agent's certificate; it is renewed after a third.
+	// CertificateValidity is the validity of an agent's certificate, which is renewed after a third of it.
 	CertificateValidity time.Duration
 	Now                 func() time.Time
-	// Recheck is how often the registry is asked whether it still holds what was published; 0: whenever anything is
-	// published.
+	// Recheck is the interval between checks that the registry still holds the published bundle. With 0, every pass
+	// checks it.
 	Recheck time.Duration
-	// MayPush returns why this process may not push now: another one has the lease. Nil lets it push.
+	// MayPush returns an error if this process must not push because another one has the lease. Nil always allows
+	// pushing.
 	MayPush func() error
-	// Restored is told what of the fleet's own was missing in the registry and is there again; nil for nobody.
+	// Restored is called with the fleet's objects that were missing in the registry and were restored. It can be nil.
 	Restored func(ctx context.Context, what string)
-	// AttachCosign signs every bundle once more, for `cosign verify`: two more blobs and up to two more manifests per
-	// bundle.
+	// AttachCosign also signs every bundle for `cosign verify`. That adds two blobs and up to two manifests per bundle.
 	AttachCosign bool
 }
 
 // Publisher publishes bundles. It is safe for concurrent use.
 type Publisher struct {
-	Options // its Keys are those of the start
+	Options // its Keys are the initial keys
 	keys    atomic.Pointer[Keys]
-	// rooted is which version of the root of trust was last seen where agents look for it, nil for none.
+	// rooted is the version of the root of trust that was last seen in the registry, or nil.
 	rooted atomic.Pointer[rooted]
-	// unfit is why no agent would accept what the keys sign, as it was found last; nil if they would.
+	// unfit is why agents would refuse the keys' signatures, from the last check, or nil.
 	unfit atomic.Pointer[refusal.Error]
-	// turning is held while the keys are replaced, whose roots lie in the registry before they are in use.
+	// turning is held while the keys are replaced. Their roots are in the registry before the keys are used.
 	turning sync.RWMutex
 	sharing singleflight.Group
-	// The memos hold what runtimes have in common. What belongs to one runtime is in its Record.
+	// The memos contain data that runtimes share. The data of one runtime is in its Record.
 	resolved       *memo.Shared[resolutionKey, *resolution]
 	opened         *memo.Memo[documents, openedState]
 	changes        *memo.Memo[statePair, *plan.Changes]
@@ -72,7 +71,7 @@ type Publisher struct {
 	contentsNeeded *memo.Memo[resolutionKey, neededContents]
 
 	mu sync.Mutex // guards the fields below
-	// shared are the documents that the registry shares among runtimes, and when they were last seen there.
+	// shared contains the documents that runtimes share in the registry, with the time of their last check.
 	shared map[digest.Digest]time.Time
 	// contentsPruned is when outdated contents were last dropped.
 	contentsPruned time.Time
@@ -83,7 +82,7 @@ type resolution struct {
 	documents bundle.Documents
 }
 
-// rooted is a version of the root of trust, and when it was seen.
+// rooted is a version of the root of trust, and when it was last seen.
 type rooted struct {
 	version int64
 	at      time.Time
@@ -102,31 +101,31 @@ func New(options Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Outcome is what became of one runtime's request.
+// Outcome is the result of publishing for one runtime.
 type Outcome struct {
 	Published plan.Published
 	Pushed    bool
-	// Reason is why a push was needed, empty when none was.
+	// Reason is why a push was needed, or empty.
 	Reason plan.Reason
-	// Problems, Remarks and Asked are the resolution's, whether or not a push was needed.
+	// Problems, Remarks and Asked come from the resolution, even if no push was needed.
 	Problems []bundle.Problem
 	Remarks  []bundle.Problem
 	Asked    []string
-	// LeftOut are the features that the bundle does without because the runtime's agent does not understand them.
+	// LeftOut are the features that the bundle omits because the runtime's agent does not support them.
 	LeftOut []bundle.Feature
-	// Deviation is what was wrong in the registry, nil when nothing was. Checked says that it was looked at and holds what
-	// was published.
+	// Deviation is the problem that was found in the registry, or nil. Checked is true if the registry was read and
+	// holds the published bundle.
 	Deviation *plan.Deviation
 	Checked   bool
-	// Unrecorded says that nothing was pushed, although that is needed, because Published has to be remembered first:
-	// write it down and publish again.
+	// Unrecorded is true if a push is needed but was not made because Published must be stored first: store it and
+	// publish again.
 	Unrecorded bool
-	// SecretsError is why the bundle says about Secrets what the one before said.
+	// SecretsError is why the previous bundle's Secrets were kept.
 	SecretsError error
 }
 
-// Publish resolves the request and pushes a bundle if one is needed. What does not resolve keeps what was published
-// last, as far as that is known apart from the registry.
+// Publish resolves the request and pushes a bundle if one is needed. A module that does not resolve keeps its last
+// published version, if that is known from another source than the registry.
 func (p *Publisher) Publish(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
 	if err := p.check(runtime, request); err != nil {
 		return Outcome{}, err
@@ -140,7 +139,7 @@ func (p *Publisher) Publish(ctx context.Context, record *Record, runtime plan.Ru
 	}
 }
 
-// check returns why nothing may be published for a request.
+// check returns an error if publishing for a request is not allowed.
 func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
 		return err
@@ -149,38 +148,37 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 		return fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
 	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
-		return fmt.Errorf("publish to runtime %s: the root of trust has release keys, and agents refuse mirrors and an agent's image that a publisher sets", runtime.ID)
+		return fmt.Errorf("publish to runtime %s: the root of trust has release keys, so agents refuse mirrors and agent images from the publisher", runtime.ID)
 	}
 	return nil
 }
 
-// maxAttempts is how often somebody else may push between a look at the registry and a push, or the keys may be
-// replaced.
+// maxAttempts limits the retries after another process pushed between a check of the registry and a push, or the keys
+// were replaced.
 const maxAttempts = 3
 
-// ErrMayNotPush says that another process publishes now.
+// ErrMayNotPush means that another process is publishing.
 var ErrMayNotPush = errors.New("not published")
 
-// errMoved says that the tag does not name what it named before.
+// errMoved means that the tag was changed since it was read.
 var errMoved = errors.New("another bundle was pushed at the same time")
 
-// errOtherKeys says that the keys of a bundle were replaced before it was pushed: they may be revoked by now.
+// errOtherKeys means that the keys were replaced, and possibly revoked, before the bundle was pushed.
 var errOtherKeys = errors.New("the keys were replaced at the same time")
 
-// decision is what is to be published to a runtime.
+// decision is the next bundle of a runtime.
 type decision struct {
 	keys     *Keys
 	adopted  plan.Adopted
 	resolved *resolution
-	// predicate is that of the next bundle, and reason why it is needed, empty when it is not.
+	// predicate is the predicate of the next bundle. reason is why the bundle is needed, or empty.
 	predicate bundle.Predicate
 	reason    plan.Reason
 	outcome   Outcome
 }
 
-// Rests reports whether a runtime needs no bundle, and there is nothing to say about the one that it has, by what is
-// known of it without its report. Nothing is pushed, and false says no more than that the report is needed. The error
-// is of the registry.
+// Rests reports whether a runtime needs no bundle and its bundle has no problem, according to everything known except
+// its report. It pushes nothing. False only means that the report is needed. The error is an error of the registry.
 func (p *Publisher) Rests(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (bool, error) {
 	if p.check(runtime, request) != nil {
 		return false, nil
@@ -192,7 +190,7 @@ func (p *Publisher) Rests(ctx context.Context, record *Record, runtime plan.Runt
 	if d.reason != "" || d.adopted.Kept() == nil || d.adopted.Deviation != nil {
 		return false, nil
 	}
-	// Whoever publishes next does not look at the registry again, and so leaves out what is shared.
+	// The next Publish does not read the registry again, so the shared documents are checked here.
 	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
 		return false, err
 	}
@@ -215,7 +213,7 @@ func (p *Publisher) try(ctx context.Context, record *Record, runtime plan.Runtim
 		return outcome, nil
 	}
 	if d.adopted.Deviation != nil {
-		p.forgetShared() // what was lost with the bundle is unknown
+		p.forgetShared() // the loss may include shared documents
 	}
 	next, err := p.push(ctx, record, runtime.ID, d.keys, d.resolved, d.predicate, kept)
 	if err != nil {
@@ -249,8 +247,8 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
-	// It is renewed after a third of its life, by a request that is on its way as long as a bundle is. One that lies there
-	// proves itself.
+	// The certificate is renewed after a third of its life, by a request that can be under way as long as a bundle is
+	// valid. A certificate in the registry proves itself.
 	if runtime.Certificate, err = d.keys.certificate(adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return d, err
 	}
@@ -259,8 +257,8 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 	return d, nil
 }
 
-// newest returns the newer version of each module. Of a bundle of which nothing is kept the versions count all the
-// same: they can only hold a module back.
+// newest returns the newer version of each module. Versions of a bundle that is not kept still count, because they can
+// only hold a module back.
 func newest(a, b map[string]string) map[string]string {
 	all := maps.Clone(b)
 	for module, version := range a {
@@ -298,7 +296,8 @@ func (p *Publisher) push(ctx context.Context, record *Record, runtime string, ke
 		return nil, errOtherKeys
 	}
 	if err := p.replace(ctx, record, runtime, resolved.documents, manifest); err != nil {
-		// What was pushed is unknown now, and what was shared may be gone with the registry's data: ask before the next try.
+		// The result of the push is unknown, and shared documents may be lost with the registry's data: check both
+		// before the next attempt.
 		record.Recheck()
 		p.forgetShared()
 		return nil, err
@@ -314,7 +313,7 @@ func (p *Publisher) push(ctx context.Context, record *Record, runtime string, ke
 	return next, nil
 }
 
-// replace puts a bundle in the place of the one that was looked at, and of no other.
+// replace replaces the bundle that was read before, and fails if the tag has changed.
 func (p *Publisher) replace(ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob) error {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -331,7 +330,7 @@ func (p *Publisher) replace(ctx context.Context, record *Record, runtime string,
 	if last := record.last; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				continue // it is not there, and is mounted
+				continue // it is missing and gets mounted
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
 				return err

@@ -25,14 +25,14 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 const validity = 9 * time.Hour
 
-// fleet is a publisher's surroundings: its key, the root that lists it, and a folder that stands for the registry.
+// fleet is the environment of a publisher: its key, the root that lists the key, and a folder as the registry.
 type fleet struct {
 	t      *testing.T
 	signer trust.Signer
 	root   trust.Root
 	dir    string
 	now    time.Time
-	// records are what each publisher knows of each runtime.
+	// records are the records of each publisher for each runtime.
 	records map[*Publisher]map[string]*Record
 }
 
@@ -62,7 +62,7 @@ func (f *fleet) place() store.Store {
 	return place
 }
 
-// started is a publisher as it is after a start: it remembers nothing.
+// started returns a publisher after a start, without records.
 func (f *fleet) started() *Publisher {
 	f.t.Helper()
 	p, err := New(Options{
@@ -75,7 +75,7 @@ func (f *fleet) started() *Publisher {
 	return p
 }
 
-// record returns what a publisher knows of a runtime.
+// record returns a publisher's record of a runtime.
 func (f *fleet) record(p *Publisher, runtime string) *Record {
 	if f.records[p] == nil {
 		f.records[p] = map[string]*Record{}
@@ -105,7 +105,7 @@ func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome
 	return p.Publish(f.t.Context(), f.record(p, runtime.ID), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 }
 
-// lying returns the digest of what the registry holds for a runtime.
+// lying returns the digest of a runtime's bundle in the registry.
 func (f *fleet) lying(runtime string) digest.Digest {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))
@@ -119,7 +119,7 @@ func (f *fleet) lying(runtime string) digest.Digest {
 	return found
 }
 
-// puts makes the manifest what the registry holds for a runtime, whoever it was made for.
+// puts makes the manifest the runtime's bundle in the registry, even if it was built for another runtime.
 func (f *fleet) puts(runtime string, manifest bundle.Blob) {
 	f.t.Helper()
 	repository, err := f.place().Repository(f.t.Context(), bundle.DesiredRepository(runtime))
@@ -135,7 +135,7 @@ func runtimeNamed(id string) plan.Runtime {
 	return plan.Runtime{ID: id, Audience: bundle.Audience{Runtime: id}}
 }
 
-func TestABundleIsPushedOnce(t *testing.T) {
+func TestBundleIsPushedOnce(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	first := f.publish(p, runtimeNamed("one"), "regular")
@@ -153,7 +153,7 @@ func TestABundleIsPushedOnce(t *testing.T) {
 	}
 }
 
-func TestAPublisherThatWasKilledAfterAPushAdoptsWhatItPushed(t *testing.T) {
+func TestPublisherKilledAfterAPushAdoptsItsBundle(t *testing.T) {
 	f := newFleet(t)
 	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	f.now = noon.Add(time.Minute)
@@ -163,7 +163,7 @@ func TestAPublisherThatWasKilledAfterAPushAdoptsWhatItPushed(t *testing.T) {
 	}
 }
 
-func TestABundleLivesAsLongAsItsWayTakes(t *testing.T) {
+func TestBundleValidityCoversItsTransport(t *testing.T) {
 	const season = 90 * 24 * time.Hour
 	f := newFleet(t)
 	p := f.started()
@@ -178,7 +178,7 @@ func TestABundleLivesAsLongAsItsWayTakes(t *testing.T) {
 	}
 }
 
-func TestAnExpiredBundleIsStillTheLastOne(t *testing.T) {
+func TestExpiredBundleIsStillAdopted(t *testing.T) {
 	f := newFleet(t)
 	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	f.now = noon.Add(10 * validity)
@@ -192,7 +192,7 @@ func TestAnExpiredBundleIsStillTheLastOne(t *testing.T) {
 	}
 }
 
-func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
+func TestForeignBundleIsReplaced(t *testing.T) {
 	for name, put := range map[string]func(f *fleet) bundle.Blob{
 		"a bundle of another publisher": func(f *fleet) bundle.Blob {
 			documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
@@ -226,7 +226,7 @@ func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 			f := newFleet(t)
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
-			// What the status remembers still counts.
+			// The record in the status still applies.
 			runtime.Remembered = &plan.Memory{Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last")}
 			outcome := f.publish(f.started(), runtime, "regular")
 			if !outcome.Pushed || outcome.Deviation == nil || outcome.Published.Predicate.Previous.Digest != runtime.Remembered.Digest ||
@@ -240,7 +240,7 @@ func TestWhatThisFleetDidNotSignForTheRuntimeIsReplaced(t *testing.T) {
 	}
 }
 
-func TestRuntimesWithTheSameWishShareTheirDocuments(t *testing.T) {
+func TestRuntimesWithEqualRequestsShareDocuments(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	one, two := f.publish(p, runtimeNamed("one"), "regular"), f.publish(p, runtimeNamed("two"), "regular")
@@ -252,7 +252,7 @@ func TestRuntimesWithTheSameWishShareTheirDocuments(t *testing.T) {
 	}
 }
 
-func TestAPushThatFailedIsTriedAgainAndNotRemembered(t *testing.T) {
+func TestFailedPushIsRetriedAndNotRecorded(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	first := f.publish(p, runtimeNamed("one"), "regular")
@@ -261,7 +261,7 @@ func TestAPushThatFailedIsTriedAgainAndNotRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The registry's data is damaged, then restored from an older copy, as after a disk that was full.
+	// The registry's data is damaged and then restored from an older copy, as after a full disk.
 	if err := os.WriteFile(index, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestAPushThatFailedIsTriedAgainAndNotRemembered(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatCannotBeOneIsRefusedBeforeAnythingIsRead(t *testing.T) {
+func TestInvalidRuntimeIDIsRefusedBeforeAnyRead(t *testing.T) {
 	f := newFleet(t)
 	if outcome, err := f.try(f.started(), runtimeNamed("../one"), "regular"); err == nil {
 		t.Errorf("published %+v", outcome)
@@ -291,8 +291,8 @@ func TestARuntimeThatCannotBeOneIsRefusedBeforeAnythingIsRead(t *testing.T) {
 	}
 }
 
-// A look that ends with something to tell is followed by one that does not ask the registry again.
-func TestSharedDocumentsAreLookedForAlsoWhereSomethingIsToBeTold(t *testing.T) {
+// A pass that ends with a remark is followed by one that does not read the registry again.
+func TestSharedDocumentsAreCheckedAlsoAfterARemark(t *testing.T) {
 	f := newFleet(t)
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {

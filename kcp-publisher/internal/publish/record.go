@@ -9,15 +9,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Record is what a Publisher knows about one runtime. The zero Record is that of a runtime to which this process has
-// not published yet. A Record belongs to one goroutine at a time, and to one runtime: release it and start with a zero
-// Record if the runtime id changes.
+// Record is a Publisher's knowledge about one runtime. The zero Record belongs to a runtime to which this process has
+// not published yet. A Record belongs to one goroutine at a time, and to one runtime: if the runtime id changes,
+// release it and start with a zero Record.
 type Record struct {
 	// last is the last bundle that this process published or adopted, nil for none.
 	last *plan.Published
-	// tag is the digest that the repository's tag had at the last check, or that was pushed since.
+	// tag is the digest of the repository's tag at the last check or push.
 	tag digest.Digest
-	// checked is when the registry was last found to hold last; zero makes the next pass check it.
+	// checked is when the registry was last found to hold last. Zero makes the next pass check it.
 	checked     time.Time
 	documents   allowance
 	certificate checkedCertificate
@@ -32,10 +32,10 @@ func (r *Record) Newest() plan.Memory {
 	return plan.Memory{Epoch: r.last.Predicate.Epoch, Sequence: r.last.Predicate.Sequence, Digest: r.last.Digest}
 }
 
-// Recheck makes the next pass ask the registry what it holds for the runtime. The last published bundle stays known.
+// Recheck makes the next pass check the registry. The last published bundle stays known.
 func (r *Record) Recheck() { r.checked = time.Time{} }
 
-// published sets the last bundle and the registry's tag, which the registry held at a time.
+// published sets the last bundle, the registry's tag, and the time of the check.
 func (r *Record) published(last *plan.Published, tag digest.Digest, checked time.Time) {
 	r.last, r.tag, r.checked = last, tag, checked
 }

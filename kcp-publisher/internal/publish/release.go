@@ -15,15 +15,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence is what proves that a component was released.
+// evidence contains the documents that prove a component's release.
 type evidence struct{ blobs []bundle.Blob }
 
 func (e *evidence) add(mediaType string, data []byte) {
 	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
 }
 
-// prove looks at a content as agents will, so that what they would refuse is one module's trouble here and not the
-// whole runtime's there, and shares the documents that they look at.
+// prove checks a content as agents do, and shares the documents for the check. A content that agents would refuse then
+// affects only its module, not the whole runtime.
 func (p *Publisher) prove(ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content) error {
 	main := all[0].Descriptor
 	released := trust.Released{Component: main.Name, Version: main.Version, Images: content.Images}
@@ -60,9 +60,9 @@ func (p *Publisher) prove(ctx context.Context, root trust.Root, all []component.
 	return nil
 }
 
-// keepable returns what of the last state may be kept for modules that do not resolve. What agents would refuse now may
-// not, nor what today's signature policy does not accept, be it that it cannot be asked: the module stays in the
-// runtime as it is, and its bundle leaves it out.
+// keepable returns the manifests of the last state that can be kept for unresolved modules. It omits those that agents
+// would refuse now, and those that the current signature policy does not accept or cannot check. The modules then stay
+// in the runtime unchanged, and the bundle omits them.
 func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {

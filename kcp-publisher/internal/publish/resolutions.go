@@ -9,12 +9,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// maxResolvedBytes limits the documents of all remembered results: some hundred distinct requests with catalogs of some
+// maxResolvedBytes limits the documents of all cached results: some hundred distinct requests with catalogs of some
 // hundred KiB.
 const maxResolvedBytes = 256 << 20
 
 // newResolutions returns a memo of resolved requests. It keeps a result only while it is the current one of a runtime,
-// so that no runtime holds more than one.
+// so each runtime holds at most one.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)
@@ -24,16 +24,16 @@ func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 // resolutionKey is the digest of the inputs of a resolution.
 type resolutionKey [sha256.Size]byte
 
-// inputs are what a resolution depends on besides the contents of components.
+// inputs are the inputs of a resolution besides the contents of components.
 type inputs struct {
 	Request  resolve.Request
 	Revision string
-	// LastState stands for the last state in the request, of which Kept manifests may be kept.
+	// LastState identifies the last state in the request, whose Kept manifests can be kept.
 	LastState digest.Digest
 	Kept      int
 }
 
-// with returns the key of the same inputs with contents.
+// with returns the key of the same inputs combined with contents.
 func (k resolutionKey) with(contents digest.Digest) resolutionKey {
 	return sha256.Sum256(append(k[:], contents...))
 }

@@ -15,7 +15,7 @@ func keyFor(request string) resolutionKey {
 	return keyOf(inputs{Revision: request})
 }
 
-func TestAResolutionIsKnownAgainByAllThatItDependsOn(t *testing.T) {
+func TestResolutionKeyCoversAllInputs(t *testing.T) {
 	ref := resolve.Ref{Component: "example.com/keda", Version: "1.0.0"}
 	known := map[resolutionKey]string{}
 	for name, in := range map[string]inputs{
@@ -80,7 +80,7 @@ func TestRuntimeHoldsOneResolution(t *testing.T) {
 	}
 }
 
-func TestResolutionsTogetherAreBounded(t *testing.T) {
+func TestCachedResolutionsAreLimited(t *testing.T) {
 	r := newResolutions(100)
 	records := make([]Record, 50)
 	for i := range records {

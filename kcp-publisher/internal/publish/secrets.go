@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// seal returns what the next bundle says about Secrets, and what it says already is not sealed again. A Secret is kept
-// while its module is asked for or still there, for a module may need it to clean up; what else is known is to go.
-// Nothing known is nothing to say: what the last bundle said stays. So it does with Secrets that cannot be sealed; one
-// that does not fit is left out, and stays in the runtime as it is.
+// seal returns the Secrets for the next bundle, and keeps the last bundle's Sealed if nothing changed. A Secret is kept
+// while its module is requested or still installed, because the module may need it for cleanup; other known Secrets are
+// removed. If no Secrets are known, the last bundle's Sealed stays. It also stays if sealing fails. A Secret that does
+// not fit is omitted and stays unchanged in the runtime.
 func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -36,11 +36,11 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 	}
 	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		// Such an agent would refuse a bundle with anything sealed.
+		// An agent without a recipient would refuse a bundle with Secrets.
 		if none {
 			return nil, nil
 		}
-		return nil, errors.New("the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
+		return nil, errors.New("the runtime's agent reports no recipient for Secrets: upgrade the agent")
 	}
 	next, tooMuch := next.Fitting(r.ID)
 	nothingFits := len(next.Secrets)+len(next.Removals) == 0

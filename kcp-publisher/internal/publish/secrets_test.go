@@ -15,7 +15,7 @@ func secret(module, name, revision string) bundle.RuntimeSecret {
 	return bundle.RuntimeSecret{Namespace: "kyma-system", Name: name, Data: map[string][]byte{"a": []byte("b")}, Module: module, Revision: revision}
 }
 
-func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
+func TestBundleListsSecretsAndRemovals(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
 		last     *plan.Published
 		secrets  *plan.Secrets
 		change   func(*plan.Runtime)
-		there    []string // nil when the bundle says what the last one did
+		there    []string // nil if the bundle keeps the last one's Secrets
 		removals []string
 		err      string
 	}{
@@ -50,7 +50,7 @@ func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
 		"nothing known is nothing said":                {said(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
 		"a runtime that is not heard is told the same": {said(keda), nil, nil, nil, nil, ""},
 		"one that is let go is, too":                   {said(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}}, func(r *plan.Runtime) { r.Deleting = true }, nil, nil, ""},
-		"an agent that is too old":                     {nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "newer version"},
+		"an agent that is too old":                     {nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent"},
 		"one that is too large costs only itself":      {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all}, Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: "},
 		"nothing but too much changes nothing":         {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil, "make it smaller"},
 	} {
@@ -84,7 +84,7 @@ func TestABundleSaysWhichSecretsAreThereAndWhichGo(t *testing.T) {
 	}
 }
 
-func TestAnOlderAgentGetsABundleThatItUnderstands(t *testing.T) {
+func TestOlderAgentGetsASupportedBundle(t *testing.T) {
 	last := &plan.Published{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
 	for name, c := range map[string]struct {
 		all     []bundle.RuntimeSecret

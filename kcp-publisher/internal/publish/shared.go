@@ -8,11 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxShared bounds the digests of documents that are known to be shared; who has to ask the registry again only loses
-// time.
+// maxShared limits the digests of documents that are known to be shared. A missing entry only costs another request to
+// the registry.
 const maxShared = 20_000
 
-// share makes the documents exist once for all runtimes that get them.
+// share makes the documents available for all runtimes that use them.
 func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.Documents) error {
 	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
 	if err := record.documents.check(state, size, p.Now()); err != nil {
@@ -22,8 +22,7 @@ func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.
 	return err
 }
 
-// keepShared looks whether the documents of a bundle that lies in the registry are still shared, when the registry was
-// looked at.
+// keepShared checks whether the documents of a bundle in the registry are still shared, if the registry was read.
 func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -35,7 +34,7 @@ func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bund
 	return err
 }
 
-// ensureShared makes the documents exist unless they were seen recently, and reports whether anything was missing.
+// ensureShared uploads missing documents unless they were seen recently, and reports whether any was missing.
 func (p *Publisher) ensureShared(ctx context.Context, documents bundle.Documents, done func()) (missing bool, err error) {
 	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
 	p.mu.Lock()
@@ -60,22 +59,22 @@ func (p *Publisher) ensureShared(ctx context.Context, documents bundle.Documents
 	return missing, err
 }
 
-// forgetShared makes all documents be looked for before the next push.
+// forgetShared makes the next push check all documents.
 func (p *Publisher) forgetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.shared {
-		p.shared[document] = time.Unix(0, 0) // it was shared, and is no new one
+		p.shared[document] = time.Unix(0, 0) // it was shared before, so it does not count as new
 	}
 }
 
-// recently reports whether what was seen in the registry at a time need not be looked for again.
+// recently reports whether a document that was seen in the registry at a time does not need another check.
 func (p *Publisher) recently(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
 }
 
-// unshared returns how many bytes of a document were not shared before.
+// unshared returns the size of a document that was not shared before, or 0.
 func (p *Publisher) unshared(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// holds is how many entries a publisher has in each of its memories.
+// holds is the number of entries in each cache of a publisher.
 func (p *Publisher) holds(records int) map[string]int {
 	found, bytesFound := p.contentsFound.Held()
 	needed, bytesNeeded := p.contentsNeeded.Held()
@@ -27,9 +27,9 @@ func (p *Publisher) holds(records int) map[string]int {
 	}
 }
 
-// TestADayOfPublishingHoldsNoMoreThanItsFirstHours lives a day in which a version is promoted and a runtime created and
+// TestMemoryDoesNotGrowDuringADayOfPublishing simulates a day in which a version is promoted and a runtime created and
 // deleted every twenty minutes.
-func TestADayOfPublishingHoldsNoMoreThanItsFirstHours(t *testing.T) {
+func TestMemoryDoesNotGrowDuringADayOfPublishing(t *testing.T) {
 	const (
 		runtimes = 4
 		step     = 20 * time.Minute

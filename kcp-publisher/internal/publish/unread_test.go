@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// breakable are components that cannot be read while there is an error.
+// breakable are components that cannot be read while err is set.
 type breakable struct {
 	components
 	err error
@@ -31,10 +31,10 @@ func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
 	return b.components.Open(name)
 }
 
-// TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack: the registry lost the bundle, the publisher started again,
-// and the disk of its component cache is full. The bundle, by which keys and revocations reach the runtime, goes out,
-// removes nothing, and has the module once it can be read.
-func TestWhatCannotBeReadAndIsNotRememberedKeepsNoBundleBack(t *testing.T) {
+// TestUnreadableModuleDoesNotHoldBackTheBundle: the registry lost the bundle, the publisher restarted, and its
+// component cache's disk is full. The bundle is published anyway, because it delivers keys and revocations. It removes
+// nothing, and contains the module again once it can be read.
+func TestUnreadableModuleDoesNotHoldBackTheBundle(t *testing.T) {
 	const name = "example.com/scaler"
 	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")
 	source.add(t, name, "1.0.0", "kind: ConfigMap\n")

@@ -13,7 +13,7 @@ import (
 const benchRuntimes, benchModules = 10_000, 20
 
 // benchFleet returns a fleet in which a tenth of the runtimes has a broken module, a tenth waits for its bundle, and
-// five rollouts are on their way.
+// five rollouts are active.
 func benchFleet() Input {
 	in := Input{Now: noon}
 	all, everybody := int32(100), int64(1)<<53
@@ -76,8 +76,8 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// A change of one runtime of a big fleet is judged at each of its reports.
-func TestJudgingARuntimeAllocatesLittle(t *testing.T) {
+// Each report of a runtime in a large fleet causes an evaluation of that runtime.
+func TestJudgeAllocatesLittle(t *testing.T) {
 	in := benchFleet()
 	if allocations := testing.AllocsPerRun(100, func() { Judge(&in.Kymas[0], Rollouts{}, noon) }); allocations > 4 {
 		t.Errorf("judging a healthy runtime of %d modules takes %.0f allocations", benchModules, allocations)

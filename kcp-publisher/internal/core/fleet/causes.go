@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// source is a field of the reasons in a Kyma's status: the same value means different things in different fields.
+// source is the field of a Kyma's status that contains a reason. The same value has different meanings in different
+// fields.
 type source string
 
 // Sources of reasons.
@@ -21,8 +22,7 @@ const (
 	fromModule  source = "runtime" // status.runtime.reasons.modules[].runtime
 )
 
-// situations is the only place where a reason becomes a situation. A reason without an entry has the situation of
-// Other.
+// situations is the only mapping from reasons to situations. A reason without an entry has the situation of Other.
 var situations = map[source]map[v1beta2.Reason]Situation{
 	fromPublish: {
 		v1beta2.Reason(reason.AgentOutdated):        AgentOutdated,
@@ -102,12 +102,12 @@ var situations = map[source]map[v1beta2.Reason]Situation{
 	},
 }
 
-// situation returns the situation of a reason, that of Other for an unknown one and for none.
+// situation returns the situation of a reason. An unknown or missing reason has the situation of Other.
 func (s source) situation(r v1beta2.Reason) Situation {
 	return cmp.Or(situations[s][r], situations[s][v1beta2.Reason(reason.Other)])
 }
 
-// reasons returns the reasons in the status, empty for none.
+// reasons returns the reasons in the status, or the zero value.
 func (k *known) reasons() v1beta2.RuntimeReasons {
 	if r := k.kyma.Status.Runtime; r != nil && r.Reasons != nil {
 		return *r.Reasons
@@ -115,7 +115,7 @@ func (k *known) reasons() v1beta2.RuntimeReasons {
 	return v1beta2.RuntimeReasons{}
 }
 
-// moduleReasons returns the reasons of one module, empty for none.
+// moduleReasons returns the reasons of one module, or the zero value.
 func (k *known) moduleReasons(name string) v1beta2.ModuleReasons {
 	for _, m := range k.reasons().Modules {
 		if m.Name == name {

@@ -19,14 +19,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// scene is what became of a runtime, and what the model says first of it. Health is by the situation unless it is
-// given.
+// scene is a runtime with a problem and the expected first cause. Its health follows from the situation unless it is
+// set.
 type scene struct {
 	name      string
 	change    func(*world)
 	situation Situation
 	health    Health
-	// message and advice are parts of what is said.
+	// message and advice are parts of the expected texts.
 	message, advice string
 }
 
@@ -38,7 +38,7 @@ var controlPlaneScenes = []scene{
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationSuspendReason: "its owner migrates\n\x1b[2J"}
 	}, Suspension, "", "skip-reconciliation: its owner migrates", ""},
-	{"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "", "the publisher has not looked at this Kyma yet", "-n kcp-system"},
+	{"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "", "no publisher has reconciled this Kyma yet", "-n kcp-system"},
 	{"a Kyma whose runtime is another one's", func(w *world) {
 		older := *w.kyma.DeepCopy()
 		older.Name, older.CreationTimestamp = "older", metav1.NewTime(noon.Add(-72*time.Hour))
@@ -51,7 +51,7 @@ var controlPlaneScenes = []scene{
 		other := *w.kyma.DeepCopy()
 		other.Status.Runtime = &v1beta2.RuntimeStatus{ID: "r-0"}
 		w.failed(plan.NewOwners([]v1beta2.Kyma{other}).Check(&other))
-	}, RuntimeIDChanged, "", "its runtime is r-0", "set the label"},
+	}, RuntimeIDChanged, "", "its runtime is r-0", "restore the label"},
 	{"an expired root of trust", func(w *world) {
 		w.failed(publishing(refusal.New(refusal.RootExpired, "the root of trust, version 3, expired at 2026-05-01T00:00:00Z")))
 	}, RootExpired, "", "expired at 2026-05-01", "kcp-publisher keys rotate"},
@@ -89,8 +89,8 @@ var controlPlaneScenes = []scene{
 		w.facts.SecretsError = reason.Errorf(reason.SecretMissing, "image pull Secret kcp-system/pull: is not there: create it, or run without --image-pull-secret")
 	}, SecretMissing, "", "is not there", ""},
 	{"a Secret that cannot be sealed", func(w *world) {
-		w.facts.SecretsError = errors.New("seal Secrets: the runtime's agent does not say whom to encrypt Secrets to: it needs a newer version")
-	}, SecretsNotSealed, "", "whom to encrypt", ""},
+		w.facts.SecretsError = errors.New("seal Secrets: the runtime's agent reports no recipient for Secrets: upgrade the agent")
+	}, SecretsNotSealed, "", "reports no recipient", ""},
 
 	{"a mistyped module", func(w *world) { w.asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "", "module kdea is Warning: module kdea: is unknown", "kubectl get modulereleasemetas -n kcp-system"},
 	{"a mistyped module of a runtime that was never enrolled", func(w *world) { w.never().asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "", "is unknown", ""},
@@ -169,7 +169,7 @@ var wayScenes = []scene{
 	{"a publisher that does not run any more", func(w *world) {
 		w.kyma = *w.status()
 		w.untouched, w.now = true, noon.Add(30*time.Hour)
-	}, PublisherAbsent, "", "no publisher listens", ""},
+	}, PublisherAbsent, "", "no publisher is reading reports", ""},
 	{"a clock that is behind", func(w *world) { w.facts.Report.Time = noon.Add(-72 * time.Hour) }, RuntimeClockBehind, "", "", ""},
 
 	{"an expired bundle", func(w *world) { w.facts.Report.Observed.Expired = true }, BundleExpired, "", "has expired", ""},
@@ -314,7 +314,7 @@ var runtimeScenes = []scene{
 		w.pending(24 * time.Hour)
 	}, CarryPending, "", "carried", "kcp-publisher export r-1"},
 	{"a certificate that was renewed in time", func(w *world) { w.certified(31*24*time.Hour, 59*24*time.Hour) }, "", Healthy, "", ""},
-	{"a certificate that is not renewed", func(w *world) { w.certified(61*24*time.Hour, 29*24*time.Hour) }, CertificateExpiresSoon, "", "expires at 2026-06-02T12:00:00Z", "the enrollment key"},
+	{"a certificate that is not renewed", func(w *world) { w.certified(61*24*time.Hour, 29*24*time.Hour) }, CertificateExpiresSoon, "", "expires at 2026-06-02T12:00:00Z", "enrollment key"},
 	{"a short certificate that was just issued", func(w *world) { w.certified(time.Minute, 59*time.Minute) }, "", Healthy, "", ""},
 	{"a certificate that has expired", func(w *world) { w.certified(91*24*time.Hour, -24*time.Hour) }, CertificateExpired, "", "expired at 2026-05-03T12:00:00Z", "skr-agent"},
 	{"a module that is broken while the certificate ends", func(w *world) {
@@ -348,20 +348,20 @@ var runtimeScenes = []scene{
 	}, RolloutPaused, "", "holds version 1.1.0: wave all waits for its approval", "rollout approve keda-regular-1 all"},
 	{"a rollout that somebody undid", func(w *world) {
 		w.given().rollout(v1alpha1.RolloutRolledBack, func(r *v1alpha1.Rollout) { r.Spec.Undo = true })
-	}, RolloutTookBack, "", "took version 1.1.0 back; it was undone on request", "nothing to do here: somebody asked for it"},
+	}, RolloutTookBack, "", "took version 1.1.0 back; it was undone on request", "no action needed: an operator undid the rollout"},
 	{"a runtime that somebody suspended", func(w *world) {
 		w.kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
-	}, Suspension, "", "nothing is published", "resume"},
+	}, Suspension, "", "publishing to the runtime is suspended", "resume"},
 	{"a rollout that was stopped before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutStopped) }, RolloutStopped, "", "it was stopped", "rollout show keda-regular-1"},
 	{"a rollout that took the version back here", func(w *world) { w.given().rollout(v1alpha1.RolloutRolledBack) }, RolloutTookBack, "", "took version 1.1.0 back", "rollout show keda-regular-1"},
-	{"a rollout that was rolled back before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutRolledBack) }, RolloutWithdrawn, "", "was rolled back: version 1.1.0 goes to no further runtime", "nothing to do here"},
+	{"a rollout that was rolled back before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutRolledBack) }, RolloutWithdrawn, "", "was rolled back: version 1.1.0 goes to no further runtime", "no action needed"},
 	{"a rollout that went through", func(w *world) { w.rollout(v1alpha1.RolloutSucceeded) }, "", Healthy, "", ""},
 	{"a broken module that a stopped rollout gave", func(w *world) {
 		w.given().rollout(v1alpha1.RolloutStopped).says("keda", "Error", "Deployment keda cannot start")
 	}, ModuleBroken, "", "cannot start", ""},
 }
 
-func TestTheFirstCauseIsNamedWithWhatToDo(t *testing.T) {
+func TestJudgeNamesTheFirstCauseAndTheFix(t *testing.T) {
 	told := map[Situation]bool{}
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes, runtimeScenes} {
 		for _, s := range scenes {

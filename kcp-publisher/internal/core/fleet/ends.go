@@ -9,16 +9,18 @@ import (
 )
 
 const (
-	// rootWarning is how long before its end a root of trust is a warning, as the publisher logs it.
+	// rootWarning is the time before the expiry of the root of trust at which a warning begins. The publisher logs at
+	// the same time.
 	rootWarning = 30 * 24 * time.Hour
-	// certificateShare is of how many parts of a certificate's life the last one is left when it is a warning: two of
-	// three are for its renewal.
+	// certificateShare: a warning begins in the last third of a certificate's validity. The first two thirds are for
+	// its renewal.
 	certificateShare = 3
-	// certificatesNamed is how many runtimes a warning about certificates names.
+	// certificatesNamed is the number of runtimes in a warning about certificates.
 	certificatesNamed = 3
 )
 
-// RootEnds is about a root of trust that has expired or expires soon, nil for another one and where nobody knows.
+// RootEnds returns the cause for a root of trust that has expired or expires soon. It returns nil for any other or
+// unknown expiry.
 func RootEnds(at, now time.Time) *Cause {
 	switch {
 	case at.IsZero() || at.Sub(now) >= rootWarning:
@@ -29,8 +31,8 @@ func RootEnds(at, now time.Time) *Cause {
 	return &Cause{RootExpiresSoon, "the root of trust expires at " + at.UTC().Format(time.RFC3339), byName[RootExpiresSoon].Advice}
 }
 
-// certificatesEnd names the runtimes that report and whose agents' certificates have expired or expire soon; empty for
-// none. What is in a runtime's way besides is its own: one that fails for something else may lose its certificate too.
+// certificatesEnd returns a message with the reporting runtimes whose agents' certificates have expired or expire soon,
+// or "". It includes runtimes with other causes, because they can lose their certificates too.
 func certificatesEnd(in Input) string {
 	var names []string
 	all := 0
@@ -49,11 +51,11 @@ func certificatesEnd(in Input) string {
 	if all > certificatesNamed {
 		names = append(names, fmt.Sprintf("%d others", all-certificatesNamed))
 	}
-	return fmt.Sprintf("certificates of agents that have expired or expire soon: %d (%s)", all, strings.Join(names, ", "))
+	return fmt.Sprintf("%d agent certificates have expired or expire soon (%s)", all, strings.Join(names, ", "))
 }
 
-// certificateEnds is about a certificate that was not renewed when it was due. Agents ask for another one after a third
-// of its life.
+// certificateEnds checks for a certificate that was not renewed in time. Agents request renewal after a third of its
+// validity.
 func certificateEnds(k *known) *found {
 	published := k.published()
 	if k.one || published == nil || published.Certificate == nil {
@@ -67,5 +69,5 @@ func certificateEnds(k *known) *found {
 	case !k.now.Before(until):
 		return &found{situation: CertificateExpired, since: until, message: "the agent's certificate expired at " + until.UTC().Format(time.RFC3339)}
 	}
-	return &found{situation: CertificateExpiresSoon, since: due, message: "the agent's certificate expires at " + until.UTC().Format(time.RFC3339) + ", and no other one was issued"}
+	return &found{situation: CertificateExpiresSoon, since: due, message: "the agent's certificate expires at " + until.UTC().Format(time.RFC3339) + ", and was not renewed"}
 }

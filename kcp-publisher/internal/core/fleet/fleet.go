@@ -1,6 +1,6 @@
-// Package fleet tells how all runtimes are doing: in go what the control plane holds and the time, out come each
-// runtime's health with the first cause of what is wrong, the versions that run where, and the rollouts. The command
-// line, the page, the metrics and `why` show this model, so that they never disagree.
+// Package fleet evaluates the health of all runtimes. From the objects of the control plane and the time it derives
+// each runtime's health and first cause, the running module versions, and the rollouts. The command line, the web UI,
+// the metrics and `why` use this model, so they always agree.
 package fleet
 
 import (
@@ -10,22 +10,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Input is what decides how a fleet is doing.
+// Input is the input of an evaluation.
 type Input struct {
 	Kymas []v1beta2.Kyma
-	// Healthy are runtimes of which nothing but this is known: their Kymas are not among Kymas.
+	// Healthy are runtimes that are known to be healthy. Their Kymas are not in Kymas.
 	Healthy  []Runtime
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
-	// RootExpires is when the root of trust expires, zero where nobody knows it.
+	// RootExpires is when the root of trust expires, or zero if unknown.
 	RootExpires time.Time
-	// Held is why nothing is published at all, such as a commit that is applied in part; empty where nothing is in the
-	// way.
+	// Held is why publishing is on hold, such as a partially applied commit, or empty.
 	Held string
 	Now  time.Time
 }
 
-// Fleet is all runtimes at one time.
+// Fleet is the state of all runtimes at one time.
 type Fleet struct {
 	Time    time.Time `json:"time"`
 	Summary Summary   `json:"summary"`
@@ -34,42 +33,42 @@ type Fleet struct {
 	// Modules are sorted by name.
 	Modules  []Module  `json:"modules,omitempty"`
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// RootExpires is when the root of trust expires, nil where nobody knows it.
+	// RootExpires is when the root of trust expires, or nil if unknown.
 	RootExpires *time.Time `json:"rootExpires,omitempty"`
-	// Warnings are what concerns no single runtime, such as a root of trust that expires soon.
+	// Warnings are causes that affect no single runtime, such as a root of trust that expires soon.
 	Warnings []Cause `json:"warnings,omitempty"`
 }
 
-// Health is how a runtime is doing, in one word: that of its first cause.
+// Health summarizes a runtime in one word. Its first cause determines it.
 type Health string
 
-// Healths of a runtime, the worst first.
+// Healths of a runtime, worst first.
 const (
-	// Failing runtimes have something in their way that does not pass by itself: a refused bundle, a broken module, a
-	// failed publish.
+	// Failing runtimes have a problem that does not resolve by itself: a refused bundle, a broken module, a failed
+	// publication.
 	Failing Health = "Failing"
-	// Silent runtimes have reported once and are not heard for longer than allowed.
+	// Silent runtimes have reported before, but not within the allowed time.
 	Silent Health = "Silent"
 	// NeverReported runtimes are not enrolled yet, as far as the control plane knows.
 	NeverReported Health = "NeverReported"
-	// Suspended runtimes are published nothing, by their label. Whatever else their status says is as old as the label.
+	// Suspended runtimes have a label that suspends publishing. Their status is not updated.
 	Suspended Health = "Suspended"
 	// Deleting runtimes are removing their modules.
 	Deleting Health = "Deleting"
-	// Behind runtimes have not put in force yet what was published to them, or their modules are not ready yet.
+	// Behind runtimes have not applied the latest bundle yet, or their modules are not ready yet.
 	Behind Health = "Behind"
-	// Healthy runtimes run what was published to them, and all of it is ready. What keeps a newer version back may still
+	// Healthy runtimes have applied the latest bundle, and all their modules are ready. A held newer version can still
 	// be their cause.
 	Healthy Health = "Healthy"
 )
 
-// Healths returns all healths, the worst first.
+// Healths returns all healths, worst first.
 func Healths() []Health {
 	return []Health{Failing, Silent, NeverReported, Suspended, Deleting, Behind, Healthy}
 }
 
-// NeedsAttention reports whether an operator has to act for a runtime. The verdict and exit code of `status`, the web
-// page, the metrics and the alerts use this one rule.
+// NeedsAttention reports whether an operator must act. The exit code of `status`, the web UI, the metrics and the
+// alerts all use this rule.
 func (h Health) NeedsAttention() bool { return h == Failing || h == Silent || h == NeverReported }
 
 // Attention returns the number of runtimes that need attention.
@@ -88,14 +87,14 @@ type Summary struct {
 	Health map[Health]int `json:"health"`
 	// Situations counts runtimes by the situation of their first cause.
 	Situations map[Situation]int `json:"situations,omitempty"`
-	// OldestReport is when the runtime that is silent for longest was heard, of those that reported; nil without one.
+	// OldestReport is the last report of the runtime that has been silent the longest, or nil without silent runtimes.
 	OldestReport *time.Time `json:"oldestReport,omitempty"`
 }
 
-// Cause is the first thing in the way of a runtime or module.
+// Cause is the first problem of a runtime or module.
 type Cause struct {
 	Situation Situation `json:"situation"`
-	// Message says what is wrong, Advice what to do about it. Both are plain text of which parts may come from a runtime.
+	// Message describes the problem, Advice the fix. Both are plain text; parts can come from a runtime.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
 }
@@ -109,23 +108,22 @@ type Runtime struct {
 	Channel   string            `json:"channel"`
 	State     v1beta2.State     `json:"state,omitempty"`
 	Health    Health            `json:"health"`
-	// Cause is nil where nothing is in the way. That of a healthy runtime keeps only a newer version from it.
+	// Cause is nil without a problem. The cause of a healthy runtime only holds back a newer version.
 	Cause *Cause `json:"cause,omitempty"`
-	// Since is when the cause began, nil where nobody knows.
+	// Since is when the cause began, or nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
-	// LastReport is when the runtime was heard last as far as it was noted; nil for never. Reporting says that it is heard
-	// still.
+	// LastReport is the last recorded report, or nil. Reporting is true if the runtime is still reporting.
 	LastReport *time.Time `json:"lastReport,omitempty"`
 	Reporting  bool       `json:"reporting"`
-	// Published and InForce are the sequences of the newest bundle and of that which the runtime reported; 0 for none.
+	// Published and InForce are the sequences of the latest bundle and of the reported one, or 0.
 	Published int64  `json:"published,omitempty"`
 	InForce   int64  `json:"inForce,omitempty"`
 	Agent     string `json:"agent,omitempty"`
-	// CertificateExpires is when the certificate expires that was issued to the agent last; nil where none was.
+	// CertificateExpires is the expiry of the certificate last issued to the agent, or nil.
 	CertificateExpires *time.Time      `json:"certificateExpires,omitempty"`
 	Kubernetes         string          `json:"kubernetes,omitempty"`
 	Modules            []RuntimeModule `json:"modules,omitempty"`
-	// Bundles are the last bundles, the newest first, where one runtime is asked for.
+	// Bundles are the last bundles, newest first. It is only set for a single requested runtime.
 	Bundles []Bundle `json:"bundles,omitempty"`
 }
 
@@ -133,35 +131,36 @@ type Runtime struct {
 type RuntimeModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is what runs, empty where that is unknown; Asked what was published, empty where the module is being
-	// removed.
+	// Version is the running version, or empty if unknown. Asked is the published version, or empty if the module is
+	// being removed.
 	Version string        `json:"version,omitempty"`
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`
 	Message string        `json:"message,omitempty"`
-	// Held says which rollout keeps a newer version from the runtime.
+	// Held names the rollout that holds back a newer version.
 	Held string `json:"held,omitempty"`
 }
 
-// Module is a module in all runtimes.
+// Module is a module across all runtimes.
 type Module struct {
 	Name string `json:"name"`
-	// Channels are the versions by channel, as the catalog has them.
+	// Channels are the catalog's versions by channel.
 	Channels map[string]string `json:"channels,omitempty"`
-	// Versions are sorted, the newest first.
+	// Versions are sorted, newest first.
 	Versions []ModuleVersion `json:"versions,omitempty"`
 }
 
-// ModuleVersion is how many runtimes run a version, by state. Version is empty for runtimes of which it is unknown.
+// ModuleVersion is the number of runtimes with a version, by state. Version is empty for runtimes with an unknown
+// version.
 type ModuleVersion struct {
 	Version string                `json:"version"`
 	States  map[v1beta2.State]int `json:"states"`
 }
 
-// Rollout is a promotion on its way, or ended.
+// Rollout is an active or finished promotion.
 type Rollout struct {
 	Name string `json:"name"`
-	// Namespace is that of the Rollout, which whoever steers it names.
+	// Namespace is the namespace of the Rollout object.
 	Namespace string                 `json:"namespace"`
 	Spec      v1alpha1.RolloutSpec   `json:"spec"`
 	Status    v1alpha1.RolloutStatus `json:"status"`

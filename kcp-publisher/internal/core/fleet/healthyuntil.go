@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HealthyUntil returns until when Judge calls a runtime healthy and names no cause, if its Kyma does not change before
-// and no rollout keeps a version from it; the zero time where it does not even now.
+// HealthyUntil returns the time until which Judge finds a runtime healthy without a cause, if its Kyma does not change
+// and no rollout holds back a version. It returns zero if the runtime is not healthy now.
 func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	if r := kyma.Status.Runtime; r == nil || r.ID != plan.RuntimeID(kyma) || kyma.Status.State != v1beta2.StateReady || !kyma.DeletionTimestamp.IsZero() {
 		return time.Time{}
@@ -21,24 +21,24 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	if !healthy(now) {
 		return time.Time{}
 	}
-	turns := turnsOf(kyma)
-	slices.SortFunc(turns, time.Time.Compare)
-	for _, at := range turns {
+	changes := changesOf(kyma)
+	slices.SortFunc(changes, time.Time.Compare)
+	for _, at := range changes {
 		if !at.Before(now) && !healthy(at.Add(time.Second)) {
 			return at
 		}
 	}
-	return time.Time{} // a runtime that reports has to be noted again at some time
+	return time.Time{} // a reporting runtime must be recorded again at some time
 }
 
-// turnsOf returns when the verdict on a runtime may turn although nothing changes.
-func turnsOf(kyma *v1beta2.Kyma) []time.Time {
-	turns := []time.Time{plan.Heard(kyma).Add(notedWithin)}
+// changesOf returns the times at which the health of a runtime can change although its Kyma does not.
+func changesOf(kyma *v1beta2.Kyma) []time.Time {
+	changes := []time.Time{plan.Heard(kyma).Add(notedWithin)}
 	if published := kyma.Status.Runtime.Published; published != nil {
-		turns = append(turns, published.Time.Add(takenWithin))
+		changes = append(changes, published.Time.Add(takenWithin))
 		if c := published.Certificate; c != nil {
-			turns = append(turns, c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore.Time)/certificateShare), c.NotAfter.Time)
+			changes = append(changes, c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore.Time)/certificateShare), c.NotAfter.Time)
 		}
 	}
-	return turns
+	return changes
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// rowOf is what the API server's table says of a Kyma by the columns of its definition.
+// rowOf returns the API server's table row of a Kyma, by the columns of the CRD.
 func rowOf(kyma *v1beta2.Kyma) Row {
 	row := Row{Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State), Skip: kyma.Labels[v1beta2.LabelSkipReconciliation], Channel: kyma.Status.ActiveChannel}
 	if r := kyma.Status.Runtime; r != nil {
@@ -35,14 +35,14 @@ func rowOf(kyma *v1beta2.Kyma) Row {
 	return row
 }
 
-// vouched notes in a Kyma until when it is healthy and what it runs, as the publisher does.
+// vouched records HealthyUntil and Running in a Kyma, as the publisher does.
 func vouched(kyma *v1beta2.Kyma, now time.Time) {
 	if until := HealthyUntil(kyma, now); kyma.Status.Runtime != nil && !until.IsZero() {
 		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma)
 	}
 }
 
-func TestARowSaysOfAHealthyRuntimeWhatItsKymaSays(t *testing.T) {
+func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
 	w := newWorld(t).certified(24*time.Hour, 6*24*time.Hour)
 	kyma := w.status()
 	kyma.Status.Runtime.ID = plan.RuntimeID(kyma)
@@ -57,11 +57,11 @@ func TestARowSaysOfAHealthyRuntimeWhatItsKymaSays(t *testing.T) {
 		t.Error("it is healthy when nothing is said of that time")
 	}
 	if r := Judge(kyma, Rollouts{}, until.Add(time.Second)); r.Health == Healthy && r.Cause == nil {
-		t.Errorf("nothing turns at %s", until)
+		t.Errorf("nothing changes at %s", until)
 	}
 }
 
-func TestARowThatIsNotVouchedForIsReadInFull(t *testing.T) {
+func TestUnhealthyRowIsReadInFull(t *testing.T) {
 	kyma := newWorld(t).status()
 	kyma.Status.Runtime.ID = plan.RuntimeID(kyma)
 	vouched(kyma, noon)
@@ -85,7 +85,7 @@ func TestARowThatIsNotVouchedForIsReadInFull(t *testing.T) {
 	}
 }
 
-// wantListed checks what a list shows of a healthy runtime by its row. Where nothing may be held, nothing is.
+// wantListed checks the displayed details of a healthy runtime that come from its row. No version may be held.
 func wantListed(t *testing.T, got, want Runtime, free bool) {
 	t.Helper()
 	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce || got.Agent != want.Agent || got.Kubernetes != want.Kubernetes || len(got.Modules) != len(want.Modules) {
@@ -101,9 +101,9 @@ func wantListed(t *testing.T, got, want Runtime, free bool) {
 	}
 }
 
-// TestWhatIsVouchedForIsHealthyUntilThen looks at Kymas of all kinds at any time, which people label and delete after
-// the publisher wrote their status.
-func TestWhatIsVouchedForIsHealthyUntilThen(t *testing.T) {
+// TestHealthyUntilIsKept evaluates random Kymas at random times. Some are labeled or deleted after the publisher wrote
+// their status.
+func TestHealthyUntilIsKept(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
 	healthy, lists := 0, 0
@@ -145,7 +145,7 @@ func TestWhatIsVouchedForIsHealthyUntilThen(t *testing.T) {
 	}
 }
 
-// calm makes of a Kyma one in whose way little is, so that time can turn it.
+// calm removes most problems from a Kyma, so that the passage of time can change its health.
 func calm(kyma *v1beta2.Kyma, r *rand.Rand) {
 	kyma.Status.State, kyma.DeletionTimestamp = v1beta2.StateReady, nil
 	delete(kyma.Labels, v1beta2.LabelSkipReconciliation)

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// held is about a version that a rollout keeps from a runtime which has nothing else in its way.
+// held checks for a version that a rollout holds back from a runtime without another problem.
 func held(k *known) *found {
 	for i := range k.status {
 		m := &k.status[i]
@@ -32,7 +32,7 @@ func held(k *known) *found {
 			}
 			if hold.Rollout.Spec.Undo {
 				f.message += "; it was undone on request"
-				f.advice = "nothing to do here: somebody asked for it by rollout undo; promote another version when one is ready"
+				f.advice = "no action needed: an operator undid the rollout; promote another version when it is ready"
 			}
 		}
 		return f
@@ -40,7 +40,7 @@ func held(k *known) *found {
 	return nil
 }
 
-// awaitsApproval names the wave that waits for its approval, once, and the command that gives it.
+// awaitsApproval adds the wave that waits for its approval, and the command to approve it.
 func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 	status := hold.Rollout.Status
 	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })
@@ -48,7 +48,7 @@ func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 		return
 	}
 	f.wave = status.Waves[at].Name
-	f.advice = "see how far it is: kcp-publisher rollout show ROLLOUT; then approve it: kcp-publisher rollout approve ROLLOUT WAVE"
+	f.advice = "see its progress: kcp-publisher rollout show ROLLOUT; then approve it: kcp-publisher rollout approve ROLLOUT WAVE"
 	if why, own := strings.CutSuffix(hold.Why, ": wave "+f.wave); own {
 		f.message = ofHeld(m, why+": "+status.Message)
 	}

@@ -13,20 +13,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Rollouts are the rollouts that may keep versions from runtimes, made ready for being asked about many Kymas. The zero
-// value knows none. They are safe for concurrent use, and share what they were made of.
+// Rollouts are the rollouts that can hold back versions, prepared for evaluating many Kymas. The zero value is empty.
+// It is safe for concurrent use and shares the original objects.
 type Rollouts struct{ holders plan.Holders }
 
-// NewRollouts returns rollouts to judge Kymas by.
+// NewRollouts prepares rollouts for evaluating Kymas.
 func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHolders(all)} }
 
-// Judge says how a runtime is doing, by what its Kyma in the control plane says, by rollouts and the time. What it
-// returns shares the Kyma's labels.
+// Judge evaluates the health of a runtime from its Kyma in the control plane, the rollouts and the time. The result
+// shares the Kyma's labels.
 func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
 	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
 }
 
-// JudgeModule is Judge as far as it concerns one module, and reports whether the Kyma says anything of it. A remark
+// JudgeModule is Judge for a single module. It reports whether the Kyma's status contains the module. Here a remark
 // about the module is a cause, too.
 func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.Time) (Runtime, bool) {
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
@@ -43,22 +43,22 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 	return r, true
 }
 
-// known is what the rules look at.
+// known is the input of the rules.
 type known struct {
 	kyma *v1beta2.Kyma
-	// status are the modules that are asked about; one says that it is one by name.
+	// status are the evaluated modules. one is true if a single module was requested.
 	status  []v1beta2.ModuleStatus
 	one     bool
 	carried bool
 	now     time.Time
 	holds   map[string]plan.Hold
-	// Conditions are nil where the Kyma has none of the kind.
+	// Conditions are nil if the Kyma does not have them.
 	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers *metav1.Condition
 }
 
 func judge(k known) Runtime {
 	kyma := k.kyma
-	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // what is wrong with it, the status says
+	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // the status reports its problems
 	k.readConditions()
 	r := Runtime{
 		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels, Channel: line(cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel)),
@@ -130,12 +130,12 @@ func (k *known) published() *v1beta2.PublishedBundle {
 	return k.kyma.Status.Runtime.Published
 }
 
-// notReporting reports whether the runtime's reports are not relied on, for a reason.
+// notReporting reports whether condition Reporting is not True for this reason.
 func (k *known) notReporting(reason string) bool {
 	return k.reporting != nil && k.reporting.Status != metav1.ConditionTrue && k.reporting.Reason == reason
 }
 
-// firstUnready returns the first module that is neither ready nor left alone, nil for none.
+// firstUnready returns the first module that is neither ready nor unmanaged, or nil.
 func (k *known) firstUnready() *v1beta2.ModuleStatus {
 	for i := range k.status {
 		if m := &k.status[i]; m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
@@ -145,7 +145,7 @@ func (k *known) firstUnready() *v1beta2.ModuleStatus {
 	return nil
 }
 
-// of returns a finding with the words of a condition.
+// of returns a finding with the message of a condition.
 func of(situation Situation, c *metav1.Condition) *found {
 	return &found{situation: situation, message: c.Message, since: c.LastTransitionTime.Time}
 }
@@ -159,7 +159,7 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 	return f
 }
 
-// cause returns what a finding is for people. All of its words are bounded and printable.
+// cause returns a finding as bounded and printable text.
 func (k *known) cause(f *found) *Cause {
 	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{
@@ -172,7 +172,7 @@ func (k *known) cause(f *found) *Cause {
 	return &Cause{Situation: f.situation, Message: text(f.message), Advice: advice}
 }
 
-// runtimeModules returns the modules of a runtime as they are shown.
+// runtimeModules returns the modules of a runtime for display.
 func (k *known) runtimeModules() []RuntimeModule {
 	if len(k.status) == 0 {
 		return nil
@@ -184,7 +184,7 @@ func (k *known) runtimeModules() []RuntimeModule {
 		m := &k.status[i]
 		all[i] = RuntimeModule{Name: line(m.Name), Channel: line(m.Channel), State: m.State, Message: text(m.Message)}
 		if reported {
-			all[i].Version = line(m.Version) // what is asked for does not run before the runtime says so
+			all[i].Version = line(m.Version) // a requested version only runs once the runtime reports it
 		}
 		if published != nil {
 			all[i].Asked = published.Versions[m.Name]

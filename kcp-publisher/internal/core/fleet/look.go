@@ -11,10 +11,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// minHeard is from how many runtimes on most of them say something of the fleet.
+// minHeard is the minimum number of runtimes for a warning about most of the fleet.
 const minHeard = 3
 
-// Look says how a fleet is doing.
+// Look evaluates a fleet.
 func Look(in Input) Fleet {
 	f := Fleet{Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)), Rollouts: sortedRollouts(in.Rollouts)}
 	rollouts := NewRollouts(in.Rollouts)
@@ -39,7 +39,7 @@ func Look(in Input) Fleet {
 	return f
 }
 
-// oldestReport returns when the runtime that is silent for longest was heard, nil where none is that reported before.
+// oldestReport returns the last report of the runtime that has been silent the longest, or nil.
 func oldestReport(all []Runtime) *time.Time {
 	var oldest *time.Time
 	for i := range all {
@@ -50,7 +50,7 @@ func oldestReport(all []Runtime) *time.Time {
 	return oldest
 }
 
-// silentSince returns when a runtime was heard last that is not heard any more, nil for others.
+// silentSince returns the last report of a silent runtime, or nil for other runtimes.
 func (r *Runtime) silentSince() *time.Time {
 	if r.Health != Silent {
 		return nil
@@ -58,7 +58,7 @@ func (r *Runtime) silentSince() *time.Time {
 	return r.LastReport
 }
 
-// sortedRollouts returns rollouts, those under way first, then the newest.
+// sortedRollouts returns the rollouts, active ones first and then newest first.
 func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	sorted := make([]Rollout, 0, len(all))
 	for i := range all {
@@ -66,7 +66,7 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 		status := r.Status
 		status.Message, status.Failures = text(status.Message), slices.Clone(status.Failures)
 		for n := range status.Failures {
-			status.Failures[n].Reason = text(status.Failures[n].Reason) // a runtime's own words
+			status.Failures[n].Reason = text(status.Failures[n].Reason) // text from a runtime
 		}
 		sorted = append(sorted, Rollout{Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status, Active: !rollout.Finished(r.Status.State)})
 	}
@@ -86,7 +86,7 @@ func (r *Rollout) startedAt() time.Time {
 	return r.Status.StartedAt.Time
 }
 
-// warnings are about the fleet as a whole.
+// warnings returns the causes that affect the whole fleet.
 func warnings(in Input, f Fleet) []Cause {
 	var all []Cause
 	warn := func(situation Situation, message string) {
@@ -119,7 +119,7 @@ func warnings(in Input, f Fleet) []Cause {
 	return all
 }
 
-// Held is the cause of all runtimes while nothing is published.
+// Held returns the cause that all runtimes have while publishing is on hold.
 func Held(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
 }

@@ -22,7 +22,7 @@ func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
 	return *w.status().DeepCopy()
 }
 
-func TestAFleetIsCountedByHealthCauseAndWhatRuns(t *testing.T) {
+func TestLookCountsHealthCausesAndVersions(t *testing.T) {
 	kymas := []v1beta2.Kyma{
 		kymaCalled(t, "r-3", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }),
 		kymaCalled(t, "r-1", func(*world) {}),
@@ -65,7 +65,7 @@ func TestAFleetIsCountedByHealthCauseAndWhatRuns(t *testing.T) {
 	}
 }
 
-func TestRolloutsUnderWayComeFirst(t *testing.T) {
+func TestActiveRolloutsComeFirst(t *testing.T) {
 	w := newWorld(t)
 	at := func(name string, hours int) func(*v1alpha1.Rollout) {
 		return func(r *v1alpha1.Rollout) {
@@ -84,7 +84,7 @@ func TestRolloutsUnderWayComeFirst(t *testing.T) {
 	}
 }
 
-func TestWhatConcernsTheWholeFleetIsAWarning(t *testing.T) {
+func TestFleetWideProblemsAreWarnings(t *testing.T) {
 	silent := func(n int) (kymas []v1beta2.Kyma) {
 		for i := range 4 {
 			kymas = append(kymas, kymaCalled(t, fmt.Sprint("r-", i), func(w *world) {
@@ -139,7 +139,7 @@ func TestWhatConcernsTheWholeFleetIsAWarning(t *testing.T) {
 	}
 }
 
-func TestAWarningOfCertificatesNamesSomeRuntimes(t *testing.T) {
+func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 	var kymas []v1beta2.Kyma
 	add := func(id string, change func(*world)) {
 		kymas = append(kymas, kymaCalled(t, id, func(w *world) { change(w.certified(61*24*time.Hour, 29*24*time.Hour)) }))
@@ -149,7 +149,7 @@ func TestAWarningOfCertificatesNamesSomeRuntimes(t *testing.T) {
 	}
 	add("silent", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }) // for which it is no wonder
 	f := Look(Input{Kymas: kymas, Now: noon})
-	if len(f.Warnings) != 1 || f.Warnings[0].Message != "certificates of agents that have expired or expire soon: 5 (r-0, r-1, r-2, 2 others)" {
+	if len(f.Warnings) != 1 || f.Warnings[0].Message != "5 agent certificates have expired or expire soon (r-0, r-1, r-2, 2 others)" {
 		t.Errorf("got %+v", f.Warnings)
 	}
 	if end := f.Runtimes[0].CertificateExpires; end == nil || !end.Equal(noon.Add(29*24*time.Hour)) {
@@ -157,7 +157,7 @@ func TestAWarningOfCertificatesNamesSomeRuntimes(t *testing.T) {
 	}
 }
 
-func TestATallyOfChangesIsThatOfALook(t *testing.T) {
+func TestTallyOfChangesEqualsLook(t *testing.T) {
 	before := kymaCalled(t, "r-1", func(w *world) { w.says("keda", "Error", "x") })
 	after := kymaCalled(t, "r-1", func(*world) {})
 	other := kymaCalled(t, "r-2", func(w *world) { w.never() })
@@ -177,7 +177,7 @@ func TestATallyOfChangesIsThatOfALook(t *testing.T) {
 	}
 }
 
-func TestWhatRuntimesWriteIsBoundedAndPrintable(t *testing.T) {
+func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
 	hostile := "\x1b[2J\x1b]0;owned\x07\u202e" + strings.Repeat("x", 1<<20)
 	w := newWorld(t)
 	w.says("keda", "Error", hostile)
@@ -202,7 +202,7 @@ func TestWhatRuntimesWriteIsBoundedAndPrintable(t *testing.T) {
 	}
 }
 
-func TestNamesInCommandLinesMeanNothingToAShell(t *testing.T) {
+func TestNamesInAdviceAreSafeForAShell(t *testing.T) {
 	for name, want := range map[string]string{
 		"keda": "keda", "kyma-system/keda_1.x": "kyma-system/keda_1.x", "$(reboot)": "MODULE", "a b": "MODULE", "a;b": "MODULE", "": "MODULE", "-rf": "MODULE", "a\nb": "MODULE",
 		strings.Repeat("a", 300): "MODULE",
@@ -213,7 +213,7 @@ func TestNamesInCommandLinesMeanNothingToAShell(t *testing.T) {
 	}
 }
 
-func TestOneModuleIsJudgedByItself(t *testing.T) {
+func TestJudgeModuleIgnoresOtherModules(t *testing.T) {
 	w := newWorld(t).says("mail", "Error", "x").says("keda", "Ready", "is taken over in version 1.0.0")
 	kyma := w.status()
 	if r, known := JudgeModule(kyma, "keda", Rollouts{}, noon); !known || r.Cause == nil || r.Cause.Situation != ModuleRemark || len(r.Modules) != 1 ||

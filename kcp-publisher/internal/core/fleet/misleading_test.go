@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// misleading are texts of modules and policies that look like those of other problems.
+// misleading are texts of modules and policies that look like the messages of other problems.
 var misleading = []string{
 	`admission webhook "policy" denied the request: latest tags: Pod x is forbidden`,
 	"Kafka: exceeded quota of 100 partitions",
@@ -17,7 +17,7 @@ var misleading = []string{
 	"account a may not write to the bucket: grant it that, or remove the objects from the module",
 }
 
-func TestAModulesTextDoesNotChangeItsSituation(t *testing.T) {
+func TestModuleTextDoesNotChangeTheSituation(t *testing.T) {
 	texts := append([]string(nil), misleading...)
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes, runtimeScenes} {
 		for _, s := range scenes {
@@ -44,8 +44,8 @@ func TestAModulesTextDoesNotChangeItsSituation(t *testing.T) {
 	}
 }
 
-// Whatever a module reports beside them, scenes that are decided before modules keep their situation.
-func TestScenesKeepTheirSituationBesideAnyModulesText(t *testing.T) {
+// Situations that take precedence over modules must not depend on a module's text.
+func TestModuleTextDoesNotChangeEarlierSituations(t *testing.T) {
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes} {
 		for _, s := range scenes {
 			if s.situation == ModuleBroken || s.situation == RegistryLost {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// randomKyma returns a Kyma with any conditions, modules and memory, be it that the publisher never writes them
-// together.
+// randomKyma returns a Kyma with random conditions, modules and records, including combinations that the publisher
+// never writes.
 func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	one := func(all ...string) string { return all[r.IntN(len(all))] }
 	maybe := func(n int) bool { return r.IntN(n) == 0 }
@@ -63,7 +63,7 @@ func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	return kyma
 }
 
-func TestWhateverAKymaSaysHasOneHealthAndADescribedCause(t *testing.T) {
+func TestEveryKymaHasOneHealthAndADescribedCause(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
 	for range 20_000 {

@@ -23,7 +23,7 @@ var healthMeanings = map[Health]string{
 	Healthy:       "what was published runs, and all of it is ready; a rollout or a window may keep a newer version back",
 }
 
-// page returns the reference of all situations.
+// page returns the reference page of all situations.
 func page() string {
 	var out strings.Builder
 	out.WriteString(`# Situations
@@ -69,7 +69,7 @@ A reason that is not listed here has the situation of ` + "`Other`" + `. So does
 	return out.String()
 }
 
-// commands marks the command lines of an advice.
+// commands marks the command lines in an advice.
 func commands(advice string) string {
 	parts := strings.Split(advice, ": ")
 	for i, part := range parts {
@@ -101,7 +101,7 @@ func TestTheReferenceHasEverySituation(t *testing.T) {
 	}
 }
 
-func TestEverySituationIsDescribedOnceAndShort(t *testing.T) {
+func TestSituationsHaveOneShortDescription(t *testing.T) {
 	seen := map[Situation]bool{}
 	for _, d := range Descriptions() {
 		if seen[d.Situation] || d.Situation == "" || d.Meaning == "" || d.Advice == "" || len(d.Advice) > 300 || strings.Contains(d.Meaning+d.Advice, "|") {
@@ -118,8 +118,8 @@ func TestEverySituationIsDescribedOnceAndShort(t *testing.T) {
 	}
 }
 
-// Of two situations the first is named: what passes by itself must not hide what does not.
-func TestWhatPassesByItselfComesLast(t *testing.T) {
+// The first of two situations is the cause, so problems that resolve by themselves must not hide others.
+func TestSelfResolvingSituationsComeLast(t *testing.T) {
 	rank := map[Health]int{Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4}
 	before := Description{Health: Failing}
 	for _, d := range Descriptions() {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestTheReasonOfARefusedBundleDecidesAndNotItsMessage(t *testing.T) {
+func TestRefusalReasonDecidesTheSituation(t *testing.T) {
 	for why, situation := range situations[fromBundle] {
 		if why == v1beta2.Reason(reason.Other) {
 			continue

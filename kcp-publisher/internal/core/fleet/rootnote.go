@@ -9,49 +9,49 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootNote is what a publisher notes of its root of trust at its Lease, for whoever has no keys. It is not signed:
-// nothing is decided by it.
+// RootNote is a publisher's record of its root of trust on its Lease, for readers without keys. It is not signed, and
+// no decision depends on it.
 type RootNote struct {
 	Epoch   int64     `json:"epoch"`
 	Version int64     `json:"version"`
 	Expires time.Time `json:"expires"`
-	// Fleet is the name in the root, empty in a root, or of a publisher, of before fleets had names there.
+	// Fleet is the name in the root. Older roots and publishers have none.
 	Fleet string `json:"fleet,omitempty"`
 }
 
-// maxRootNoteBytes bounds a note that is read: a publisher's has about 120.
+// maxRootNoteBytes limits a note. A publisher's note has about 120 bytes.
 const maxRootNoteBytes = 512
 
-// String returns the note as it is written.
+// String returns the encoded note.
 func (n RootNote) String() string {
 	data, err := json.Marshal(n)
 	if err != nil {
-		return "" // a time after the year 9999, of which there is nothing to warn
+		return "" // a time after the year 9999 needs no warning
 	}
 	return string(data)
 }
 
-// ParseRootNote reads a note. Whoever may write Leases may have written it.
+// ParseRootNote decodes a note. Any client with write access to Leases may have written it.
 func ParseRootNote(text string) (RootNote, error) {
 	var n RootNote
 	if len(text) > maxRootNoteBytes {
-		return n, fmt.Errorf("the note of the root of trust has %d bytes, at most %d are read", len(text), maxRootNoteBytes)
+		return n, fmt.Errorf("root of trust note: %d bytes, at most %d", len(text), maxRootNoteBytes)
 	}
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
-		return RootNote{}, fmt.Errorf("the note of the root of trust: %w", err)
+		return RootNote{}, fmt.Errorf("root of trust note: %w", err)
 	}
 	if n.Version < 1 || n.Expires.IsZero() {
-		return RootNote{}, errors.New("the note of the root of trust has no version or no end")
+		return RootNote{}, errors.New("root of trust note: version and expiry are required")
 	}
 	if n.Fleet != "" && trust.CheckRuntimeID(n.Fleet) != nil {
-		return RootNote{}, errors.New("the note of the root of trust names no fleet")
+		return RootNote{}, errors.New("root of trust note: fleet is required")
 	}
 	return n, nil
 }
 
-// NewestRoot returns when the newest root of trust ends that the notes of a namespace tell of, zero without one.
-// Versions are compared within a fleet; of several fleets the first end counts. Notes without a fleet's name count
-// where there are no others. Of two notes of one version the earlier end counts.
+// NewestRoot returns the expiry of the latest root of trust in the notes of a namespace, or zero. It compares versions
+// within a fleet and returns the first expiry of several fleets. Notes without a fleet are only used if there are no
+// others. Of two notes with the same version, the earlier expiry applies.
 func NewestRoot(notes []RootNote) time.Time {
 	newest := map[string]RootNote{}
 	for _, n := range notes {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestANoteOfTheRootIsReadAsItWasWritten(t *testing.T) {
+func TestRootNoteSurvivesEncoding(t *testing.T) {
 	note := RootNote{Epoch: 2, Version: 7, Expires: noon, Fleet: "north"}
 	if got, err := ParseRootNote(note.String()); got != note || err != nil {
 		t.Errorf("got %+v, %v, of %s", got, err, note)
@@ -24,7 +24,7 @@ func TestANoteOfTheRootIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestTheNewestRootCounts(t *testing.T) {
+func TestNewestRootReturnsTheLatestVersion(t *testing.T) {
 	at := func(days int) time.Time { return noon.AddDate(0, 0, days) }
 	for name, c := range map[string]struct {
 		notes []RootNote

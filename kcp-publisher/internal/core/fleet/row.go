@@ -8,19 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Row is what a table of Kymas says of one, as text; a cell is empty where the Kyma has nothing of the kind.
+// Row is a row in a table of Kymas, as text. A cell is empty if the Kyma has no such value.
 type Row struct {
 	Namespace, Name string
-	// Runtime, State, HealthyUntil and Running are of the status.
+	// Runtime, State, HealthyUntil and Running are fields of the status.
 	Runtime, State, HealthyUntil, Running string
-	// Skip is the label that suspends a runtime, Deleted says that the Kyma is being deleted.
+	// Skip is the label that suspends a runtime. Deleted is set if the Kyma is being deleted.
 	Skip, Deleted string
-	// Channel, Published, InForce, Agent and Kubernetes are shown as they are.
+	// Channel, Published, InForce, Agent and Kubernetes are displayed unchanged.
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 
-// Healthy returns the runtime of a row and reports whether it is healthy: whether the publisher says so for now and
-// nobody has suspended or deleted it since. Of any other one nothing is known before its Kyma is read in full.
+// Healthy returns the runtime of a row, and reports whether it is healthy: its HealthyUntil has not passed, and the
+// Kyma is neither suspended nor deleted. The Kymas of all other runtimes must be read in full.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
 	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" || r.Deleted != "" {
@@ -29,15 +29,15 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	return Runtime{ID: line(r.Runtime), Namespace: r.Namespace, Kyma: r.Name, State: v1beta2.StateReady, Health: Healthy, Reporting: true}, true
 }
 
-// Listed is Healthy with what a list shows of a runtime: its modules, channel, bundles and versions. It reports no
-// runtime where the row does not say all of that, as by an older publisher.
+// Listed is Healthy with the displayed details of a runtime: its modules, channel, bundles and versions. It reports
+// false if the row lacks details, for example with an older publisher.
 func (r Row) Listed(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
 	if !healthy || r.Channel == "" {
 		return Runtime{}, false
 	}
 	sequence, modules, ok := readRunning(r.Running)
-	if !ok || sequence != r.Published { // an older publisher published since, and left what it does not know
+	if !ok || sequence != r.Published { // an older publisher has published since and kept an unknown field
 		return Runtime{}, false
 	}
 	published, err := strconv.ParseInt(r.Published, 10, 64)
@@ -53,8 +53,8 @@ func (r Row) Listed(now time.Time) (Runtime, bool) {
 	return runtime, true
 }
 
-// MayHold reports whether a rollout may keep a version from a healthy runtime of which no more is known than a row
-// says: that would be its cause.
+// MayHold reports whether a rollout may hold back a version from a healthy runtime that is only known by its row. That
+// would be its cause.
 func (r Rollouts) MayHold(runtime *Runtime) bool {
 	for i := range runtime.Modules {
 		if m := &runtime.Modules[i]; r.holders.MayHold(m.Name, m.Version) {

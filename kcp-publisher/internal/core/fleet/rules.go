@@ -12,32 +12,33 @@ import (
 )
 
 const (
-	// takenWithin is how long a runtime that reports may take to report the newest bundle: agents look every minute or so.
+	// takenWithin is the time in which a reporting runtime must report the latest bundle. Agents poll about every
+	// minute.
 	takenWithin = 30 * time.Minute
-	// settledWithin is how long modules may be neither ready nor in error: agents call it an error after 10 minutes where
-	// nothing moves.
+	// settledWithin is the time that modules can be progressing. Agents report an error after 10 minutes without
+	// progress.
 	settledWithin = time.Hour
-	// notedWithin is by when a runtime that reports is noted again: publishers note each one within plan.MaxUnnoted.
+	// notedWithin is the time in which a reporting runtime must be recorded again. Publishers record each one within
+	// plan.MaxUnnoted.
 	notedWithin = plan.MaxUnnoted + time.Hour
-	// deletedWithin is how long publishers wait for the runtime of a deleted Kyma unless they are told otherwise, and some
-	// time to act on it.
+	// deletedWithin is the publishers' default deletion timeout plus some time to act on it.
 	deletedWithin = 25 * time.Hour
 )
 
-// found is what a rule finds in a runtime's way.
+// found is the finding of a rule.
 type found struct {
 	situation Situation
 	message   string
-	// module and rollout are those that it is about, empty for none.
+	// module and rollout are the affected ones, or empty.
 	module, rollout string
-	// wave is what stands for WAVE in the advice. advice is given instead of the situation's where it fits better.
+	// wave replaces WAVE in the advice. advice overrides the situation's advice.
 	wave, advice string
-	// since is when it began, zero where nobody knows.
+	// since is when the problem began, or zero if unknown.
 	since time.Time
 }
 
-// rules look for what is in the way, in the order of a bundle's way; the first that finds something names it. What
-// passes by itself comes after what does not, or it would hide that. They return nil for nothing.
+// rules are the checks in the order of a bundle's path. The first finding is the cause. Problems that resolve by
+// themselves come last, so they do not hide others. A rule returns nil without a finding.
 var rules = []func(*known) *found{
 	suspended, notLookedAt, unpublishable, unsealed, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
 	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
@@ -48,7 +49,7 @@ func suspended(k *known) *found {
 	if !plan.Skipped(k.kyma) {
 		return nil
 	}
-	f := &found{situation: Suspension, message: "nothing is published to the runtime, by the label " + v1beta2.LabelSkipReconciliation}
+	f := &found{situation: Suspension, message: "publishing to the runtime is suspended by the label " + v1beta2.LabelSkipReconciliation}
 	if reason := k.kyma.Annotations[v1beta2.AnnotationSuspendReason]; reason != "" {
 		f.message += ": " + reason
 	}
@@ -56,8 +57,8 @@ func suspended(k *known) *found {
 	return f
 }
 
-// SuspendedBy returns which program labeled a suspended Kyma and when, as the API server noted it: the time is that of
-// its last change of the Kyma. Both are empty where nobody knows, as of a Kyma that was read from a cache.
+// SuspendedBy returns the program that labeled a suspended Kyma and the time of its last change, from the API server's
+// managed fields. Both are empty if unknown, for example for a Kyma from a cache.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+v1beta2.LabelSkipReconciliation+`"`) {
@@ -71,7 +72,7 @@ func notLookedAt(k *known) *found {
 	if k.ready != nil {
 		return nil
 	}
-	return &found{situation: NotLookedAt, message: "the publisher has not looked at this Kyma yet: does it run?", since: k.kyma.CreationTimestamp.Time}
+	return &found{situation: NotLookedAt, message: "no publisher has reconciled this Kyma yet: check that one is running", since: k.kyma.CreationTimestamp.Time}
 }
 
 func unpublishable(k *known) *found {
@@ -88,7 +89,7 @@ func unsealed(k *known) *found {
 	return of(fromSealing.situation(k.reasons().Secrets), k.secrets)
 }
 
-// unresolved is about modules that the control plane cannot give, whatever the runtime says.
+// unresolved checks for modules that the control plane cannot resolve, regardless of the runtime.
 func unresolved(k *known) *found {
 	for i := range k.status {
 		m := &k.status[i]
@@ -102,7 +103,7 @@ func unresolved(k *known) *found {
 	return nil
 }
 
-// tamperedRegistry is about what somebody else wrote there.
+// tamperedRegistry checks for bundles that another client wrote to the registry.
 func tamperedRegistry(k *known) *found {
 	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || isLost(k.registry) {
 		return nil
@@ -110,7 +111,7 @@ func tamperedRegistry(k *known) *found {
 	return of(RegistryTampered, k.registry)
 }
 
-// lostInRegistry is about what is published again.
+// lostInRegistry checks for bundles that are being published again.
 func lostInRegistry(k *known) *found {
 	if k.registry == nil || k.registry.Status == metav1.ConditionTrue || !isLost(k.registry) {
 		return nil
@@ -160,7 +161,7 @@ func notHeard(k *known) *found {
 		return nil
 	}
 	return &found{situation: PublisherAbsent, since: noted,
-		message: "the runtime was noted last at " + noted.UTC().Format(time.RFC3339) + ", and one that reports is noted every day: no publisher listens"}
+		message: "the runtime was last recorded at " + noted.UTC().Format(time.RFC3339) + ", but reporting runtimes are recorded every day: no publisher is reading reports"}
 }
 
 func clockBehind(k *known) *found {
@@ -204,7 +205,7 @@ func agentRolledBack(k *known) *found {
 	return of(AgentRolledBack, k.agent)
 }
 
-// agentOutdated is about what is left out of the bundle because the agent does not understand it.
+// agentOutdated checks for parts of the bundle that were left out because the agent does not support them.
 func agentOutdated(k *known) *found {
 	if k.features == nil || k.features.Status == metav1.ConditionTrue {
 		return nil
@@ -255,7 +256,7 @@ func deleting(k *known) *found {
 	return f
 }
 
-// unreported returns the newest bundle while the runtime has not reported it, nil for none.
+// unreported returns the latest bundle if the runtime has not reported it, or nil.
 func (k *known) unreported() *v1beta2.PublishedBundle {
 	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
 		return nil
@@ -263,7 +264,7 @@ func (k *known) unreported() *v1beta2.PublishedBundle {
 	return k.published()
 }
 
-// notTaken is about a bundle that a runtime which reports should have reported by now.
+// notTaken checks for a bundle that a reporting runtime should have reported by now.
 func notTaken(k *known) *found {
 	published := k.unreported()
 	if published == nil || k.accepted.Reason == v1beta2.ReasonCarried || !plan.Reports(k.kyma) || k.now.Sub(published.Time.Time) <= takenWithin {
@@ -272,8 +273,8 @@ func notTaken(k *known) *found {
 	return &found{situation: BundleNotTaken, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// pending is about a bundle that is not reported yet. Where the publisher calls the Kyma Ready all the same, the bundle
-// changes none of its modules, and nothing is missing.
+// pending checks for a bundle that is not reported yet. If the publisher calls the Kyma Ready anyway, the bundle
+// changes none of its modules, and there is no finding.
 func pending(k *known) *found {
 	published := k.unreported()
 	switch {
@@ -287,14 +288,14 @@ func pending(k *known) *found {
 	return &found{situation: BundlePending, message: k.accepted.Message, since: published.Time.Time}
 }
 
-// processing returns the first module that is not ready, and since when modules are not.
+// processing returns the first module that is not ready, and since when modules are not ready.
 func (k *known) processing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// Another module may have been in the way before this one: what happened since counts.
+	// Another module may have been unready before, so only the time since the last bundle counts.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}
@@ -324,7 +325,8 @@ func processingModule(k *known) *found {
 	return f
 }
 
-// unexplained is about a Kyma in trouble of which no other rule knows: what is not understood is not healthy.
+// unexplained checks for a Kyma with a problem that no other rule explains. An unknown problem must not count as
+// healthy.
 func unexplained(k *known) *found {
 	if state := k.kyma.Status.State; k.one || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError && state != v1beta2.StateWarning {
 		return nil
@@ -332,7 +334,7 @@ func unexplained(k *known) *found {
 	return of(Unexplained, k.ready)
 }
 
-// notReady is the same of a Kyma that is not in trouble.
+// notReady is the same check for a Kyma without a problem state.
 func notReady(k *known) *found {
 	if k.one || k.ready.Status == metav1.ConditionTrue {
 		return nil

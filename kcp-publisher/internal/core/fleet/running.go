@@ -7,13 +7,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxRunning bounds the bytes of Running: it is a cell of a table that people look at, too. It has room for about 45
-// modules.
+// maxRunning limits the size of Running in bytes, because it is a table cell. It has room for about 45 modules.
 const maxRunning = 1 << 10
 
-// Running returns the modules of a healthy runtime as status.runtime.running has them. It is empty where they do not
-// fit, where one has a state that healthy runtimes do not have, and where one does not run in the version that was
-// published: rollouts go by that one.
+// Running returns the modules of a healthy runtime in the form of status.runtime.running. It returns "" if they do not
+// fit, if a module has a state that healthy runtimes cannot have, or if a module does not run its published version, on
+// which rollouts depend.
 func Running(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return ""
@@ -42,7 +41,7 @@ func Running(kyma *v1beta2.Kyma) string {
 	return all.String()
 }
 
-// readRunning returns the modules that Running wrote, and of which bundle.
+// readRunning parses the output of Running into the bundle's sequence and the modules.
 func readRunning(text string) (sequence string, modules []RuntimeModule, ok bool) {
 	sequence, list, some := strings.Cut(text, ":")
 	if !some {

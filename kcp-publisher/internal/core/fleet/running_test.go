@@ -22,7 +22,7 @@ func runningWorld(modules ...string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestWhatRunsIsWrittenInShort(t *testing.T) {
+func TestRunning(t *testing.T) {
 	many := make([]string, 100)
 	for i := range many {
 		many[i] = fmt.Sprintf("module-%d", i)
@@ -62,7 +62,7 @@ func TestWhatRunsIsWrittenInShort(t *testing.T) {
 	}
 }
 
-func TestARowWithoutAllThatAListShowsIsReadInFull(t *testing.T) {
+func TestIncompleteRowIsReadInFull(t *testing.T) {
 	whole := Row{Name: "one", Runtime: "one", State: "Ready", HealthyUntil: "2026-05-05T12:00:00Z", Running: "7:keda=1.0.0", Channel: "regular", Published: "7", InForce: "6"}
 	if r, listed := whole.Listed(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" || r.Published != 7 || r.InForce != 6 || r.Channel != "regular" {
 		t.Fatalf("got %+v, %t", r, listed)
@@ -85,8 +85,8 @@ func TestARowWithoutAllThatAListShowsIsReadInFull(t *testing.T) {
 	}
 }
 
-func TestARolloutMayHoldWhatItHasNotGiven(t *testing.T) {
-	for state, want := range map[v1alpha1.RolloutState][2]bool{ // of version 1.0.0 and of 1.1.0, to which it leads
+func TestRolloutMayHoldOnlyOtherVersions(t *testing.T) {
+	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for version 1.0.0 and for 1.1.0, its target
 		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false}, v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},
 	} {
 		rollouts := NewRollouts(newWorld(t).rollout(state).rollouts)

@@ -1,10 +1,10 @@
 package fleet
 
-// Situation names what is in a runtime's way, for programs: one of the constants below. They are a field of what
-// commands print and a label of metrics: extend, do not rename.
+// Situation identifies a problem of a runtime for programs: one of the constants below. Commands print it and metrics
+// have it as a label: extend the list, do not rename.
 type Situation string
 
-// Situations of what the control plane knows by itself, before anything is published.
+// Situations that the control plane finds before anything is published.
 const (
 	Suspension           Situation = "Suspended"
 	NotLookedAt          Situation = "NotLookedAt"
@@ -38,7 +38,7 @@ const (
 	ModuleNotInherited Situation = "ModuleNotInherited"
 )
 
-// Situations on the way of a bundle to the runtime and of the report back.
+// Situations between publishing a bundle and receiving the report.
 const (
 	RegistryLost       Situation = "RegistryLost"
 	RegistryTampered   Situation = "RegistryTampered"
@@ -57,7 +57,7 @@ const (
 	ReportTruncated    Situation = "ReportTruncated"
 )
 
-// Situations of a bundle that has reached the runtime.
+// Situations of a bundle in the runtime.
 const (
 	BundleExpired         Situation = "BundleExpired"
 	BundleWrongRuntime    Situation = "BundleWrongRuntime"
@@ -103,7 +103,7 @@ const (
 	WatcherNotServed     Situation = "WatcherNotServed"
 )
 
-// Situations of runtimes that are deleted, and of what keeps a healthy runtime from a newer version.
+// Situations of deleted runtimes, and of held versions in healthy runtimes.
 const (
 	DeletionWaits    Situation = "DeletionWaits"
 	DeletionOverdue  Situation = "DeletionOverdue"
@@ -117,7 +117,7 @@ const (
 	ModuleRemark     Situation = "ModuleRemark"
 )
 
-// Situations of agents' certificates, of which the model also makes a warning of the fleet.
+// Situations of agents' certificates. The model also makes a warning for the fleet of them.
 const (
 	CertificateExpired     Situation = "CertificateExpired"
 	CertificateExpiresSoon Situation = "CertificateExpiresSoon"
@@ -133,8 +133,8 @@ const (
 	CommitHolds     Situation = "CommitHolds"
 )
 
-// Description is what a situation means to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT and WAVE in its
-// advice stand for names.
+// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT and WAVE in its advice are
+// placeholders.
 type Description struct {
 	Situation Situation
 	// Health is that of a runtime whose first cause it is, empty for warnings of the whole fleet.

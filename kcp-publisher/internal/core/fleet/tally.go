@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Tally counts runtimes one by one, so that a change of one costs no look at the others. It is for one goroutine.
+// Tally counts runtimes incrementally, so a changed runtime does not require evaluating the others. It must be used
+// from one goroutine.
 type Tally struct {
 	total      int
 	health     map[Health]int
@@ -25,7 +26,7 @@ type moduleAt struct {
 	state   v1beta2.State
 }
 
-// NewTally returns one of no runtimes.
+// NewTally returns an empty Tally.
 func NewTally() *Tally {
 	return &Tally{health: map[Health]int{}, situations: map[Situation]int{}, modules: map[string]map[moduleAt]int{}}
 }
@@ -33,7 +34,7 @@ func NewTally() *Tally {
 // Add counts a runtime.
 func (t *Tally) Add(r *Runtime) { t.count(r, 1) }
 
-// Remove takes back what Add counted of an equal runtime.
+// Remove reverts Add for an equal runtime.
 func (t *Tally) Remove(r *Runtime) { t.count(r, -1) }
 
 func (t *Tally) count(r *Runtime, n int) {
@@ -56,19 +57,19 @@ func (t *Tally) count(r *Runtime, n int) {
 	}
 }
 
-// change adds to a count, and drops one of nothing.
+// change adds n to a count and removes a zero count.
 func change[K comparable](counts map[K]int, key K, n int) {
 	if counts[key] += n; counts[key] == 0 {
 		delete(counts, key)
 	}
 }
 
-// Summary returns the counts. It says nothing of the oldest report: that is no count.
+// Summary returns the counts. It leaves OldestReport unset.
 func (t *Tally) Summary() Summary {
 	return Summary{Total: t.total, Health: maps.Clone(t.health), Situations: maps.Clone(t.situations)}
 }
 
-// Modules returns which versions run where, and which versions channels have; also modules that nobody runs.
+// Modules returns the running versions and the versions in channels. It includes modules that no runtime has.
 func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
 	byName := make(map[string]*Module, len(t.modules)+len(metas))
 	for name, counts := range t.modules {
@@ -114,7 +115,7 @@ func versions(counts map[moduleAt]int) []ModuleVersion {
 	return all
 }
 
-// newestFirst compares versions; what is no version comes last.
+// newestFirst compares versions. Invalid versions come last.
 func newestFirst(a, b string) int {
 	va, errA := semver.NewVersion(a)
 	vb, errB := semver.NewVersion(b)

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// maxTextBytes bounds what is shown of a message, maxLineBytes of a name.
+	// maxTextBytes limits a displayed message, maxLineBytes a displayed name.
 	maxTextBytes = 2048
 	maxLineBytes = 256
 )
 
-// text returns a message as it may be shown: a runtime may write anything. It is the only place that messages go
-// through.
+// text returns a message in a form that is safe to display, because a runtime can report any text. All messages pass
+// through it.
 func text(message string) string {
 	if len(message) <= maxTextBytes && isPlain(message) {
 		return message
@@ -32,7 +32,7 @@ func line(name string) string {
 	return bundle.PrintableLine(name)
 }
 
-// isPlain reports whether a text is printable ASCII, as nearly all are: they are looked at for the whole fleet.
+// isPlain reports whether a text is printable ASCII. Nearly all texts are, so this is the fast path for a whole fleet.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -42,7 +42,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// word returns a name as a command line may have it, and a placeholder for one that a shell could read otherwise.
+// word returns a name for a command line, or the placeholder if a shell could interpret the name.
 func word(name, placeholder string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._/", r)

@@ -11,68 +11,68 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxTimeline is how many bundles a timeline has. It bounds what the registry is asked for, too.
+// maxTimeline is the number of bundles in a timeline. It also limits the requests to the registry.
 const maxTimeline = 5
 
-// Bundle is one of a runtime's last bundles. What Signed has, the bundle proves; all else is what the publisher noted
-// in the Kyma's status.
+// Bundle is one of a runtime's last bundles. The bundle itself proves Signed; all other fields come from the Kyma's
+// status.
 type Bundle struct {
 	Epoch     int64     `json:"epoch,omitempty"`
 	Sequence  int64     `json:"sequence"`
 	Digest    string    `json:"digest"`
 	Published time.Time `json:"published"`
-	// Commit is that of the repository which the control plane followed, empty for none.
+	// Commit is the Git commit that the control plane followed, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes are the first modules whose version it changes, More how many others there are. Nobody knows them of a
-	// bundle without Noted.
+	// Changes are the first modules with a changed version, More the number of others. They are unknown for a bundle
+	// without Noted.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
-	// Noted says that the status remembers what became of it.
+	// Noted is true if the status contains the bundle's outcome.
 	Noted bool `json:"noted,omitempty"`
-	// Applied is when the runtime was first heard to have applied it, nil where that is not known.
+	// Applied is when the runtime's application of the bundle was first reported, or nil if unknown.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
-	// State is the worst of its modules' states that was known last while it was the newest, empty where none was.
+	// State is the worst last known state of its modules while it was the latest bundle, or empty.
 	State v1beta2.State `json:"state,omitempty"`
 	// Refused is the runtime's reason for refusing it.
 	Refused string `json:"refused,omitempty"`
-	// Signed is what the bundle itself says, verified against the root of trust; nil where it was not.
+	// Signed is the bundle's own content, verified against the root of trust, or nil if it was not verified.
 	Signed *bundle.BundleIdentity `json:"signed,omitempty"`
-	// Unverified is why it was not verified, empty where it was and where the registry was not asked.
+	// Unverified is why it was not verified, or empty if it was verified or the registry was not read.
 	Unverified string `json:"unverified,omitempty"`
 }
 
-// Outcome is what became of a bundle, in one word.
+// Outcome is the outcome of a bundle in one word.
 type Outcome string
 
 // Outcomes of a bundle.
 const (
-	// OutcomeInForce is of the bundle that the runtime reported last.
+	// OutcomeInForce: the runtime reported this bundle last.
 	OutcomeInForce Outcome = "InForce"
-	// OutcomeWaiting is of the newest bundle while the runtime has not reported it.
+	// OutcomeWaiting: this is the latest bundle, and the runtime has not reported it.
 	OutcomeWaiting Outcome = "Waiting"
-	// OutcomeRefused is of one that the runtime refused and did not apply since.
+	// OutcomeRefused: the runtime refused the bundle and has not applied it since.
 	OutcomeRefused Outcome = "Refused"
-	// OutcomeApplied is of one that was in force before.
+	// OutcomeApplied: the bundle was in force before.
 	OutcomeApplied Outcome = "Applied"
-	// OutcomeReplaced is of one that a newer one replaced before the runtime was heard to have applied it.
+	// OutcomeReplaced: a newer bundle replaced it before the runtime reported it.
 	OutcomeReplaced Outcome = "Replaced"
-	// OutcomeUnknown is of one that only the registry has.
+	// OutcomeUnknown: only the registry has the bundle.
 	OutcomeUnknown Outcome = "Unknown"
 )
 
-// Chain is what was read of a runtime's bundles in the registry: the newest and those before it, each named in the
-// statement of the one after. The zero value says that nobody asked.
+// Chain contains a runtime's bundles from the registry: the latest and previous ones, each named in the statement of
+// its successor. The zero value means that the registry was not read.
 type Chain struct {
 	Bundles []bundle.BundleIdentity
-	// Ends is why no bundle before those was verified, empty where there is none or enough were read.
+	// Ends is why no earlier bundle was verified, or empty if there is none or enough were read.
 	Ends string
-	// Asked says that the registry was asked.
+	// Asked is true if the registry was read.
 	Asked bool
 }
 
-// ReadChain follows a runtime's bundles from the one that was published last. read returns the verified identity of a
-// bundle by its digest; its error ends the chain.
+// ReadChain follows a runtime's bundles from the last published one. read returns the verified identity of a bundle by
+// its digest; its error ends the chain.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -92,8 +92,8 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	return chain
 }
 
-// Timeline returns a runtime's last bundles, the newest first: those that the status remembers, and those of the chain.
-// All texts are bounded and printable.
+// Timeline returns a runtime's last bundles from the status and the chain, newest first. All texts are bounded and
+// printable.
 func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	r := kyma.Status.Runtime
 	if r == nil || r.Published == nil {
@@ -119,13 +119,13 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	all = all[:min(len(all), maxTimeline)]
 	for i := range all {
 		if chain.Asked && all[i].Signed == nil {
-			all[i].Unverified = cmp.Or(chain.Ends, "no bundle that was verified leads to this one")
+			all[i].Unverified = cmp.Or(chain.Ends, "no verified bundle refers to this one")
 		}
 	}
 	return all
 }
 
-// noted is what the status remembers of a bundle.
+// noted returns a bundle from its record in the status.
 func noted(b *v1beta2.BundleRecord, observed, newest string) Bundle {
 	one := Bundle{
 		Epoch: b.Epoch, Sequence: b.Sequence, Digest: line(b.Digest), Published: b.Published.Time, Commit: line(b.Commit), More: b.More,
@@ -159,7 +159,7 @@ func outcomeOf(digest, observed, newest string) Outcome {
 	return OutcomeUnknown
 }
 
-// signed adds to bundles what one of them proves of itself. What is signed goes before what is only noted.
+// signed adds a verified identity to bundles. It takes precedence over the status.
 func signed(all []Bundle, identity *bundle.BundleIdentity, observed, newest string) []Bundle {
 	digest := identity.Digest.String()
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.Digest == digest })
@@ -174,7 +174,7 @@ func signed(all []Bundle, identity *bundle.BundleIdentity, observed, newest stri
 	return all
 }
 
-// Why says in one line what a bundle was published for, as far as it is known.
+// Why describes in one line why a bundle was published, as far as it is known.
 func (b *Bundle) Why() string {
 	var parts []string
 	for _, c := range b.Changes {
@@ -189,9 +189,9 @@ func (b *Bundle) Why() string {
 	}
 	switch {
 	case len(parts) == 0 && b.Noted:
-		return "no other versions"
+		return "no version changes"
 	case len(parts) == 0:
-		return "not noted"
+		return "not recorded"
 	case b.More == 1:
 		parts = append(parts, "and 1 other module")
 	case b.More > 1:
@@ -200,7 +200,7 @@ func (b *Bundle) Why() string {
 	return strings.Join(parts, ", ")
 }
 
-// Became says in a few words what became of a bundle.
+// Became describes the outcome of a bundle in a few words.
 func (b *Bundle) Became() string {
 	switch b.Outcome {
 	case OutcomeInForce, OutcomeApplied:
@@ -216,5 +216,5 @@ func (b *Bundle) Became() string {
 	case OutcomeReplaced:
 		return "replaced before it was reported"
 	}
-	return "not noted"
+	return "not recorded"
 }

@@ -16,7 +16,7 @@ import (
 
 func digestOf(n int) digest.Digest { return digest.FromString(fmt.Sprint(n)) }
 
-// sequences is a Kyma whose last bundles are numbered; newest was published last, observed is in force.
+// sequences returns a Kyma whose last bundles are numbered; newest was published last, observed is in force.
 func sequences(newest, observed int, history ...v1beta2.BundleRecord) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
@@ -53,7 +53,7 @@ func told(bundles []Bundle) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestATimelineTellsWhatIsSignedBeforeWhatIsNoted(t *testing.T) {
+func TestTimelinePrefersSignedData(t *testing.T) {
 	kyma := sequences(9, 8, record(9, func(b *v1beta2.BundleRecord) {
 		b.Changes, b.More = []v1beta2.VersionChange{{Module: "keda", From: "1.0.0", To: "2.0.0"}, {Module: "mail", To: "1.0.0"}, {Module: "old", From: "3.0.0"}}, 1
 	}), record(8, applied(v1beta2.StateError)), record(7, func(b *v1beta2.BundleRecord) { b.Refused = "Downgrade" }), record(6, func(*v1beta2.BundleRecord) {}), record(5, applied(v1beta2.StateReady)))
@@ -62,22 +62,22 @@ func TestATimelineTellsWhatIsSignedBeforeWhatIsNoted(t *testing.T) {
 		want  string
 	}{
 		"nobody asked": {Chain{}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; noted; signed false 
-8 in force, Error; no other versions; noted; signed false 
-7 refused: Downgrade; no other versions; noted; signed false 
-6 replaced before it was reported; no other versions; noted; signed false 
-5 was applied, Ready; no other versions; noted; signed false `},
+8 in force, Error; no version changes; noted; signed false 
+7 refused: Downgrade; no version changes; noted; signed false 
+6 replaced before it was reported; no version changes; noted; signed false 
+5 was applied, Ready; no version changes; noted; signed false `},
 		"two are there": {Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}, Ends: "gone"}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; signed; signed true 
-8 in force, Error; no other versions; signed; signed true 
-7 refused: Downgrade; no other versions; noted; signed false gone
-6 replaced before it was reported; no other versions; noted; signed false gone
-5 was applied, Ready; no other versions; noted; signed false gone`},
+8 in force, Error; no version changes; signed; signed true 
+7 refused: Downgrade; no version changes; noted; signed false gone
+6 replaced before it was reported; no version changes; noted; signed false gone
+5 was applied, Ready; no version changes; noted; signed false gone`},
 	} {
 		if got := told(Timeline(kyma, c.chain)); got != c.want {
 			t.Errorf("%s: got\n%s\n\nwant\n%s", name, got, c.want)
 		}
 	}
-	// A status of a publisher that remembers nothing: the registry has the bundles, and what became of them nobody knows.
-	want := "9 in force; not noted; signed; signed true \n8 not noted; not noted; signed; signed true "
+	// With the status of an older publisher, the registry has the bundles but their outcome is unknown.
+	want := "9 in force; not recorded; signed; signed true \n8 not recorded; not recorded; signed; signed true "
 	if got := told(Timeline(sequences(9, 9), Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {
 		t.Errorf("got\n%s\n\nwant\n%s", got, want)
 	}
@@ -86,7 +86,7 @@ func TestATimelineTellsWhatIsSignedBeforeWhatIsNoted(t *testing.T) {
 	}
 }
 
-func TestAChainIsFollowedAsFarAsItIsProven(t *testing.T) {
+func TestChainEndsAtTheFirstUnverifiedBundle(t *testing.T) {
 	asked := 0
 	read := func(missing int) func(string) (bundle.BundleIdentity, error) {
 		return func(want string) (bundle.BundleIdentity, error) {
@@ -105,7 +105,7 @@ func TestAChainIsFollowedAsFarAsItIsProven(t *testing.T) {
 	if c := ReadChain(sequences(9, 9), read(7)); len(c.Bundles) != 2 || !strings.HasPrefix(c.Ends, "not there") || strings.Contains(c.Ends, "\x1b") {
 		t.Errorf("%d bundles, %q", len(c.Bundles), c.Ends)
 	}
-	// A bundle that names itself as the one before ends the chain.
+	// A bundle that names itself as its predecessor ends the chain.
 	if c := ReadChain(sequences(2, 2), func(string) (bundle.BundleIdentity, error) {
 		i := identity(2)
 		i.Previous = &bundle.Position{Sequence: 2, Digest: digestOf(2)}
@@ -115,7 +115,7 @@ func TestAChainIsFollowedAsFarAsItIsProven(t *testing.T) {
 	}
 }
 
-func TestTextsOfATimelineAreBoundedAndPrintable(t *testing.T) {
+func TestTimelineTextIsBoundedAndPrintable(t *testing.T) {
 	hostile := strings.Repeat("x", 10_000) + "\x1b[31m\u202e\n"
 	all := Timeline(sequences(9, 9, record(9, func(b *v1beta2.BundleRecord) {
 		b.Commit, b.Refused, b.Changes = hostile, hostile, []v1beta2.VersionChange{{Module: hostile, From: hostile, To: hostile}}

@@ -29,16 +29,16 @@ var (
 	earlier = digest.FromString("earlier")
 )
 
-// world is a Kyma with what the publisher knows of its runtime: bundle 7 was published an hour ago, and the runtime
-// reported a minute ago that it runs it and that its modules are ready. Its status is what the publisher makes of that.
+// world is a Kyma with the publisher's knowledge of its runtime: bundle 7 was published an hour ago. A minute ago the
+// runtime reported that it has applied it and that its modules are ready. The publisher's code derives the status.
 type world struct {
 	*testing.T
 	kyma     v1beta2.Kyma
 	facts    ingest.Facts
 	rollouts []v1alpha1.Rollout
-	// heard is when the report arrived, now the time of the look.
+	// heard is when the report arrived, now the time of the evaluation.
 	heard, now time.Time
-	// untouched keeps the status as the Kyma has it.
+	// untouched keeps the Kyma's status.
 	untouched bool
 }
 
@@ -87,20 +87,20 @@ func (w *world) status() *v1beta2.Kyma {
 
 func (w *world) judged() Runtime { return Judge(w.status(), NewRollouts(w.rollouts), w.now) }
 
-// never lets nothing be heard of the runtime.
+// never removes all reports of the runtime.
 func (w *world) never() *world {
 	w.facts.Report = nil
 	return w
 }
 
-// pending lets the runtime report an earlier bundle than was published just now.
+// pending makes the runtime report the previous bundle of one that was just published.
 func (w *world) pending(published time.Duration) *world {
 	w.facts.Report.Observed.Digest, w.facts.Report.Observed.Sequence = earlier, 6
 	w.facts.Published.Predicate.IssuedAt = w.now.Add(-published)
 	return w
 }
 
-// certified has the bundle bring a certificate that was issued a while ago and holds for a while still.
+// certified adds a certificate to the bundle that was issued some time ago and is valid for some time.
 func (w *world) certified(ago, left time.Duration) *world {
 	w.Helper()
 	agent := trusttest.NewSigner(w)
@@ -121,7 +121,7 @@ func (w *world) says(module string, state v1beta2.State, message string) *world 
 	return w
 }
 
-// because gives the module a reason in the report.
+// because sets the reason of the module in the report.
 func (w *world) because(module string, why reason.Reason) *world {
 	for i := range w.facts.Report.Modules {
 		if m := &w.facts.Report.Modules[i]; m.Name == module {
@@ -141,14 +141,14 @@ func (w *world) refusedBundle(reason refusal.Reason) *world {
 	return w
 }
 
-// failed lets publishing fail.
+// failed makes publishing fail.
 func (w *world) failed(err error) *world {
 	w.facts.PublishError = err
 	return w
 }
 
-// asks resolves what the Kyma asks for with a catalog of keda 1.0.0 in regular and 1.1.0, of which there is no
-// template, in fast; beta is for others.
+// asks resolves the Kyma's request with a catalog of keda: 1.0.0 in regular, 1.1.0 without a template in fast, and beta
+// for other runtimes.
 func (w *world) asks(m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request)) *world {
 	w.Helper()
 	meta := func(module string, beta bool, channels ...v1beta2.ChannelVersion) v1beta2.ModuleReleaseMeta {
@@ -176,12 +176,12 @@ func (w *world) asks(m v1beta2.Module, contents map[resolve.Ref]resolve.Content,
 	return w
 }
 
-// broken says what became of reading the component of keda.
+// broken sets the result of reading the component of keda.
 func broken(err error) map[resolve.Ref]resolve.Content {
 	return map[resolve.Ref]resolve.Content{{Component: "kyma-pull.dev/module/keda", Version: "1.0.0"}: {Err: err}}
 }
 
-// rollout adds one of keda from 1.0.0 to 1.1.0 in the channel regular with one wave for all.
+// rollout adds a rollout of keda from 1.0.0 to 1.1.0 in the channel regular with one wave for all runtimes.
 func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.Rollout)) *world {
 	all := int32(100)
 	everybody := int64(1) << 53
@@ -197,7 +197,7 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 	return w
 }
 
-// given says that the rollout gave the runtime the version of keda that it has.
+// given records that the rollout decided the runtime's version of keda.
 func (w *world) given() *world {
 	w.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))}}
 	return w

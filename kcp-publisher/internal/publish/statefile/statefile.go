@@ -1,6 +1,5 @@
-// Package statefile remembers for `publish` what a control plane has in the status of its Kymas: which bundle was
-// published last to each runtime of a location. The registry cannot say that: whoever owns it may put an old bundle
-// back.
+// Package statefile stores the last published bundle of each runtime of a location, for `publish`. A control plane
+// stores it in the status of its Kymas. The registry cannot be the source, because its owner may restore an old bundle.
 package statefile
 
 import (
@@ -23,17 +22,17 @@ import (
 // File is a state file, locked for one process. It is safe for concurrent use.
 type File struct {
 	path, location string
-	mode           fs.FileMode  // that of the file that was there, 0 for none
-	lock           *flock.Flock // nil where the file is only read
-	// New says that there was no file.
+	mode           fs.FileMode  // mode of the existing file, or 0
+	lock           *flock.Flock // nil if the file is only read
+	// New is true if the file did not exist.
 	New bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	state   state
 	changed bool
 }
 
-// state is the content of the file: what was published, by location and runtime.
+// state is the content of the file: published bundles by location and runtime.
 type state struct {
 	Version   int                                            `json:"version"`
 	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
@@ -42,11 +41,11 @@ type state struct {
 const (
 	version  = 1
 	maxBytes = 256 << 20
-	// tryAgain is how often a lock is asked for that another process has.
+	// tryAgain is the interval between attempts to get a lock that another process holds.
 	tryAgain = 200 * time.Millisecond
 )
 
-// Open reads a state file for a location, and waits while another process uses it. A file that is not there is empty.
+// Open reads a state file for a location. It waits while another process uses the file. A missing file is empty.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := locate(path)
 	if err != nil {
@@ -66,8 +65,8 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// locate returns the file that a path names, since a file takes the place of that and not of a link, and its mode, 0
-// for none. A link is followed where the system lets this user follow it.
+// locate resolves links to the actual file, because saving replaces it, and returns its mode, or 0 for a missing file.
+// It follows a link only if the system allows this user to.
 func locate(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,14 +82,14 @@ func locate(path string) (string, fs.FileMode, error) {
 	return path, info.Mode().Perm(), err
 }
 
-// Read reads a state file for a location and never writes it: what is remembered is forgotten with the process. A file
-// that is not there is empty.
+// Read reads a state file for a location and never writes it, so new records are lost when the process ends. A missing
+// file is empty.
 func Read(path, location string) (*File, error) {
 	f := &File{path: path, location: location}
 	return f, f.read()
 }
 
-// writable returns why the file could not be written: what is pushed and not remembered is told of too late.
+// writable returns an error if the file cannot be written. This must be known before a bundle is pushed.
 func (f *File) writable() error {
 	temporary, err := f.temporary()
 	if err != nil {
@@ -118,24 +117,24 @@ func (f *File) read() error {
 		return fmt.Errorf("read state file: %w", err)
 	}
 	if info.IsDir() {
-		return fmt.Errorf("state file %s: is a folder: name a file, or move it away", f.path)
+		return fmt.Errorf("state file %s: is a folder: choose a file, or move the folder away", f.path)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("state file %s: is %s: name a file, or move it away", f.path, info.Mode().Type())
+		return fmt.Errorf("state file %s: is %s: choose a file, or move it away", f.path, info.Mode().Type())
 	}
 	if info.Size() > maxBytes {
-		return fmt.Errorf("state file %s: %d bytes, at most %d: restore it from a backup, or delete it to start without memory", f.path, info.Size(), maxBytes)
+		return fmt.Errorf("state file %s: %d bytes, at most %d: restore it from a backup, or delete it to start without records", f.path, info.Size(), maxBytes)
 	}
 	data, err := os.ReadFile(f.path)
 	if err != nil {
 		return fmt.Errorf("read state file: %w", err)
 	}
-	f.state.Version = 0 // a file without one says nothing
+	f.state.Version = 0 // a file without a version is invalid
 	if err := json.Unmarshal(data, &f.state); err != nil {
-		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without memory", f.path, err)
+		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without records", f.path, err)
 	}
 	if f.state.Version != version {
-		return fmt.Errorf("state file %s: version is %d, want %d: use the program that wrote it, restore it from a backup, or delete it to start without memory", f.path, f.state.Version, version)
+		return fmt.Errorf("state file %s: version is %d, want %d: use the program that wrote it, restore it from a backup, or delete it to start without records", f.path, f.state.Version, version)
 	}
 	if f.state.Locations == nil {
 		f.state.Locations = map[string]map[string]*v1beta2.PublishedBundle{}
@@ -143,14 +142,14 @@ func (f *File) read() error {
 	return nil
 }
 
-// Last returns what was published last to a runtime, nil when nothing is remembered.
+// Last returns the last published bundle of a runtime, or nil if it is unknown.
 func (f *File) Last(runtime string) *v1beta2.PublishedBundle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Locations[f.location][runtime].DeepCopy()
 }
 
-// Remember notes what was published. Save writes it.
+// Remember records a published bundle. Save writes it.
 func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,7 +163,7 @@ func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// Save writes the file if anything changed: as a whole, or not at all. One that is only read stays as it is.
+// Save replaces the file atomically if anything changed. It does not write a file that was opened with Read.
 func (f *File) Save() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,7 +197,7 @@ func (f *File) Save() error {
 	return nil
 }
 
-// Close lets other processes use the file.
+// Close releases the lock of the file.
 func (f *File) Close() error {
 	if f.lock == nil {
 		return nil

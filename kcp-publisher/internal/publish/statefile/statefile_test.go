@@ -23,7 +23,7 @@ func open(t *testing.T, path, location string) *File {
 	return f
 }
 
-func TestWhatWasPublishedIsRememberedByLocation(t *testing.T) {
+func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "published.json")
 	f := open(t, path, "registry.example/fleet")
 	if !f.New || f.Last("berlin") != nil {
@@ -59,7 +59,7 @@ func TestWhatWasPublishedIsRememberedByLocation(t *testing.T) {
 	}
 }
 
-func TestOneProcessUsesTheFileAtATime(t *testing.T) {
+func TestStateFileIsLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "published.json")
 	first := open(t, path, "a")
 	waiting, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -75,7 +75,7 @@ func TestOneProcessUsesTheFileAtATime(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsDamagedIsNoEmptyOne(t *testing.T) {
+func TestDamagedStateFileIsAnError(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"cut off":       {`{"version":1,"loc`, "restore it from a backup"},
 		"empty":         {"", "restore it from a backup"},
@@ -94,7 +94,7 @@ func TestAFileThatIsDamagedIsNoEmptyOne(t *testing.T) {
 	}
 }
 
-func TestAStateFileMayBeALinkAndNoFolder(t *testing.T) {
+func TestStateFileCanBeALinkButNotAFolder(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "volume.json"), filepath.Join(dir, "published.json")
 	if err := open(t, path, "a").Close(); err != nil {
@@ -111,14 +111,13 @@ func TestAStateFileMayBeALinkAndNoFolder(t *testing.T) {
 	if again := open(t, path, "a"); again.Last("r-1") == nil {
 		t.Error("what the link names was not written")
 	}
-	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "is a folder: name a file") {
+	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "is a folder: choose a file") {
 		t.Errorf("a folder: %v", err)
 	}
 }
 
-// TestAStateFileKeepsItsModeAndAReadOnlyOneStaysAsItIs: a file that takes its place would get round what its owner
-// allows.
-func TestAStateFileKeepsItsModeAndAReadOnlyOneStaysAsItIs(t *testing.T) {
+// TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged: a replacement file must not bypass the owner's permissions.
+func TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")
 	if err := errors.Join(os.WriteFile(path, []byte(`{"version":1}`), 0o600), os.Chmod(path, 0o640), os.Symlink(circle, circle)); err != nil {
