@@ -110,8 +110,8 @@ type Wave struct {
 	// Deadline is the time in which a runtime must become ready after it was given the version.
 	// +kubebuilder:default:="30m"
 	Deadline metav1.Duration `json:"deadline,omitzero"`
-	// AllowEmpty lets the rollout pass the wave if its selector matches no runtime. Unless it is set, the rollout waits for
-	// a runtime that matches or for an approval of the wave, because an empty wave proves nothing.
+	// AllowEmpty lets the rollout pass the wave if its selector matches no runtime. By default, the rollout waits for a
+	// runtime that matches or for an approval of the wave, because an empty wave does not prove the version.
 	// +optional
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// Approval requires the wave's name in the Rollout's spec.approvedWaves before the wave starts.

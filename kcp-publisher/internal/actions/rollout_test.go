@@ -48,12 +48,42 @@ func TestARolloutIsChanged(t *testing.T) {
 		refuse string
 		after  func(v1alpha1.RolloutSpec) bool
 	}{
-		"pause":                           {nil, actions.Pause(true), "", func(s v1alpha1.RolloutSpec) bool { return s.Paused }},
-		"resume":                          {func(r *v1alpha1.Rollout) { r.Spec.Paused = true }, actions.Pause(false), "", func(s v1alpha1.RolloutSpec) bool { return !s.Paused }},
-		"pause a finished rollout":        {finished(v1alpha1.RolloutSucceeded), actions.Pause(true), "it is already Succeeded: over", nil},
-		"approve":                         {nil, actions.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "others" }},
-		"approve twice":                   {func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} }, actions.Approve("others"), "", func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 }},
-		"approve a wave without approval": {nil, actions.Approve("canaries"), `wave "canaries" does not wait for an approval; waiting waves: others`, nil},
+		"pause": {
+			nil,
+			actions.Pause(true),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return s.Paused },
+		},
+		"resume": {
+			func(r *v1alpha1.Rollout) { r.Spec.Paused = true },
+			actions.Pause(false),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return !s.Paused },
+		},
+		"pause a finished rollout": {
+			finished(v1alpha1.RolloutSucceeded),
+			actions.Pause(true),
+			"it is already Succeeded: over",
+			nil,
+		},
+		"approve": {
+			nil,
+			actions.Approve("others"),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "others" },
+		},
+		"approve twice": {
+			func(r *v1alpha1.Rollout) { r.Spec.ApprovedWaves = []string{"others"} },
+			actions.Approve("others"),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return len(s.ApprovedWaves) == 1 },
+		},
+		"approve a wave without approval": {
+			nil,
+			actions.Approve("canaries"),
+			`wave "canaries" does not wait for an approval; waiting waves: others`,
+			nil,
+		},
 		"approve a wave that waits by its status": {
 			func(r *v1alpha1.Rollout) {
 				r.Status.Waves = []v1alpha1.WaveStatus{{Name: "canaries", State: v1alpha1.WaveWaiting}}
@@ -61,19 +91,79 @@ func TestARolloutIsChanged(t *testing.T) {
 				return len(s.ApprovedWaves) == 1 && s.ApprovedWaves[0] == "canaries"
 			},
 		},
-		"approve in a finished rollout":        {finished(v1alpha1.RolloutStopped), actions.Approve("others"), "it is already Stopped: over", nil},
-		"abort":                                {nil, actions.Abort(), "", func(s v1alpha1.RolloutSpec) bool { return s.Abort }},
-		"abort a finished rollout":             {finished(v1alpha1.RolloutRolledBack), actions.Abort(), "it is already RolledBack: over", nil},
-		"undo":                                 {nil, undone(), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
-		"undo a successful rollout":            {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision-1), of("another", own.Revision+1)), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
-		"undo a rollout with a newer one":      {finished(v1alpha1.RolloutSucceeded), undone(of(own.Module, own.Revision+2), of(own.Module, own.Revision+1)), fmt.Sprintf("rollout %s-regular-%d is newer: undo that one instead", own.Module, own.Revision+2), nil},
-		"undo a superseded rollout":            {finished(v1alpha1.RolloutSuperseded), undone(), "it is already Superseded: over", nil},
-		"undo a rollout that rolled back":      {finished(v1alpha1.RolloutRolledBack), undone(), "it is already RolledBack: over", nil},
-		"undo a rollout that is rolling back":  {finished(v1alpha1.RolloutRollingBack), undone(), "it is already RollingBack: over", nil},
-		"retry a stopped rollout":              {finished(v1alpha1.RolloutStopped), retried(of("another", own.Revision+1)), "", func(s v1alpha1.RolloutSpec) bool { return s.Retry }},
-		"retry a rollout that rolled back":     {finished(v1alpha1.RolloutRolledBack), retried(), "", func(s v1alpha1.RolloutSpec) bool { return s.Retry }},
-		"retry a rollout that is rolling back": {finished(v1alpha1.RolloutRollingBack), retried(), "it is RollingBack: only a Stopped or RolledBack rollout can be retried", nil},
-		"retry a rollout with a newer one":     {finished(v1alpha1.RolloutRolledBack), retried(of(own.Module, own.Revision+1)), fmt.Sprintf("rollout %s-regular-%d is newer: retry that one instead", own.Module, own.Revision+1), nil},
+		"approve in a finished rollout": {
+			finished(v1alpha1.RolloutStopped),
+			actions.Approve("others"),
+			"it is already Stopped: over",
+			nil,
+		},
+		"abort": {
+			nil,
+			actions.Abort(),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return s.Abort },
+		},
+		"abort a finished rollout": {
+			finished(v1alpha1.RolloutRolledBack),
+			actions.Abort(),
+			"it is already RolledBack: over",
+			nil,
+		},
+		"undo": {nil, undone(), "", func(s v1alpha1.RolloutSpec) bool { return s.Undo }},
+		"undo a successful rollout": {
+			finished(v1alpha1.RolloutSucceeded),
+			undone(of(own.Module, own.Revision-1), of("another", own.Revision+1)),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return s.Undo },
+		},
+		"undo a rollout with a newer one": {
+			finished(v1alpha1.RolloutSucceeded),
+			undone(of(own.Module, own.Revision+2), of(own.Module, own.Revision+1)),
+			fmt.Sprintf("rollout %s-regular-%d is newer: undo that one instead", own.Module, own.Revision+2),
+			nil,
+		},
+		"undo a superseded rollout": {
+			finished(v1alpha1.RolloutSuperseded),
+			undone(),
+			"it is already Superseded: over",
+			nil,
+		},
+		"undo a rollout that rolled back": {
+			finished(v1alpha1.RolloutRolledBack),
+			undone(),
+			"it is already RolledBack: over",
+			nil,
+		},
+		"undo a rollout that is rolling back": {
+			finished(v1alpha1.RolloutRollingBack),
+			undone(),
+			"it is already RollingBack: over",
+			nil,
+		},
+		"retry a stopped rollout": {
+			finished(v1alpha1.RolloutStopped),
+			retried(of("another", own.Revision+1)),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return s.Retry },
+		},
+		"retry a rollout that rolled back": {
+			finished(v1alpha1.RolloutRolledBack),
+			retried(),
+			"",
+			func(s v1alpha1.RolloutSpec) bool { return s.Retry },
+		},
+		"retry a rollout that is rolling back": {
+			finished(v1alpha1.RolloutRollingBack),
+			retried(),
+			"it is RollingBack: only a Stopped or RolledBack rollout can be retried",
+			nil,
+		},
+		"retry a rollout with a newer one": {
+			finished(v1alpha1.RolloutRolledBack),
+			retried(of(own.Module, own.Revision+1)),
+			fmt.Sprintf("rollout %s-regular-%d is newer: retry that one instead", own.Module, own.Revision+1),
+			nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := underWay()

@@ -42,7 +42,8 @@ func (p promotions) Handle(ctx context.Context, request admission.Request) admis
 	}
 	var all fleet.RolloutList
 	if err := p.rollouts.List(ctx, &all, client.InNamespace(request.Namespace)); err != nil {
-		ctrl.Log.Error(err, "failed to list Rollouts, a promotion was not checked for rejected versions", "moduleReleaseMeta", request.Name)
+		ctrl.Log.Error(err, "failed to list Rollouts, a promotion was not checked for rejected versions",
+			"moduleReleaseMeta", request.Name)
 		return allowed
 	}
 	after.Spec.Channels = promoted

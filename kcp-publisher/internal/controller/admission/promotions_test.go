@@ -19,7 +19,9 @@ func TestPromotionOfARejectedVersionWarns(t *testing.T) {
 	if err := fleet.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	rejected := &fleet.Rollout{Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular", Revision: 3, From: "1.0.0", To: "1.1.0"}}
+	rejected := &fleet.Rollout{
+		Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular", Revision: 3, From: "1.0.0", To: "1.1.0"},
+	}
 	rejected.Namespace, rejected.Name = "kcp-system", "keda-regular-3"
 	rejected.Status.State, rejected.Status.Message = fleet.RolloutRolledBack, "wave canaries failed"
 	elsewhere := rejected.DeepCopy()
@@ -31,12 +33,14 @@ func TestPromotionOfARejectedVersionWarns(t *testing.T) {
 		}
 		m := v1beta2.ModuleReleaseMeta{Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda"}}
 		for i, version := range versions {
-			m.Spec.Channels = append(m.Spec.Channels, v1beta2.ChannelVersion{Channel: []string{"regular", "fast"}[i], Version: version})
+			channel := []string{"regular", "fast"}[i]
+			m.Spec.Channels = append(m.Spec.Channels, v1beta2.ChannelVersion{Channel: channel, Version: version})
 		}
 		raw.Raw, _ = json.Marshal(m)
 		return raw
 	}
-	const warning = "version 1.1.0 of module keda in channel regular: rollout keda-regular-3 took it back: wave canaries failed"
+	const warning = "version 1.1.0 of module keda in channel regular: " +
+		"rollout keda-regular-3 took it back: wave canaries failed"
 	for name, c := range map[string]struct {
 		before, after runtime.RawExtension
 		want          string
@@ -47,7 +51,9 @@ func TestPromotionOfARejectedVersionWarns(t *testing.T) {
 		"a channel that keeps the version":         {meta("1.1.0"), meta("1.1.0", "1.1.0"), ""},
 		"the same version in another channel only": {meta("1.0.0"), meta("1.0.0", "1.1.0"), ""},
 	} {
-		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "kcp-system", Name: "keda", Object: c.after, OldObject: c.before}}
+		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Namespace: "kcp-system", Name: "keda", Object: c.after, OldObject: c.before,
+		}}
 		response := webhook.Handle(t.Context(), request)
 		if got := strings.Join(response.Warnings, "; "); !response.Allowed || got != c.want {
 			t.Errorf("%s: allowed %t, warnings %q, want %q", name, response.Allowed, got, c.want)

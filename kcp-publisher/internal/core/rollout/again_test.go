@@ -22,16 +22,45 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 		policies []fleet.RolloutPolicy
 		want     string // the rollouts that the looks create
 	}{
-		"not while the channel keeps the version":         {state: fleet.RolloutRolledBack, channel: []string{"2.0.0", "2.0.0"}, policies: policies("careful")},
-		"not while the channel has the last good version": {state: fleet.RolloutRolledBack, channel: []string{"1.0.0"}, policies: policies("careful")},
-		"once the channel went back and forward":          {state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
-		"also if the version is still being taken back":   {state: fleet.RolloutRollingBack, channel: []string{"1.0.0", "2.0.0", "2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
-		"also if an operator stopped it":                  {state: fleet.RolloutStopped, channel: []string{"1.0.0", "2.0.0", "2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
-		"also if its policy is gone":                      {state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"}, want: "keda-regular-2"},
-		"if an operator asks for it":                      {state: fleet.RolloutRolledBack, retry: true, channel: []string{"2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
-		"if an operator stopped it and asks for it":       {state: fleet.RolloutStopped, retry: true, channel: []string{"2.0.0"}, policies: policies("careful"), want: "keda-regular-2"},
-		"never after it succeeded":                        {state: fleet.RolloutSucceeded, retry: true, channel: []string{"2.0.0"}, policies: policies("careful")},
-		"never while the channel has the version before":  {state: fleet.RolloutRolledBack, retry: true, channel: []string{"1.0.0"}, policies: policies("careful")},
+		"not while the channel keeps the version": {
+			state: fleet.RolloutRolledBack, channel: []string{"2.0.0", "2.0.0"},
+			policies: policies("careful"),
+		},
+		"not while the channel has the last good version": {
+			state: fleet.RolloutRolledBack, channel: []string{"1.0.0"},
+			policies: policies("careful"),
+		},
+		"once the channel went back and forward": {
+			state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"},
+			policies: policies("careful"), want: "keda-regular-2",
+		},
+		"also if the version is still being taken back": {
+			state: fleet.RolloutRollingBack, channel: []string{"1.0.0", "2.0.0", "2.0.0"},
+			policies: policies("careful"), want: "keda-regular-2",
+		},
+		"also if an operator stopped it": {
+			state: fleet.RolloutStopped, channel: []string{"1.0.0", "2.0.0", "2.0.0"},
+			policies: policies("careful"), want: "keda-regular-2",
+		},
+		"also if its policy is gone": {
+			state: fleet.RolloutRolledBack, channel: []string{"1.0.0", "2.0.0"}, want: "keda-regular-2",
+		},
+		"if an operator asks for it": {
+			state: fleet.RolloutRolledBack, retry: true, channel: []string{"2.0.0"},
+			policies: policies("careful"), want: "keda-regular-2",
+		},
+		"if an operator stopped it and asks for it": {
+			state: fleet.RolloutStopped, retry: true, channel: []string{"2.0.0"},
+			policies: policies("careful"), want: "keda-regular-2",
+		},
+		"never after it succeeded": {
+			state: fleet.RolloutSucceeded, retry: true, channel: []string{"2.0.0"},
+			policies: policies("careful"),
+		},
+		"never while the channel has the version before": {
+			state: fleet.RolloutRolledBack, retry: true, channel: []string{"1.0.0"},
+			policies: policies("careful"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ended := carriedOut(c.state)
@@ -39,13 +68,16 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 			all := []fleet.Rollout{ended}
 			made := ""
 			for pass, channel := range c.channel {
-				round := Look(c.policies, all, map[Track]Followers{keda: {channel, everyone}}, noon.Add(time.Duration(pass)*time.Minute))
+				now := noon.Add(time.Duration(pass) * time.Minute)
+				round := Look(c.policies, all, map[Track]Followers{keda: {channel, everyone}}, now)
 				for _, changed := range round.Update {
 					all[slices.IndexFunc(all, func(r fleet.Rollout) bool { return r.Name == changed.Name })] = *changed
 				}
 				for _, r := range round.Create {
 					made += r.Name
-					if r.Spec.From != "1.0.0" || r.Spec.To != "2.0.0" || r.Status.Waves[0].StartedAt == nil || r.Status.Waves[1].StartedAt != nil {
+					versions := r.Spec.From + " to " + r.Spec.To
+					waves := r.Status.Waves
+					if versions != "1.0.0 to 2.0.0" || waves[0].StartedAt == nil || waves[1].StartedAt != nil {
 						t.Errorf("the new rollout does not begin with its first wave: %+v", r)
 					}
 					r.ResourceVersion = "1"
@@ -69,14 +101,26 @@ func TestRejectedVersionIsTheLastOneThatFailed(t *testing.T) {
 		rollouts []*fleet.Rollout
 		want     string
 	}{
-		"no rollout":                   {nil, ""},
-		"rolled back":                  {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1"},
-		"stopped":                      {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutStopped)}, "keda-regular-1"},
-		"another version rolled back":  {[]*fleet.Rollout{rollout(1, "1.5.0", fleet.RolloutRolledBack)}, ""},
-		"rolled back, then retried":    {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack), rollout(2, "2.0.0", fleet.RolloutProgressing)}, ""},
-		"rolled back, then successful": {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack), rollout(2, "2.0.0", fleet.RolloutSucceeded)}, ""},
-		"rolled back, then another":    {[]*fleet.Rollout{rollout(2, "3.0.0", fleet.RolloutSucceeded), rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1"},
-		"rolled back, then superseded": {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack), rollout(2, "2.0.0", fleet.RolloutSuperseded)}, "keda-regular-1"},
+		"no rollout":                  {nil, ""},
+		"rolled back":                 {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1"},
+		"stopped":                     {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutStopped)}, "keda-regular-1"},
+		"another version rolled back": {[]*fleet.Rollout{rollout(1, "1.5.0", fleet.RolloutRolledBack)}, ""},
+		"rolled back, then retried": {[]*fleet.Rollout{
+			rollout(1, "2.0.0", fleet.RolloutRolledBack),
+			rollout(2, "2.0.0", fleet.RolloutProgressing),
+		}, ""},
+		"rolled back, then successful": {[]*fleet.Rollout{
+			rollout(1, "2.0.0", fleet.RolloutRolledBack),
+			rollout(2, "2.0.0", fleet.RolloutSucceeded),
+		}, ""},
+		"rolled back, then another": {[]*fleet.Rollout{
+			rollout(2, "3.0.0", fleet.RolloutSucceeded),
+			rollout(1, "2.0.0", fleet.RolloutRolledBack),
+		}, "keda-regular-1"},
+		"rolled back, then superseded": {[]*fleet.Rollout{
+			rollout(1, "2.0.0", fleet.RolloutRolledBack),
+			rollout(2, "2.0.0", fleet.RolloutSuperseded),
+		}, "keda-regular-1"},
 	} {
 		got := ""
 		if r := Rejected(c.rollouts, "2.0.0"); r != nil {
@@ -138,18 +182,22 @@ func TestEmptyWaveWaits(t *testing.T) {
 		proven bool
 		waits  bool
 	}{
-		"its selector matches no runtime":                {spec: twoWaves(), dev: lost, waits: true},
-		"its only runtime lost the label":                {spec: twoWaves(), before: began, dev: lost, waits: true},
-		"its runtime has the version and lost the label": {spec: twoWaves(), before: began, dev: given(lost, 5), waits: true},
-		"the policy allows it":                           {spec: allowed, dev: lost},
-		"an operator approved it":                        {spec: approved, dev: lost},
-		"an earlier rollout proved the version":          {spec: twoWaves(), dev: lost, proven: true},
-		"no other wave has a runtime":                    {spec: last, dev: lost},
-		"its runtimes belong to an earlier wave":         {spec: overlap, dev: given(everyone[0], 5)},
+		"its selector matches no runtime": {spec: twoWaves(), dev: lost, waits: true},
+		"its only runtime lost the label": {spec: twoWaves(), before: began, dev: lost, waits: true},
+		"its runtime has the version and lost the label": {
+			spec: twoWaves(), before: began, dev: given(lost, 5), waits: true,
+		},
+		"the policy allows it":                   {spec: allowed, dev: lost},
+		"an operator approved it":                {spec: approved, dev: lost},
+		"an earlier rollout proved the version":  {spec: twoWaves(), dev: lost, proven: true},
+		"no other wave has a runtime":            {spec: last, dev: lost},
+		"its runtimes belong to an earlier wave": {spec: overlap, dev: given(everyone[0], 5)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step := Plan(first, c.spec, c.before, []Runtime{c.dev, everyone[1]}, Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
-			waits := step.Status.State == fleet.RolloutWaiting && strings.HasPrefix(step.Status.Message, "wave development selects no runtime: ")
+			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
+			step := Plan(first, c.spec, c.before, []Runtime{c.dev, everyone[1]}, situation)
+			const message = "wave development selects no runtime: "
+			waits := step.Status.State == fleet.RolloutWaiting && strings.HasPrefix(step.Status.Message, message)
 			if waits != c.waits {
 				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
 			}
@@ -237,7 +285,8 @@ func TestLateRuntimeOfAPassedWaveDoesNotTryTheVersionFirst(t *testing.T) {
 		if got := step.Decisions[1].Version; got != want || step.Status.State != fleet.RolloutWaiting {
 			t.Errorf("a runtime with version %q may have %s, and the rollout is %s", version, got, step.Status.State)
 		}
-		of := written(&fleet.Rollout{Spec: spec, Status: step.Status}, all, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)})
+		situation := Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}
+		of := written(&fleet.Rollout{Spec: spec, Status: step.Status}, all, situation)
 		if got := of.Decisions[1].Version; got != want {
 			t.Errorf("a shard lets a runtime with version %q have %s", version, got)
 		}

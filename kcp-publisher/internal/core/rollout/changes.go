@@ -8,16 +8,16 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Change is something that people should hear of a rollout. Type is that of a Kubernetes Event.
+// Change is a change of a rollout that becomes a Kubernetes Event of that type.
 type Change struct{ Type, Reason, Note string }
 
-// Begun is told of a rollout that was made.
+// Begun returns the change for a new rollout.
 func Begun(r *fleet.Rollout) []Change {
 	note := fmt.Sprintf("module %s goes from %s to %s in channel %s, by policy %s", r.Spec.Module, r.Spec.From, r.Spec.To, r.Spec.Channel, r.Spec.Policy)
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 
-// Changes returns what happened between two statuses: waves that began or are proven, and where the rollout stands now.
+// Changes returns the changes between two statuses: waves that began or were proven, and a new state.
 func Changes(before, after fleet.RolloutStatus) []Change {
 	var all []Change
 	for i, w := range after.Waves {

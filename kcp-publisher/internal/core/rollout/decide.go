@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// decide returns every runtime its version.
+// decide returns the decision for every runtime.
 func (p *plan) decide(runtimes []Runtime) []Decision {
 	if p.status.State == fleet.RolloutSuperseded || p.status.State == fleet.RolloutSucceeded {
 		return nil
@@ -32,7 +32,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 		default:
 			decisions[i] = Decision{Version: Keep(p.spec.From, r.Version), Held: held[m.wave+1]}
 		}
-		// The version it went back to was an undoing, too, for whoever did not hear of it yet.
+		// The runtime may not have received the bundle that takes the version back.
 		if back && m.touched && !has {
 			decisions[i].Undo = p.spec.To
 		}
@@ -40,7 +40,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// Keep is the version that a held runtime has: the last good one, or its own if that is newer.
+// Keep returns the version of a held runtime: the last good one, or its own if that is newer.
 func Keep(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.Older(own, good) {
 		return good
@@ -48,7 +48,7 @@ func Keep(good, own string) string {
 	return own
 }
 
-// held says why a runtime of a wave is held, in words that change only when its wave does.
+// held returns why a runtime of a wave is held, in words that change only with its wave.
 func (p *plan) held(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
 	switch {
@@ -62,10 +62,10 @@ func (p *plan) held(wave int) string {
 	return fmt.Sprintf("%s: wave %s", text, p.spec.Waves[wave].Name)
 }
 
-// maxFailuresTold bounds the names of runtimes that failed.
+// maxFailuresTold bounds the listed failures, and maxReasonBytes the reason of each.
 const maxFailuresTold, maxReasonBytes = 10, 300
 
-// count writes down what the runtimes come to.
+// count writes the counts of the runtimes to the status.
 func (p *plan) count(runtimes []Runtime) {
 	s := &p.status
 	failedBefore := s.Failed
@@ -82,7 +82,7 @@ func (p *plan) count(runtimes []Runtime) {
 		}
 	}
 	if p.back() {
-		s.Failed = max(s.Failed, failedBefore) // why it goes back: those that failed have another version by now
+		s.Failed = max(s.Failed, failedBefore) // the failed runtimes have another version by now
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
@@ -90,8 +90,7 @@ func (p *plan) count(runtimes []Runtime) {
 	p.estimate(current)
 }
 
-// tellFailures names those that failed. After a rollback they are the ones that were its reason: nobody is failed any
-// more.
+// tellFailures lists failed runtimes. After a rollback it keeps the failures that caused it.
 func (p *plan) tellFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {
@@ -110,7 +109,7 @@ func (p *plan) tellFailures(runtimes []Runtime) {
 	}
 }
 
-// estimate says when the rollout will be through if the rest goes as what was done so far, soaks on top.
+// estimate extrapolates the end of the rollout from its pace so far and the remaining soaks.
 func (p *plan) estimate(current int) {
 	p.status.EstimatedEnd = nil
 	started := p.status.StartedAt
@@ -122,7 +121,7 @@ func (p *plan) estimate(current int) {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
 		case i > current && p.waits(i) != "":
-			return // nobody knows when people decide
+			return // the time of an approval is unknown
 		case w.ProvenAt != nil:
 			soaked += soak
 		case w.ReadyAt != nil:

@@ -13,13 +13,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Track is a module in a channel: what a policy covers and a promotion moves.
+// Track is a module in a channel. Policies cover tracks, and a promotion changes the version of one.
 type Track struct{ Module, Channel string }
 
 // MarshalText makes tracks keys of JSON objects. A channel's name has no slash.
 func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
 
-// Gates are all decisions at one moment. They are not changed once they are in use.
+// Gates are all decisions at one moment. They are immutable once they are in use.
 type Gates map[Track]*Gate
 
 // Gate decides for the runtimes that follow one track.
@@ -29,15 +29,15 @@ type Gate struct {
 	from, to string
 	open     bool
 	held     string
-	// decisions are the few that there are, and decided says which of them a runtime has; one without came after they were
-	// made.
+	// decisions are the distinct decisions, and decided has the index of each runtime's. A runtime without one appeared
+	// after the plan.
 	decisions []Decision
 	decided   map[string]int32
-	// awaited are the runtimes that are to be given a version, or to say how it went.
+	// awaited are the runtimes that get a version next, or have to report the result.
 	awaited []string
 }
 
-// NewGate is the gate of a track whose newest rollout came to this step.
+// NewGate returns the gate of a track by the step of its newest rollout.
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
@@ -63,7 +63,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// decision returns what was decided for a runtime, if anything was.
+// decision returns the decision for a runtime, if there is one.
 func (g *Gate) decision(runtime string) (Decision, bool) {
 	at, known := g.decided[runtime]
 	if !known {
@@ -72,9 +72,9 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 	return g.decisions[at], true
 }
 
-// Decide returns which version a runtime that has its own may have. Whom the plan did not know yet is held. Who was
-// given the promoted version since the plan was made keeps it, and so does who was given one between it and the last
-// good one: a plan takes it from nobody who has it, except by saying so.
+// Decide returns the version that a runtime may have, given its own version. A runtime that the plan did not know is
+// held. A runtime that was given the promoted version since the plan keeps it, and so does one with a version between
+// the last good and the promoted one: only a decision with Undo takes a version from a runtime.
 func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
@@ -89,9 +89,9 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: Keep(g.from, own), Held: g.held}
 }
 
-// Shown returns the version that the catalog of a runtime with its own version shows for the track's channel, of which
-// the control plane's catalog has the one that is offered: what the runtime may have. Who does not follow the track is
-// shown the last good version until every wave is proven, because that is what it would get.
+// Shown returns the version of the track's channel in a runtime's catalog: the version that the runtime may have. own
+// is the runtime's version, and offered is the channel's version in the control plane. A runtime that does not follow
+// the track sees the last good version, which it would get, until every wave is proven.
 func (g *Gate) Shown(runtime, own, offered string) string {
 	if g == nil || g.open {
 		return offered
@@ -102,7 +102,7 @@ func (g *Gate) Shown(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// alike reports whether two gates decide alike for every runtime, as far as that is known without asking for each.
+// alike reports whether two gates certainly decide alike for every runtime, without a comparison of each.
 func (g *Gate) alike(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -110,7 +110,7 @@ func (g *Gate) alike(other *Gate) bool {
 	return g.open && other.open && g.to == other.to
 }
 
-// Same reports whether gates decide the same for every runtime, of the same rollouts, and wait for the same runtimes.
+// Same reports whether gates are of the same rollouts, decide alike for every runtime and wait for the same runtimes.
 func (g Gates) Same(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
@@ -118,7 +118,7 @@ func (g Gates) Same(others Gates) bool {
 	})
 }
 
-// Moved returns the tracks whose gates may decide otherwise than others for some runtime.
+// Moved returns the tracks whose gates may decide differently than others for some runtime.
 func (g Gates) Moved(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {
@@ -138,12 +138,12 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	}
 	a, b := g.Decide(runtime, own), other.Decide(runtime, own)
 	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
-		a.Held, b.Held = "", "" // why a version is held is told with an undo only
+		a.Held, b.Held = "", "" // the reason of a hold is published with an undo only
 	}
 	return a == b
 }
 
-// Awaited returns the runtimes that rollouts wait for.
+// Awaited returns the runtimes that the rollouts wait for.
 func (g Gates) Awaited() map[string]bool {
 	all := map[string]bool{}
 	for _, gate := range g {
@@ -154,9 +154,9 @@ func (g Gates) Awaited() map[string]bool {
 	return all
 }
 
-// Given says which rollouts gave the modules of a bundle their versions. before is what was known of the bundle before
-// it, nil for the first, issued when the bundle was. Comparing with what was written down, and not with what was done,
-// is what makes a publisher that died between the two come to the same answer.
+// Given returns the rollouts that gave the modules of a bundle their versions. before is the record of the previous
+// bundle, nil for the first, and issued is the time of the bundle. The comparison uses the record, so a publisher that
+// died between the push and the record returns the same result.
 func (g Gates) Given(runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time) map[string]v1beta2.GivenVersion {
 	given := map[string]v1beta2.GivenVersion{}
 	for _, m := range manifests {

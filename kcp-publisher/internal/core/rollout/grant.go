@@ -39,7 +39,8 @@ func (p *plan) grant(runtimes []Runtime) {
 		slots := p.keepSlots(i, before, postponed, runtimes)
 		free := w.maxConcurrent - w.inFlight - slots.taken
 		slices.SortFunc(w.reachable, func(a, b int) int {
-			return cmp.Or(slots.since(runtimes[a].ID).Compare(slots.since(runtimes[b].ID)), cmp.Compare(p.members[a].place, p.members[b].place))
+			sinceA, sinceB := slots.since(runtimes[a].ID), slots.since(runtimes[b].ID)
+			return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(p.members[a].place, p.members[b].place))
 		})
 		for _, r := range w.reachable {
 			if open && free > 0 && !p.members[r].granted && !slots.settling(runtimes[r].ID, p.situation.Now) {

@@ -6,17 +6,17 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder says from which runtimes the newest rollout of a track keeps its version. It goes by what is written down, and
-// knows nothing of what the next step will decide. It is safe for concurrent use.
+// Holder knows from which runtimes the newest rollout of a track keeps its version. It uses the recorded status only,
+// not the next step. It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
-	// readable says that the waves are known; held is what is said of each, after what is said of none.
+	// readable is true if the waves are known. held has the message for no wave, followed by one for each wave.
 	readable bool
 	held     []string
 }
 
-// NewHolder returns the holder of a rollout, nil where it keeps its version from nobody.
+// NewHolder returns the holder of a rollout, nil if every runtime may have the version.
 func NewHolder(newest *fleet.Rollout) *Holder {
 	if state := newest.Status.State; state == fleet.RolloutSuperseded || state == fleet.RolloutSucceeded {
 		return nil
@@ -31,18 +31,17 @@ func NewHolder(newest *fleet.Rollout) *Holder {
 	return h
 }
 
-// Touched reports whether the rollout gave a runtime the version that it has.
+// Touched reports whether the rollout gave a runtime its version.
 func (h *Holder) Touched(runtime *Runtime) bool {
 	return runtime.Given != nil && runtime.Given.Rollout == h.plan.name
 }
 
-// Spares reports whether it keeps its version from no runtime that was given this one, whatever else there is to know
-// of the runtime.
+// Spares reports whether the rollout holds no runtime that was given this version, independent of its other facts.
 func (h *Holder) Spares(version string) bool {
 	return h.readable && version == h.plan.spec.To && !h.plan.back()
 }
 
-// Why says why the version is kept from a runtime, empty when it is not.
+// Why returns why the rollout keeps its version from a runtime, empty if it does not.
 func (h *Holder) Why(runtime *Runtime) string {
 	back, touched := h.plan.back(), h.Touched(runtime)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Covering returns the policy of a track, nil for none: of several the one whose name sorts first.
+// Covering returns the policy of a track, nil for none. Of several policies, the first by name applies.
 func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
 	var first *fleet.RolloutPolicy
 	for i := range policies {
@@ -33,8 +33,7 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 }
 
-// Newer returns the name of the rollout that came last after this one on its track, empty for the newest. Only the
-// newest can be undone.
+// Newer returns the name of the newest rollout of the track, empty if it is this one. Only the newest can be undone.
 func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	newest := than
 	for i := range all {
@@ -49,16 +48,15 @@ func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	return newest.Name
 }
 
-// Name is that of a track's rollout with a revision. A channel's name has no dash, so that it can be told from the
-// module's.
+// Name returns the name of a track's rollout with a revision. Channel names have no dash, so the name is unambiguous.
 func Name(track Track, revision int64) string {
 	const maxModule = 180 // a name has at most 253 bytes
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
-// Next returns the rollout that has to be made because the channel has a version that the newest rollout is not about,
-// nil when none has to. runtimes are those that follow the track.
+// Next returns the rollout that the publisher must create for the channel's version, nil if the newest rollout covers
+// it. runtimes are the runtimes that follow the track.
 func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime) *fleet.RolloutSpec {
 	from, revision := "", int64(1)
 	if newest == nil {
@@ -94,8 +92,8 @@ func releasable(state fleet.RolloutState, held, channel string) bool {
 	return ended && channel != held
 }
 
-// lastGood returns the version that runtimes go back to if the promotion after this one fails: this one's if it brought
-// it to every runtime, even if its last wave still soaks.
+// lastGood returns the version that runtimes go back to if the promotion after this one fails: this one's if it
+// brought it to every runtime, even if its last wave still soaks.
 func lastGood(before *fleet.Rollout) string {
 	if state := before.Status.State; state == fleet.RolloutSucceeded || !Finished(state) && everywhere(before.Status) {
 		return before.Spec.To
@@ -103,7 +101,8 @@ func lastGood(before *fleet.Rollout) string {
 	return before.Spec.From
 }
 
-// everywhere reports whether all waves but the last one are proven, the last one is ready, and every runtime is updated.
+// everywhere reports whether all waves but the last one are proven, the last one is ready, and every runtime is
+// updated.
 func everywhere(status fleet.RolloutStatus) bool {
 	if status.Total == 0 || status.Updated < status.Total {
 		return false
@@ -116,8 +115,8 @@ func everywhere(status fleet.RolloutStatus) bool {
 	return true
 }
 
-// proven reports whether one of a track's earlier rollouts has shown that the version of another one works: every wave
-// was proven with it, or it was the last good version.
+// proven reports whether one of a track's earlier rollouts proved the version of a rollout: all of its waves were
+// proven with that version, or it was the last good one.
 func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -125,8 +124,8 @@ func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// mostCommon returns the version that most runtimes have of those that are older than the promoted one: the last good
-// version as long as no rollout says which it is. Without any it is empty, and there is nothing to be careful with.
+// mostCommon returns the most common version that is older than the promoted one. It is the last good version of a
+// track without rollouts. It is empty if no runtime has an older version; then no runtime needs waves.
 func mostCommon(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {

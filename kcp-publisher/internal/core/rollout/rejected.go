@@ -7,12 +7,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Rejected returns the newest rollout of a track that stopped at a version or took it back, nil if there is none or a
-// newer one rolls the same version out again. rollouts are those of the track.
+// Rejected returns the newest rollout of a track that stopped at a version or took it back. It is nil without such a
+// rollout, or if a newer one rolls the same version out again. rollouts are the rollouts of the track.
 func Rejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	var last *fleet.Rollout
 	for _, r := range rollouts {
-		if r.Spec.To == version && r.Status.State != fleet.RolloutSuperseded && (last == nil || r.Spec.Revision > last.Spec.Revision) {
+		if r.Spec.To != version || r.Status.State == fleet.RolloutSuperseded {
+			continue
+		}
+		if last == nil || r.Spec.Revision > last.Spec.Revision {
 			last = r
 		}
 	}
@@ -47,5 +50,6 @@ func Rejection(r *fleet.Rollout) string {
 	if r.Status.State == fleet.RolloutStopped {
 		what = "stopped"
 	}
-	return fmt.Sprintf("version %s of module %s in channel %s: rollout %s %s: %s", r.Spec.To, r.Spec.Module, r.Spec.Channel, r.Name, what, r.Status.Message)
+	return fmt.Sprintf("version %s of module %s in channel %s: rollout %s %s: %s",
+		r.Spec.To, r.Spec.Module, r.Spec.Channel, r.Name, what, r.Status.Message)
 }

@@ -1,13 +1,12 @@
-// Package rollout decides which runtime may have a promoted version, and why the others are held. It is pure.
+// Package rollout decides which runtime gets a promoted version, and why the others are held. It is pure.
 //
-// A rollout is a promotion of one module in one channel. Plan takes it as it stands, what is known of every runtime
-// that follows the channel, and the time; out come how it stands now and one Decision for each runtime. Whoever carries
-// decisions out writes the status first: a decision that is acted upon is one that a restart makes again.
+// A rollout is a promotion of one module in one channel. Plan takes its status, the facts about every runtime that
+// follows the channel, and the time. It returns the next status and one Decision for each runtime. The caller writes
+// the status before it acts on a decision, so that a restarted publisher makes the same decision.
 //
-// What is believed: a runtime is updated once a signed report names exactly the bundle that was published to it and
-// says that the module is ready in that version. A runtime that is silent, or that waits for its maintenance window, is
-// deferred, which is neither success nor failure. No wave starts before the one before it is proven, and nothing but
-// such reports proves it.
+// A runtime is updated once a signed report names exactly the bundle that was published to it and lists the module as
+// ready in that version. A runtime that is silent, or that waits for its maintenance window, is deferred, which is
+// neither success nor failure. A wave starts once the previous one is proven, and only such reports prove a wave.
 package rollout
 
 import (
@@ -22,67 +21,69 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Runtime is what is known of a runtime that follows the module's channel.
+// Runtime has the facts about a runtime that follows the module's channel.
 type Runtime struct {
 	ID string
-	// Labels are those of its Kyma in the control plane.
+	// Labels are the labels of its Kyma in the control plane.
 	Labels map[string]string
 	// Heard is the time of its last report, zero before the first.
 	Heard time.Time
-	// Unnoted is until when it may have been heard by a publisher that did not note it, zero where that is not so.
+	// Unnoted is the end of the time in which another publisher may have received a report without recording it, zero if
+	// no report is missing.
 	Unnoted time.Time
-	// Unpublishable says that a newer bundle cannot be published to it, UnpublishableSince since when at most.
+	// Unpublishable is true if the publisher cannot publish a newer bundle to it, since UnpublishableSince at the
+	// earliest.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// Version is the module's in the newest bundle published to it, empty when the bundle does not have the module.
+	// Version is the module's version in the newest bundle published to it, empty if the bundle lacks the module.
 	Version string
-	// Given says which rollout gave it that version, nil when none did.
+	// Given names the rollout that gave it that version, nil if none did.
 	Given *v1beta2.GivenVersion
-	// Current says that the last report names the newest bundle by its digest, was made for the same generation of the
-	// runtime's Kyma, and tells of the module in that version. State and Message are the module's in it; they mean nothing
-	// without it.
+	// Current is true if the last report names the newest bundle by its digest, was made for the same generation of the
+	// runtime's Kyma, and lists the module in that version. State and Message are the module's in that report. They have
+	// no meaning otherwise.
 	Current bool
 	State   v1beta2.State
 	Message string
-	// Waits says that the runtime has the bundle and installs the version once its maintenance window opens.
+	// Waits is true if the runtime has the bundle and installs the version once its maintenance window opens.
 	Waits bool
 }
 
-// Situation is what else a plan depends on.
+// Situation has the other inputs of a plan.
 type Situation struct {
-	// Newer is the name of the rollout that came after this one, empty for the newest.
+	// Newer is the name of the rollout that follows this one, empty for the newest.
 	Newer string
-	// Channel is the version that the channel has now.
+	// Channel is the channel's current version.
 	Channel string
-	// Proven says that an earlier rollout of the track has shown that the promoted version works.
+	// Proven is true if an earlier rollout of the track proved the promoted version.
 	Proven bool
 	Now    time.Time
 
-	// places are those that were computed before, nil for none.
+	// places caches places, nil for no cache.
 	places places
 }
 
-// Decision is which version of the module a runtime may have.
+// Decision is the version of the module that a runtime may have.
 type Decision struct {
-	// Version is the one it may have, empty for none yet.
+	// Version is that version, empty for none yet.
 	Version string
 	// Undo is the version that Version may replace although it is older.
 	Undo string
-	// Held says in a few stable words why it may not have the promoted one, empty when it may.
+	// Held is the reason why it may not have the promoted version, in stable words. It is empty if the runtime may.
 	Held string
 }
 
-// Step is what a rollout does next.
+// Step is the next step of a rollout.
 type Step struct {
 	Status fleet.RolloutStatus
 	// Decisions are in the order of the runtimes. A finished rollout has none.
 	Decisions []Decision
-	// Awaited says, in the same order, which runtimes the rollout waits for: they are to get a version, or to say how it
-	// went.
+	// Awaited marks, in the same order, the runtimes that the rollout waits for: they get a version next, or have to
+	// report the result.
 	Awaited []bool
 }
 
-// Finished reports whether a rollout does nothing more unless it is undone.
+// Finished reports whether a rollout has ended. Only undo changes it after that.
 func Finished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -91,7 +92,7 @@ func Finished(state fleet.RolloutState) bool {
 	return false
 }
 
-// plan is one step in the making.
+// plan computes one step.
 type plan struct {
 	name      string
 	spec      fleet.RolloutSpec
@@ -99,11 +100,12 @@ type plan struct {
 	situation Situation
 	members   []member
 	waves     []wave
-	// downwards says that the promoted version is older than the last good one: nobody who has that is given it.
+	// downwards is true if the promoted version is older than the last good one. Runtimes with the last good one then
+	// keep it.
 	downwards bool
 }
 
-// Plan decides the next step of a rollout. Equal arguments give equal steps, and its own status is all it remembers.
+// Plan decides the next step of a rollout. Equal arguments give equal steps: the status is the rollout's only memory.
 func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation) Step {
 	p := newPlan(name, spec, before, situation)
 	if err := Check(spec.Course); err != nil {
@@ -122,7 +124,8 @@ func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runti
 }
 
 func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, situation Situation) *plan {
-	return &plan{name: name, spec: spec, status: *before.DeepCopy(), situation: situation, downwards: bundle.Older(spec.To, spec.From)}
+	status, downwards := *before.DeepCopy(), bundle.Older(spec.To, spec.From)
+	return &plan{name: name, spec: spec, status: status, situation: situation, downwards: downwards}
 }
 
 // awaited returns which runtimes the rollout waits for.
@@ -138,7 +141,7 @@ func (p *plan) awaited(runtimes []Runtime) []bool {
 	return all
 }
 
-// stuck holds everything where it is while the course cannot be read.
+// stuck holds all runtimes while the course is invalid.
 func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	if p.active() {
 		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+why.Error()
@@ -146,7 +149,7 @@ func (p *plan) stuck(runtimes []Runtime, why error) Step {
 	return p.hold(runtimes)
 }
 
-// hold leaves every runtime what it has.
+// hold lets every runtime keep its version.
 func (p *plan) hold(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {
@@ -155,18 +158,18 @@ func (p *plan) hold(runtimes []Runtime) Step {
 	return Step{Status: p.status, Decisions: p.decide(runtimes)}
 }
 
-// active reports whether the rollout is still on its way forward.
+// active reports whether the rollout still moves forward.
 func (p *plan) active() bool {
 	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
 }
 
-// back reports whether the rollout gives last good versions back, or has.
+// back reports whether the rollout takes its version back, or has done so.
 func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// steer lets what users ask for and what went wrong change the direction. What has ended stays ended, unless it is
-// undone.
+// steer changes the direction of the rollout upon requests of operators and upon failures. An ended rollout stays
+// ended unless it is undone.
 func (p *plan) steer() {
 	state := &p.status.State
 	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
@@ -200,7 +203,8 @@ func (p *plan) release() {
 	}
 }
 
-// stamp is now as the API keeps it, in whole seconds; never earlier, so that no soak is shorter than it was asked for.
+// stamp returns the time in whole seconds, as the API stores it. It rounds up, so that no soak is shorter than
+// specified.
 func (p *plan) stamp() metav1.Time {
 	now := p.situation.Now.UTC().Truncate(time.Second)
 	if now.Before(p.situation.Now) {
@@ -220,9 +224,8 @@ func (p *plan) goBack(why string) {
 	p.checkRolledBack()
 }
 
-// checkRolledBack ends a rollback once every runtime that was touched has its last good version and said so, is silent,
-// or had as long as it may take. Whom it could not be given to by then is not waited for, or no promotion could ever
-// follow; they go back as soon as it can be given.
+// checkRolledBack ends a rollback once every touched runtime reported its last good version, is silent, or is overdue.
+// Overdue runtimes must not block the next promotion; they go back as soon as the publisher can publish to them.
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
@@ -233,13 +236,13 @@ func (p *plan) checkRolledBack() {
 	p.end(fleet.RolloutRolledBack, p.status.Message)
 }
 
-// overdue reports whether a runtime should have been given its last good version long ago.
+// overdue reports whether the deadline for a runtime's way back has passed.
 func (p *plan) overdue(m *member) bool {
 	since := p.status.BackSince
 	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
 }
 
-// overBudget says which wave has more failures than it may have, if one has.
+// overBudget returns a message about the first wave with more failures than allowed, empty without one.
 func (p *plan) overBudget() string {
 	for i := range p.waves {
 		w := &p.waves[i]
@@ -251,7 +254,7 @@ func (p *plan) overBudget() string {
 	return ""
 }
 
-// advance starts waves and finds them proven, in their order.
+// advance starts and proves waves in their order.
 func (p *plan) advance() {
 	now := p.stamp()
 	p.status.State = fleet.RolloutProgressing
@@ -295,7 +298,7 @@ func (p *plan) advance() {
 	p.end(fleet.RolloutSucceeded, p.success())
 }
 
-// success says what a rollout came to of which every wave is proven.
+// success returns the message of a rollout whose waves are all proven.
 func (p *plan) success() string {
 	if slices.ContainsFunc(p.waves, func(w wave) bool { return w.total > 0 }) {
 		return "every wave is proven"
@@ -303,7 +306,7 @@ func (p *plan) success() string {
 	return "no runtime had to be updated"
 }
 
-// waits says how a wave waits for its approval, empty where it does not.
+// waits returns a message if a wave waits for an approval or a runtime, empty otherwise.
 func (p *plan) waits(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
@@ -319,9 +322,9 @@ func (p *plan) waits(wave int) string {
 	return ""
 }
 
-// untried returns how many runtimes show nothing of the promoted version where others would get it next, zero where one
-// shows it: they have a newer one, or have it from a rollout that ended before they were ready. The others are those of
-// later waves or, after the last wave, new runtimes.
+// untried returns the number of runtimes that should prove the promoted version and cannot: they have a newer one, or
+// have it from a rollout that ended before they were ready. It is zero if a runtime proves the version, or if no
+// runtime gets it next. After the last wave, new runtimes get it next.
 func (p *plan) untried(number int) int {
 	var all wave
 	later := 0

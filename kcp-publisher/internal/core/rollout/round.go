@@ -13,31 +13,30 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers are the runtimes that follow a track. Channel is the version that it has now. Of a track that AtRest
-// reports there need not be any.
+// Followers are the runtimes that follow a track, and the version of its channel. They can be left out for a track at
+// rest.
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
 }
 
-// Round is what one look at all tracks comes to. Whoever carries it out writes Create and Update before Gates come into
-// force.
+// Round is the result of one look at all tracks. The caller writes Create and Update before it uses Gates.
 type Round struct {
-	// Create are new rollouts with their first status; Update are those whose status changed; Forget are old ones that
-	// nobody needs.
+	// Create are new rollouts with their first status, Update rollouts with a changed status, and Forget old rollouts to
+	// delete.
 	Create, Update, Forget []*fleet.Rollout
-	// Gates are those of the tracks that have one. Without one everybody may have what the channel has.
+	// Gates has the gates by track. A runtime may have the channel's version of a track without a gate.
 	Gates Gates
-	// Newest are the newest rollouts of all tracks, sorted by name, as the round leaves them.
+	// Newest are the newest rollouts of all tracks after the round, sorted by name.
 	Newest []*fleet.Rollout
-	// Active says that a rollout is under way, so that time alone may change something.
+	// Active is true if a rollout is under way, which time alone can change.
 	Active bool
 
 	places places
 }
 
-// AtRest returns a function that reports whether a track whose channel has a version has nothing to decide: no policy
-// covers it and no rollout was made, or its newest rollout has brought exactly that version to everybody.
+// AtRest returns a function that reports whether a track needs no decision at its channel's version: no policy covers
+// it and it has no rollout, or its newest rollout succeeded with exactly that version.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {
@@ -61,11 +60,11 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	return byTrack
 }
 
-// keptRollouts is how many finished rollouts of a track are kept for people to read.
+// keptRollouts is the number of rollouts that are kept per track.
 const keptRollouts = 10
 
-// Look decides what the rollouts of all tracks do next. A track that nobody follows, or whose channel has no version at
-// the moment, stands still: nothing is proven by runtimes that are not seen.
+// Look decides the next step of the rollouts of all tracks. A track without followers, or whose channel has no
+// version, does not change: absent runtimes prove nothing.
 func Look(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Round {
 	byTrack := tracked(rollouts)
 	tracks := map[Track]bool{}
@@ -96,9 +95,9 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 	if policy == nil && newest != nil {
 		if Finished(newest.Status.State) && newest.Spec.To != seen.Channel {
 			r.release(newest, now)
-			return // nothing is under way, and nothing asks for waves any more
+			return // no rollout is under way, and no policy requires waves
 		}
-		// What has begun goes on as it began, the promotion after it included.
+		// A rollout under way keeps its course, and so does the promotion after it.
 		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
 		policy.Name = newest.Spec.Policy
 	}
@@ -114,7 +113,7 @@ func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rol
 		return
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
-		// It is over and says what it came to. Those that were away get the version without waiting for anybody.
+		// It has succeeded: runtimes that were away get the version at once.
 		r.stay(newest)
 		r.forget(own)
 		return
@@ -142,16 +141,16 @@ func (r *Round) release(ended *fleet.Rollout, now time.Time) {
 	}
 }
 
-// stay keeps a track as its rollout left it: unless that has succeeded, nobody new may have the version, and nobody
-// loses it.
+// stay keeps a track as its rollout left it. Unless that has succeeded, no further runtime gets the version, and no
+// runtime loses it.
 func (r *Round) stay(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)
 }
 
-// keep notes how a rollout stands now.
+// keep adds a rollout with its next status to the round.
 func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus, now time.Time) {
-	status.ObservedGeneration = max(rollout.Generation, 1) // a new one is to have 1
+	status.ObservedGeneration = max(rollout.Generation, 1) // the API server gives a new object 1
 	status.Conditions = conditions(rollout.Status.Conditions, status, now)
 	next := rollout.DeepCopy()
 	next.Status = status
@@ -167,7 +166,7 @@ func (r *Round) keep(rollout *fleet.Rollout, status fleet.RolloutStatus, now tim
 	r.Active = r.Active || !Finished(status.State)
 }
 
-// conditions returns what a status says to tools that wait for objects.
+// conditions returns the conditions of a status, for tools that wait for objects.
 func conditions(before []metav1.Condition, status fleet.RolloutStatus, now time.Time) []metav1.Condition {
 	after := slices.Clone(before)
 	set := func(kind string, is metav1.ConditionStatus) {

@@ -11,17 +11,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// standing is how a runtime stands to a rollout.
+// standing is the state of a runtime in a rollout.
 type standing int
 
 const (
-	aside    standing = iota // has the promoted version or a newer one, and not from this rollout: no concern of it
+	aside    standing = iota // has the promoted version or a newer one, and not from this rollout, which ignores it
 	waiting                  // does not have the version yet
-	silent                   // does not have the version yet, and is not heard or cannot be given it
-	inFlight                 // has it and did not say how it went
-	updated                  // said, of exactly the bundle it was given, that it is ready
-	failed                   // said the opposite, or said too long nothing of it while it was heard
-	deferred                 // has it and is not heard, or waits for its maintenance window
+	silent                   // does not have the version yet, and does not report or cannot be published to
+	inFlight                 // has it and has not reported the result
+	updated                  // reported that it is ready with exactly the bundle that it was given
+	failed                   // reported a failure, or reports and is not ready after the deadline
+	deferred                 // has it and does not report, or waits for its maintenance window
 	reverted                 // has its last good version back
 )
 
@@ -30,19 +30,18 @@ type member struct {
 	place    int64
 	wave     int // -1 for none
 	standing standing
-	// touched says that this rollout gave the runtime the version that it has: the promoted one or, back, the last good
+	// touched is true if this rollout gave the runtime its version: the promoted one or, on the way back, the last good
 	// one.
 	touched bool
 	granted bool
-	// shows says of one that is aside that it has the promoted version, and did not have it from a rollout that ended
-	// before it was ready.
+	// shows is true for a runtime aside that proves the promoted version: it has it, and was ready if a rollout gave it.
 	shows bool
-	// unsure says that it would be silent, but for what may have been heard of it and was not noted.
+	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
 	reason string // why it failed
 }
 
-// judge says of every runtime how it stands, and counts.
+// judge finds the standing of every runtime and counts the runtimes of each wave.
 func (p *plan) judge(runtimes []Runtime) {
 	for i := range runtimes {
 		m := &p.members[i]
@@ -87,7 +86,7 @@ func (p *plan) judge(runtimes []Runtime) {
 	}
 }
 
-// show counts a runtime that shows that the promoted version works, and had it before.
+// show counts a runtime that had the promoted version before and proves it.
 func (w *wave) show(r *Runtime) {
 	w.shows++
 	if r.Given != nil && r.Given.Time.After(w.shownSince) {
@@ -95,8 +94,8 @@ func (w *wave) show(r *Runtime) {
 	}
 }
 
-// unread reports whether a report of a runtime may have arrived that was not recorded. A rollout waits for it no longer
-// than for a silent runtime.
+// unread reports whether a report of a runtime may have arrived that was not recorded. A rollout waits for it no
+// longer than for a silent runtime.
 func (p *plan) unread(r *Runtime) bool {
 	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
 }
@@ -116,7 +115,7 @@ func (p *plan) stand(m *member, r *Runtime) {
 		p.standWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
 		m.standing = inFlight
-		// Who waits for a window never had the version, and has a bundle now that does not ask for it any more.
+		// A runtime that waits for a window never had the version, and its bundle does not contain it any more.
 		if r.Current || r.Waits || quiet || p.late(m, r) {
 			m.standing = reverted
 		}
@@ -130,18 +129,18 @@ func (p *plan) stand(m *member, r *Runtime) {
 	}
 }
 
-// inTrouble reports whether a runtime says of its newest bundle what its wave takes for a failure.
+// inTrouble reports whether a runtime's report about its newest bundle is a failure in its wave.
 func (p *plan) inTrouble(m *member, r *Runtime) bool {
 	symptom := symptom(r.State)
 	return r.Current && symptom != "" && p.failsOn(m.wave, symptom)
 }
 
-// wasReady reports whether a runtime was ready with its version, as far as a rollout gave it that.
+// wasReady reports whether a runtime was ready with its version. A version that no rollout gave counts as ready.
 func (r *Runtime) wasReady() bool {
 	return r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
-// newer reports whether a version is newer than the promoted one. Most runtimes have the last good one, which is
+// newer reports whether a version is newer than the promoted one. The last good version, which most runtimes have, is
 // compared once.
 func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
@@ -160,7 +159,7 @@ func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 	case quiet, r.Waits:
 		m.standing = deferred
 	case r.Unpublishable:
-		m.standing = inFlight // what it says is not noted meanwhile
+		m.standing = inFlight // its reports are not recorded until then
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
 		m.standing, m.reason = failed, fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration, lateReason(r))
 	default:
@@ -189,7 +188,7 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
-// late reports whether a runtime had as long as it may take and has been heard since: silence is no failure.
+// late reports whether a runtime's deadline has passed and it has reported since. Silence is not a failure.
 func (p *plan) late(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false

@@ -18,10 +18,10 @@ import (
 // maxGranted bounds the names of runtimes in one wave's status.
 const maxGranted = 500
 
-// Rest is the name of the wave that is added for what no wave selects.
+// Rest is the name of the wave that is added for the runtimes that no wave selects.
 const Rest = "rest"
 
-// Complete returns the course with a last wave for what no other selects; it is as the one before it.
+// Complete returns the course with a last wave for the runtimes that no other selects, a copy of the wave before it.
 func Complete(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
@@ -34,7 +34,7 @@ func Complete(course fleet.Course) fleet.Course {
 	return all
 }
 
-// Check says what is wrong with a course that the API server accepted. The error names the field.
+// Check validates a course beyond the schema of the API server. The error names the field.
 func Check(course fleet.Course) error {
 	names := map[string]bool{}
 	for i, w := range course.Waves {
@@ -60,14 +60,14 @@ func Check(course fleet.Course) error {
 	return nil
 }
 
-// place is where a runtime stands in the order by which waves take runtimes: a hash of policy and runtime, so that it
-// is the same in every rollout of the policy. It fits a JSON number.
+// place is a runtime's position in the order in which waves take runtimes: a hash of policy and runtime, which is the
+// same in every rollout of the policy. It fits a JSON number.
 func place(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
 }
 
-// places are those of a policy's runtimes, by policy and runtime: the rollouts of one policy have the same.
+// places caches places by policy and runtime, for all rollouts of a policy.
 type places map[string]map[string]int64
 
 func (p places) of(policy, runtime string) int64 {
@@ -87,24 +87,25 @@ func (p places) of(policy, runtime string) int64 {
 	return at
 }
 
-// wave is what a wave of the spec comes to with the runtimes there are.
+// wave has the counts of a wave's runtimes.
 type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
-	// unmatched says that the selector matches no runtime, also none of an earlier wave.
+	// unmatched is true if the selector matches no runtime of any wave.
 	unmatched bool
-	// total are its runtimes; each of them is counted once below, those that wait for the version in none.
+	// total counts its runtimes. The other fields count each of them at most once; runtimes without the version that can
+	// get it are in none.
 	total, updated, inFlight, failed, deferred int
-	// fresh are those of them that do not have the module in any version yet.
+	// fresh counts the runtimes that do not have the module in any version yet.
 	fresh int
-	// aside are runtimes besides, which have the promoted version already or a newer one; shows are those among them by
-	// which it works.
+	// aside counts additional runtimes, which already have the promoted version or a newer one. shows counts those of
+	// them that prove the version.
 	aside, shows int
-	// shownSince is when the last of shows was given the version by another rollout, zero when none was.
+	// shownSince is when another rollout gave the last of shows the version, zero if none did.
 	shownSince time.Time
-	// unread are those of the updated whose reports were not read since the publisher started: it may know too little of
-	// them.
+	// unread counts the updated runtimes whose reports were not read since the publisher started. A newer report may
+	// contain a failure.
 	unread int
-	// reachable are the runtimes that wait for the version and are not silent.
+	// reachable are the indexes of the runtimes that wait for the version and are not silent.
 	reachable []int
 
 	minReady, maxFailures, maxDeferred, maxConcurrent int // minReady and maxConcurrent are -1 when not given
@@ -133,7 +134,7 @@ func (w *wave) matches(runtimes []Runtime) bool {
 	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
-// begin fixes what must not change while the rollout runs: up to which place a wave by percent or count reaches.
+// begin fixes the last place of each wave by percent or count, which must not change while the rollout runs.
 func (p *plan) begin(runtimes []Runtime) {
 	p.selectors()
 	p.members = make([]member, len(runtimes))
@@ -197,7 +198,7 @@ func (p *plan) waveOf(runtime int, own labels.Set) int {
 	return -1
 }
 
-// budgets returns a wave's bounds in runtimes.
+// budgets computes a wave's limits in runtimes.
 func (w *wave) budgets(spec fleet.Wave) {
 	scaled := func(v *intstr.IntOrString, of int, up bool, otherwise int) int {
 		if v == nil {
@@ -215,9 +216,9 @@ func (w *wave) budgets(spec fleet.Wave) {
 	}
 }
 
-// defaultFailures returns how many runtimes of a wave may fail unless its policy says otherwise: one of a hundred, and
-// one of ten to a hundred. In a wave of many, one runtime alone stops no rollout: it may be broken by itself, or lie.
-// Of a few canaries, each counts.
+// defaultFailures returns the default of maxFailures: 1%, and at least one in a wave of ten or more runtimes. In a
+// large wave, a single runtime must not stop the rollout: it may have its own problem, or send false reports. In a
+// small wave, each runtime counts.
 func defaultFailures(total int) int {
 	if total < smallWave {
 		return 0
@@ -225,17 +226,17 @@ func defaultFailures(total int) int {
 	return max(1, total/100)
 }
 
-// smallWave is the size from which on a wave is more than a few canaries.
+// smallWave is the size below which a wave tolerates no failure.
 const smallWave = 10
 
-// unready says what a wave still misses, nothing when the runtimes it has are enough.
+// unready returns why a wave is not ready, empty if it is.
 func (w *wave) unready() string {
 	need := w.minReady
 	if need < 0 {
 		need = w.total - w.deferred - w.failed
 	}
 	if w.total > 0 {
-		need = max(need, 1) // silence and failures alone prove nothing
+		need = max(need, 1) // silence and failures alone do not prove a version
 	}
 	switch {
 	case w.updated < need:
@@ -246,8 +247,8 @@ func (w *wave) unready() string {
 	return ""
 }
 
-// soakedAt returns when a wave that was ready at a time has been watched for its soak. One that has nothing to update
-// was watched since its runtimes were given the version by rollouts before.
+// soakedAt returns the end of the soak of a wave that was ready at a time. The soak of a wave without runtimes to
+// update begins when earlier rollouts gave its runtimes the version.
 func (p *plan) soakedAt(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.shownSince
@@ -265,7 +266,7 @@ func (w *wave) doing(unready string, soaking bool) string {
 	return unready
 }
 
-// unseen says what a wave that has soaked was not seen to be, nothing when every report that it counts by was read.
+// unseen returns which reports are missing to prove a wave whose soak has ended, empty if all were read.
 func (w *wave) unseen() string {
 	if w.unread == 0 {
 		return ""

@@ -15,9 +15,9 @@ func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	return newest
 }
 
-// Written returns the gates that rollouts as they are written make for some of their runtimes. Whoever wrote them knows
-// all runtimes, and every runtime is decided as by the Round that wrote them: where it belongs, what has begun and whom
-// it was granted to is in the rollouts, and the rest is known of the runtime itself.
+// Written returns the gates of recorded rollouts for some of their runtimes. A shard sees only its own runtimes, and
+// it decides for each as the Round that wrote the rollouts did: the waves, their progress and the grants are in the
+// rollouts, and the other facts belong to the runtime itself.
 func Written(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Gates {
 	gates, known := Gates{}, places{}
 	for track, own := range tracked(rollouts) {
@@ -26,7 +26,7 @@ func Written(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers
 		finished := Finished(newest.Status.State)
 		switch {
 		case followed && finished && newest.Spec.To != seen.Channel && Covering(policies, track) == nil:
-			// Nothing is under way, and nothing asks for waves any more.
+			// No rollout is under way, and no policy requires waves.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:
@@ -36,11 +36,11 @@ func Written(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers
 	return gates
 }
 
-// written is Plan for a step that was written.
+// written is Plan for a recorded step.
 func written(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, situation)
 	if Check(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {
-		return p.hold(runtimes) // it was not begun yet, or cannot be
+		return p.hold(runtimes) // it has not begun, or its course is invalid
 	}
 	p.begin(runtimes)
 	p.judge(runtimes)
@@ -50,8 +50,7 @@ func written(rollout *fleet.Rollout, runtimes []Runtime, situation Situation) St
 	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
 }
 
-// grantWritten lets those runtimes of a wave have the version that it was granted to: all that can be reached, or by
-// name.
+// grantWritten grants the version to the runtimes of a wave as recorded: by name, or to all that can be reached.
 func (p *plan) grantWritten(number int, runtimes []Runtime) {
 	wave := &p.status.Waves[number]
 	if !p.active() || wave.StartedAt == nil {

@@ -1,6 +1,5 @@
-// Package promote writes a promotion into the file of a ModuleReleaseMeta: the file as it is and two channels go in,
-// the file with one version changed comes out. Comments, order and notation of everything else stay, byte by byte. It
-// is pure.
+// Package promote writes a promotion into the file of a ModuleReleaseMeta. It takes the file and two channels, and
+// returns the file with one changed version. All other bytes stay: comments, order and notation. It is pure.
 package promote
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Promotion is a version that one channel has and another gets.
+// Promotion copies the version of one channel to another.
 type Promotion struct {
 	Module string `json:"module"`
 	// Source is the channel that has the version, Channel the one that gets it.
@@ -26,7 +25,7 @@ type Promotion struct {
 	To   string `json:"to"`
 }
 
-// Message is what a commit says of the promotion, with the line by which its author signs off.
+// Message returns the message of the promotion's commit, with the author's sign-off.
 func (p Promotion) Message(author string) string {
 	had := p.From
 	if had == "" {
@@ -36,12 +35,11 @@ func (p Promotion) Message(author string) string {
 		p.Module, p.To, p.Channel, p.Module, p.Channel, had, p.To, p.Source, author)
 }
 
-// ErrNothing says that the channel has the version already.
+// ErrNothing is the error of a promotion to a channel that already has the version.
 var ErrNothing = errors.New("there is nothing to promote")
 
-// Edit promotes the version of a module that the channel source has to another channel, in a file whose
-// ModuleReleaseMeta of that module is the document that begins at the given line. A channel that is not there is made
-// only if create says so.
+// Edit gives a module's channel the version of the channel source. The module's ModuleReleaseMeta is the document of
+// the file that begins at the line. A missing channel is an error unless create is set.
 func Edit(file []byte, line int, module, source, channel string, create bool) ([]byte, Promotion, error) {
 	p := Promotion{Module: module, Source: source, Channel: channel}
 	if source == channel {
@@ -113,7 +111,7 @@ func item(channels *yaml.Node, channel string) *yaml.Node {
 	return nil
 }
 
-// editor holds a file as lines with their ends.
+// editor holds the lines of a file with their line ends.
 type editor struct{ lines []string }
 
 func (e *editor) replace(version *yaml.Node, p *Promotion) error {
@@ -129,7 +127,7 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	return e.put(version, version.Line-1, p.To)
 }
 
-// put writes another value where a scalar stands, in the scalar's own notation. The line is counted from 0.
+// put replaces the value of a scalar and keeps its notation. The first line is 0.
 func (e *editor) put(scalar *yaml.Node, line int, value string) error {
 	quote := ""
 	switch scalar.Style &^ yaml.TaggedStyle {
@@ -151,7 +149,7 @@ func (e *editor) put(scalar *yaml.Node, line int, value string) error {
 	return nil
 }
 
-// add writes a further channel behind the last, in the notation of the one whose version it gets.
+// add appends a channel, in the notation of the channel whose version it gets.
 func (e *editor) add(channels, from *yaml.Node, channel string) error {
 	if channels.Style&yaml.FlowStyle != 0 {
 		return errByHand
@@ -170,7 +168,7 @@ func (e *editor) add(channels, from *yaml.Node, channel string) error {
 	return nil
 }
 
-// lastLine is the number of the last line that a value is on, counted from 1. Channels hold no text of several lines.
+// lastLine returns the number of the last line of a value, counted from 1. Channels have no multi-line text.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, c := range n.Content {
@@ -181,7 +179,7 @@ func lastLine(n *yaml.Node) int {
 
 var errByHand = errors.New("its notation is not one that can be edited here: write it by hand")
 
-// check makes sure that the edited file says what is meant, and nothing else is another.
+// check verifies that the edited file contains the promotion and no other change.
 func check(before, after []byte, line int, p Promotion) error {
 	old, err := decode(before)
 	if err != nil {
@@ -222,7 +220,7 @@ func decode(file []byte) ([]document, error) {
 	return documents, nil
 }
 
-// promoteIn does to the decoded document what was done to its text.
+// promoteIn applies the promotion to the decoded document.
 func promoteIn(meta any, p Promotion) {
 	spec := meta.(map[string]any)["spec"].(map[string]any)
 	channels := spec["channels"].([]any)
