@@ -130,8 +130,7 @@ func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watch
 	return all
 }
 
-// announceWatched makes Events of what the runtime's watches saw. It is part of the look at the Kyma that follows what
-// was reported, as it follows a change of the Kyma itself.
+// announceWatched emits Events for the changes that the runtime's watchers reported.
 func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
 	watchers, _ := k.Watchers.Snapshot()
@@ -150,10 +149,9 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			}
 			note := fmt.Sprintf("watcher %s: %s %s changed in runtime %s", news.watcher.Name, news.watcher.GVR().GroupResource(), strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), runtime)
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
-				note += fmt.Sprintf(", and %d more did", more)
+				note += fmt.Sprintf(", and %d more", more)
 			}
-			// Events about the same thing are counted, not repeated; which object it was about has to be in what tells them
-			// apart.
+			// The API server counts equal Events instead of repeating them, so the object must be part of their identity.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace, Name: news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,

@@ -73,7 +73,7 @@ func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	if want := "watcher settings: configmaps shop/c-0 changed in runtime one"; !strings.HasSuffix(notes[0], want) {
 		t.Errorf("got %q, want %q", notes[0], want)
 	}
-	if last := notes[maxWatchEvents-1]; !strings.HasSuffix(last, "and 42 more did") {
+	if last := notes[maxWatchEvents-1]; !strings.HasSuffix(last, "and 42 more") {
 		t.Errorf("got %q", last)
 	}
 	if len(notes[maxWatchEvents]) > 1100 {

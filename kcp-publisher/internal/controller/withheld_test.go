@@ -30,7 +30,7 @@ func TestLeftOutTemplateEmitsOneEvent(t *testing.T) {
 	if n := len(recorder.Events); n != 1 {
 		t.Fatalf("got %d Events, want one", n)
 	}
-	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) || !strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: has") {
+	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) || !strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: 1048653 bytes") {
 		t.Errorf("got Event %q", event)
 	}
 }
