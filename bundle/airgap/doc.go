@@ -1,14 +1,13 @@
-// Package airgap is the file that is carried to a runtime which no network reaches: one OCI image layout as a tar,
-// written on one side and read on the other.
+// Package airgap writes and reads the file that people carry to a runtime without a network: one OCI image layout as a
+// tar.
 //
-//	oci-layout, index.json   what is named, as "<repository>:<tag>", such as runtimes/berlin:desired
+//	oci-layout, index.json   the named manifests, as "<repository>:<tag>", such as runtimes/berlin:desired
 //	blobs/sha256/<hex>       everything else, in the order of the digests
 //
-// The same layout always gives the same bytes, so that a file that was cut off is continued and two people can compare
-// theirs. It may be compressed with zstd and cut into volumes (FILE.001, FILE.002, ...), which joined give the file
-// again.
+// The same layout always has the same bytes, so that an interrupted export can continue and two people can compare
+// their files. The file can be compressed with zstd and divided into volumes (FILE.001, FILE.002, ...), which join to
+// the same file.
 //
-// Open believes nothing: it reads every byte once, compares every blob with its digest and refuses whatever does not
-// belong into such a file. What the blobs say, and whether it may be followed, is not its business. ImageWalk visits
-// container images with the limits that both sides keep to.
+// Open trusts nothing: it reads every byte once, compares every blob with its digest and refuses all other entries. It
+// does not verify signatures; the importer does. ImageWalk visits container images within the limits of both sides.
 package airgap

@@ -11,13 +11,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Limits on images, which come from anywhere. Both sides keep to them, so that what is exported can be imported.
+// Limits on images, which can come from anywhere. Both sides apply them, so that every exported image can be imported.
 const (
-	// MaxImageManifestBytes bounds the manifest or index of an image: what registries take.
+	// MaxImageManifestBytes bounds the manifest or index of an image, as registries do.
 	MaxImageManifestBytes = 4 << 20
-	// MaxImageDepth is that of an index of indexes, with the images and their blobs.
+	// MaxImageDepth is the depth of an index of indexes, with the images and their blobs.
 	MaxImageDepth = 4
-	// MaxImageBlobs bounds all blobs of an image, its manifests among them.
+	// MaxImageBlobs bounds all blobs of an image, including its manifests.
 	MaxImageBlobs = 10_000
 )
 
@@ -27,7 +27,7 @@ const (
 	mediaTypeDockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// IsImageIndex reports whether a media type is that of an index: a list of images, one per platform.
+// IsImageIndex reports whether a media type names an index: a list of images, one per platform.
 func IsImageIndex(mediaType string) bool {
 	return mediaType == ocispec.MediaTypeImageIndex || mediaType == mediaTypeDockerIndex
 }
@@ -38,16 +38,16 @@ func isManifest(mediaType string) bool {
 
 // ImageWalk visits an image and everything below it.
 type ImageWalk struct {
-	// Locate returns where a blob is read; nil leaves it out, with all below it.
+	// Locate returns the place of a blob; nil leaves out the blob and everything below it.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is told of every blob, of what points before what is pointed to; manifest is nil for what is none.
+	// Found is called for every blob, a manifest before its parts. manifest is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited int
 }
 
-// Walk starts at the manifest or index of the image. The error is a *refusal.Error when the image is beyond the limits,
-// or is not what its digests say.
+// Walk starts at the manifest or index of the image. The error is a *refusal.Error if the image exceeds the limits or
+// does not match its digests.
 func (w *ImageWalk) Walk(ctx context.Context, image ocispec.Descriptor) error {
 	w.visited = 0
 	return w.visit(ctx, image, 1)
@@ -83,7 +83,7 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 	return nil
 }
 
-// fetcherOf lets a manifest that was read be taken apart.
+// fetcherOf returns a fetcher of one manifest that was already read.
 func fetcherOf(data []byte) store.Fetcher {
 	return store.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil

@@ -22,25 +22,25 @@ type Reference struct {
 	Descriptor ocispec.Descriptor
 }
 
-// Item is a blob, and where its bytes come from.
+// Item is a blob and the source of its bytes.
 type Item struct {
 	Descriptor ocispec.Descriptor
 	Open       func(context.Context) (io.ReadCloser, error)
 }
 
-// InMemory is an item whose bytes are at hand.
+// InMemory is an item with bytes in memory.
 func InMemory(blob bundle.Blob) Item {
 	return Item{blob.Descriptor, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(blob.Bytes)), nil }}
 }
 
-// Layout is what a file holds. Blobs that references name are among the items, or left out because the other side has
+// Layout is the content of a file. Referenced blobs are among the items, or are left out because the other side has
 // them.
 type Layout struct {
 	References []Reference
 	Items      []Item
 }
 
-// SizeBytes is that of all blobs together.
+// SizeBytes is the total size of all blobs.
 func (l Layout) SizeBytes() int64 {
 	total := int64(0)
 	for _, item := range l.sorted() {
@@ -49,15 +49,15 @@ func (l Layout) SizeBytes() int64 {
 	return total
 }
 
-// sorted are the items, each once, in the order of their digests.
+// sorted returns the items without duplicates, in the order of their digests.
 func (l Layout) sorted() []Item {
 	items := slices.Clone(l.Items)
 	slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.Descriptor.Digest, b.Descriptor.Digest) })
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
 }
 
-// index returns the bytes of index.json. Only what is in the file is listed, so that stock tools do not stumble over
-// the rest.
+// index returns the bytes of index.json. It lists only manifests in the file, because common tools fail at missing
+// ones.
 func (l Layout) index() ([]byte, error) {
 	there := map[digest.Digest]bool{}
 	for _, item := range l.Items {

@@ -15,23 +15,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Limits on a file from outside, which whoever carries it may have made.
+// Limits on a file, which the person who carries it could have written.
 const (
 	maxEntries     = 100_000
 	maxIndexBytes  = 16 << 20
-	maxBlobBytes   = 8<<30 - 1 // what a plain tar header can say
+	maxBlobBytes   = 8<<30 - 1 // the limit of a plain tar header
 	maxVolumes     = 999
 	maxWindowBytes = 8 << 20
 	maxRatio       = 100
 	ratioFreeBytes = 64 << 20
-	// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB if nobody asked for more.
+	// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB by default.
 	maxPaddingBytes = 1 << 20
 )
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files sorts paths into files: volumes of one file come together, in their order; everything else is a file of its
-// own. The error names the volume that is missing.
+// Files groups paths into files: the volumes of one file in their order, and each other path as its own file. The error
+// names the missing volume.
 func Files(paths []string) ([][]string, error) {
 	var files [][]string
 	at := map[string]int{}
@@ -59,8 +59,9 @@ func Files(paths []string) ([][]string, error) {
 	return files, nil
 }
 
-// Open reads a file, given as its volumes in order, and compares every blob with its digest. A *bundle.Refusal says
-// what is wrong with the file; any other error that it could not be read. advance hears of bytes that were read.
+// Open reads a file, given as its volumes in order, and compares every blob with its digest. A *refusal.Error means
+// that the file is invalid, any other error that it could not be read. Open calls advance with the number of bytes it
+// read.
 func Open(paths []string, advance func(int64)) (*File, error) {
 	file, err := join(paths)
 	if err != nil {
@@ -75,11 +76,11 @@ func Open(paths []string, advance func(int64)) (*File, error) {
 	return file, nil
 }
 
-// join makes one file of volumes, to be read at offsets.
+// join returns volumes as one file that can be read at offsets.
 func join(paths []string) (*File, error) {
 	parts := &parts{}
 	for _, path := range paths {
-		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused and not waited for
+		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
 		if err != nil {
 			return nil, errors.Join(err, parts.Close())
 		}
@@ -118,7 +119,7 @@ func (p *parts) ReadAt(data []byte, offset int64) (int, error) {
 		n, err := file.ReadAt(part, offset-begin)
 		read, offset, data = read+n, offset+int64(n), data[n:]
 		if n < len(part) {
-			return read, errors.Join(err, io.ErrUnexpectedEOF) // it became shorter
+			return read, errors.Join(err, io.ErrUnexpectedEOF) // the file was truncated
 		}
 	}
 	if len(data) > 0 {
@@ -135,8 +136,8 @@ func (p *parts) Close() error {
 	return errors.Join(problems...)
 }
 
-// unpack replaces a compressed file by a temporary one that has no name any more when the first byte is written: it can
-// be read at offsets, and a process that is killed leaves nothing behind.
+// unpack replaces a compressed file by a temporary one that can be read at offsets. It deletes the name of that file
+// before the first write, so that a killed process leaves nothing behind.
 func (f *File) unpack() error {
 	magic := make([]byte, 4)
 	if _, err := f.at.ReadAt(magic, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -172,7 +173,7 @@ func (f *File) unpack() error {
 	return before.Close()
 }
 
-// isWriteError tells trouble with the temporary file from trouble with what is read.
+// isWriteError distinguishes errors of the temporary file from errors of the input.
 func isWriteError(err error) bool {
 	var path *os.PathError
 	return errors.As(err, &path) && path.Op == "write"

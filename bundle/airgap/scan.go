@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// File is an opened file whose blobs are what their digests say.
+// File is an open file whose blobs match their digests.
 type File struct {
 	at         io.ReaderAt
 	size       int64
@@ -32,10 +32,10 @@ type File struct {
 // extent is a part of a file, in bytes.
 type extent struct{ offset, size int64 }
 
-// Close ends the use of the file.
+// Close closes the file.
 func (f *File) Close() error { return f.closer.Close() }
 
-// References are the names in the file, sorted.
+// References returns the named manifests, sorted by name.
 func (f *File) References() []Reference {
 	found := make([]Reference, 0, len(f.references))
 	for _, name := range slices.Sorted(maps.Keys(f.references)) {
@@ -44,13 +44,13 @@ func (f *File) References() []Reference {
 	return found
 }
 
-// Size returns the size of a blob, and whether the file has it.
+// Size returns the size of a blob and whether the file contains it.
 func (f *File) Size(d digest.Digest) (int64, bool) {
 	found, ok := f.blobs[d]
 	return found.size, ok
 }
 
-// Repository reads one repository of the file, as a registry's is read.
+// Repository returns one repository of the file for reading.
 func (f *File) Repository(name string) store.Reader { return repository{f, name} }
 
 type repository struct {
@@ -108,7 +108,7 @@ func (f *File) scan(advance func(int64)) error {
 			return refusal.New(refusal.TooLarge, "more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader reads whole blocks and nothing ahead, so that the data starts where the file was read to.
+		// tar.Reader reads whole blocks and never ahead, so the data starts at the current offset.
 		offset, err := section.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return err
@@ -128,9 +128,9 @@ func (f *File) scan(advance func(int64)) error {
 	return f.readIndex()
 }
 
-// entryName returns the name of an entry without a leading "./", and refuses what belongs into no such file.
+// entryName returns the name of an entry without a leading "./", and refuses entries that are not part of a layout.
 func entryName(header *tar.Header) (string, *refusal.Error) {
-	for key := range header.PAXRecords { // their data is not where it seems
+	for key := range header.PAXRecords { // their data is stored differently
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", refusal.New(refusal.Malformed, "entry %q: is a sparse file", header.Name)
 		}
@@ -180,8 +180,8 @@ func (f *File) take(name string, at extent, data io.Reader) error {
 	return nil
 }
 
-// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete,
-// and one with something behind it that other readers might see.
+// checkEnd refuses a tar without its end, since it could be truncated between two entries, and one with data after its
+// end, which other readers might see.
 func (f *File) checkEnd(end int64) error {
 	rest := f.size - end
 	if rest < trailerBytes {

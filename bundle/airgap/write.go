@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Packing says how a file is laid down.
+// Packing is the form of a file.
 type Packing struct {
 	Zstd bool
 	// VolumeBytes is the size of a volume; 0 writes one file.
@@ -30,8 +30,9 @@ const (
 	packed       = ".packed"
 )
 
-// Write makes the file at path, or its volumes, and gives their names. What an earlier run left in path.partial is
-// compared and continued: only complete files ever have their final name. advance hears of bytes that are done.
+// Write writes the file at path, or its volumes, and returns their names. It continues the file path.partial of an
+// earlier run after a comparison. Only complete files get their final name. It calls advance with the number of written
+// bytes.
 func Write(ctx context.Context, path string, layout Layout, packing Packing, advance func(int64)) ([]string, error) {
 	entries, err := layout.entries()
 	if err != nil {
@@ -56,7 +57,7 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	return []string{path}, rename(path+partial, path)
 }
 
-// rename gives a file its final name, which lasts: the disk may be unplugged next.
+// rename gives a file its final name and syncs it: the disk can be removed at once.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -64,8 +65,8 @@ func rename(from, to string) error {
 	return store.SyncFolder(filepath.Dir(to))
 }
 
-// writeTar writes what the file lacks. Where each entry starts follows from those before it, so that what is there
-// already needs only be compared.
+// writeTar writes the missing part of the file. The offset of each entry follows from the entries before it, so that
+// existing entries only have to be compared.
 func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(int64)) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -104,7 +105,7 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 
 func padded(size int64) int64 { return (size + block - 1) &^ (block - 1) }
 
-// headerOf returns a header that depends on name and size alone.
+// headerOf returns a header that depends only on name and size.
 func headerOf(e entry) ([]byte, error) {
 	var buffer bytes.Buffer
 	err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.name, Size: e.size, Mode: 0o644, Format: tar.FormatUSTAR})
@@ -147,7 +148,7 @@ func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte,
 	return file.Truncate(offset + int64(len(header)) + padded(e.size))
 }
 
-// pack compresses and cuts the tar. Volumes get their names when all are complete.
+// pack compresses and divides the tar. The volumes get their names once all are complete.
 func pack(file *os.File, path string, packing Packing) ([]string, error) {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -220,7 +221,7 @@ func (v *volumes) next() error {
 	return nil
 }
 
-// finish closes the volume that is being written.
+// finish closes the current volume.
 func (v *volumes) finish() error {
 	if v.file == nil {
 		return nil

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// reach is a set of kinds of addresses, by who can be found at them.
+// reach is a set of kinds of addresses, by the machines that they reach.
 type reach uint8
 
 const (
-	// reachPublic are addresses that mean the same everywhere.
+	// reachPublic are addresses with the same meaning everywhere.
 	reachPublic reach = 1 << iota
-	// reachPrivate are addresses of a network of its own, and whatever else IANA set aside.
+	// reachPrivate are addresses of private networks, and all others that IANA reserves.
 	reachPrivate
 	// reachLinkLocal are addresses of one link, among them the metadata services of clouds.
 	reachLinkLocal
@@ -32,8 +32,8 @@ func (r reach) String() string {
 	return "loopback"
 }
 
-// setAside are not public, beside those that netip knows: this network, shared addresses of providers, protocol
-// assignments, benchmarks, and IPv4 inside of IPv6.
+// setAside are the reserved prefixes that netip does not know: this network, shared addresses of providers, protocol
+// assignments, benchmarks, and IPv4 within IPv6.
 //
 // Source: IANA's registries of special-purpose addresses.
 var setAside = []netip.Prefix{
@@ -43,13 +43,13 @@ var setAside = []netip.Prefix{
 }
 
 var (
-	// thisNetwork reaches this machine on Linux, as 0.0.0.0 does.
+	// thisNetwork reaches this machine on Linux, like 0.0.0.0.
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 	// translated are IPv4 addresses as networks without IPv4 write them, RFC 6052.
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// reachOf returns what kind of address it is.
+// reachOf returns the kind of an address.
 func reachOf(address netip.Addr) reach {
 	address = address.Unmap()
 	if translated.Contains(address.WithZone("")) {
@@ -73,8 +73,8 @@ func reachOf(address netip.Addr) reach {
 // "internal", and Kubernetes' services.
 var localDomains = []string{"localhost", "local", "internal", "svc"}
 
-// IsInternalHost reports whether HOST or HOST:PORT is, by its name or address, one of this machine or network. What a
-// public name resolves to is not looked at: that is decided where a connection is made.
+// IsInternalHost reports whether the name or address in HOST or HOST:PORT belongs to this machine or network. It does
+// not resolve public names; the dialer checks their addresses.
 func IsInternalHost(hostPort string) bool {
 	host := strings.ToLower(hostPort)
 	if bare, bracketed := strings.CutPrefix(host, "["); bracketed {

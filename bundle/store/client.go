@@ -8,9 +8,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 )
 
-// client speaks to registries. Where a registry sends its clients to a bucket, the query of the address is a credential
-// for some minutes, and another one with each request: it has no place in errors, which become log lines and
-// conditions.
+// client sends requests to registries. If a registry redirects to a bucket, the query of the URL is a short-lived
+// credential that differs for each request. client removes it from errors, which become log lines and conditions.
 type client struct{ *auth.Client }
 
 // Do sends the request. It adds the digest and length that a response about a manifest lacks.
@@ -23,7 +22,7 @@ func (c client) Do(request *http.Request) (*http.Response, error) {
 	if errors.As(err, &failed) {
 		failed.URL = withoutQuery(failed.URL)
 	}
-	if err == nil && response.Request != nil && response.Request.Response != nil { // it was redirected, and errors name where to
+	if err == nil && response.Request != nil && response.Request.Response != nil { // errors contain the URL of the redirect
 		redirected := *response.Request
 		at := *redirected.URL
 		at.RawQuery = ""

@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// details makes text of what registries say in detail of a refusal, such as the rights that are missing, in their own
-// JSON: the error made of it would show a Go value.
+// details converts the details of a registry's errors, such as missing rights, from JSON to text. oras would print them
+// as a Go value.
 type details struct{ http.RoundTripper }
 
-// maxErrorBytes is how much of an answer is looked at, as much as goes into an error.
+// maxErrorBytes is the number of bytes of a response that become part of an error.
 const maxErrorBytes = 8 << 10
 
-// RoundTrip returns the answer with its details as text, and any other as it is.
+// RoundTrip returns an error response with its details as text, and other responses unchanged.
 func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := d.RoundTripper.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusBadRequest || request.Method == http.MethodHead {
@@ -33,7 +33,7 @@ func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// failing fails where reading failed before, and is empty otherwise.
+// failing returns an earlier read error, or is empty.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -43,7 +43,7 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// withTextDetails returns a registry's errors with the JSON of each detail as its text, and whatever is none as it is.
+// withTextDetails returns a registry's errors with the JSON of each detail as a string, and other bodies unchanged.
 //
 // Source: OCI distribution specification, Error Codes.
 func withTextDetails(body []byte) []byte {

@@ -10,8 +10,7 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// DryRun returns a store that reads like another one and writes nothing to it: what is written is kept in memory, and
-// read from there.
+// DryRun returns a store that reads from another one and keeps writes in memory, from where it also reads them.
 func DryRun(of Store) Store { return &dryRun{Store: of, written: NewMemory()} }
 
 type dryRun struct {
@@ -21,7 +20,7 @@ type dryRun struct {
 
 func (s *dryRun) Repository(ctx context.Context, name string) (oras.Target, error) {
 	base, err := s.Store.Reading(ctx, name)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is no layout yet holds nothing
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is not a layout yet is empty
 		return nil, err
 	}
 	return &dryRunRepository{written: s.written.repository(name), base: base}, nil
@@ -33,7 +32,7 @@ func (s *dryRun) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 
 type dryRunRepository struct {
 	written *memoryRepository
-	base    oras.ReadOnlyTarget // nil where there is none
+	base    oras.ReadOnlyTarget // nil if it does not exist
 }
 
 func (r *dryRunRepository) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// egress is the transport below all registries of one client. A request that an operator's own configuration makes goes
-// wherever that leads. One that a registry makes by a redirect or by naming a token service, and one to a registry that
-// only a component names, are made over connections of their own. They are refused by the address that a name resolves
-// to at that moment, so that it does not matter what it resolved to before.
+// egress is the transport of all registries of one client. Requests to hosts that an operator configured can go to any
+// address. Redirects, token services that a registry names, and registries that only a component names use separate
+// connections. Those are limited by the address at the moment of the connection, so that a name cannot first resolve to
+// an allowed address and then to another one.
 type egress struct {
 	base *http.Transport // as configured, without limits
 
-	mu         sync.Mutex                // guards what follows
+	mu         sync.Mutex                // guards the fields below
 	configured map[string]bool           // registries' hosts; false for those that only a component names
 	limited    map[reach]*http.Transport // by the kinds of addresses that they connect to
 	seen       map[string]reach          // kind of the address that HOST:PORT was last connected at
 }
 
-// maxSeen bounds what is remembered of hosts; foreign ones are whoever's to name.
+// maxSeen limits the remembered hosts, as components name any number of them.
 const maxSeen = 10_000
 
 func newEgress(base *http.Transport) *egress {
@@ -34,7 +34,7 @@ func newEgress(base *http.Transport) *egress {
 	return e
 }
 
-// open notes that requests to a registry are to be made. Who configured it wins over who only names it.
+// open registers a registry's host. A host that an operator configured stays configured if a component names it too.
 func (e *egress) open(host string, configured bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -44,21 +44,21 @@ func (e *egress) open(host string, configured bool) {
 	if len(e.configured) >= maxSeen {
 		for host, configured := range e.configured {
 			if !configured {
-				delete(e.configured, host) // it is noted again when it is opened again, and has fewer rights until then
+				delete(e.configured, host) // open registers it again; until then it has fewer rights
 			}
 		}
 	}
 	e.configured[host] = configured
 }
 
-// RoundTrip sends the request over the connections that are for its kind.
+// RoundTrip sends the request over the connections for its kind.
 func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	allowed, everything := e.allowed(request)
 	if everything {
 		return e.base.RoundTrip(request)
 	}
 	if e.proxied(request) {
-		// A proxy resolves names in our place; what can be told from the name is told.
+		// A proxy resolves the name, so that only the name can be checked here.
 		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
 			return nil, refused(request, "it is an address of this network")
 		}
@@ -71,7 +71,7 @@ func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// refused closes what the request has to send, as a RoundTripper must.
+// refused closes the request's body, as a RoundTripper must.
 func refused(request *http.Request, detail string) error {
 	if request.Body != nil {
 		_ = request.Body.Close()
@@ -79,7 +79,7 @@ func refused(request *http.Request, detail string) error {
 	return &RedirectError{From: first(request).URL.Host, To: request.URL.Host, Detail: detail}
 }
 
-// first returns the request that redirects began with.
+// first returns the request at the start of a chain of redirects.
 func first(request *http.Request) *http.Request {
 	for request.Response != nil && request.Response.Request != nil {
 		request = request.Response.Request
@@ -87,7 +87,7 @@ func first(request *http.Request) *http.Request {
 	return request
 }
 
-// allowed returns the kinds of addresses that a request may be sent to; everything is true for a host that somebody
+// allowed returns the kinds of addresses that a request may reach; everything is true for a host that an operator
 // configured.
 func (e *egress) allowed(request *http.Request) (allowed reach, everything bool) {
 	e.mu.Lock()
@@ -99,11 +99,11 @@ func (e *egress) allowed(request *http.Request) (allowed reach, everything bool)
 	case configured:
 		return 0, true
 	case opened:
-		// A company's registries may well have private addresses, but none is on this machine or its link.
+		// A company's registries can have private addresses, but are not on this machine or its link.
 		return reachPublic | reachPrivate, false
 	}
 	for host, configured := range e.configured {
-		// A token service on the registry's own host, at another port.
+		// A token service on the registry's host, at another port.
 		if name, _ := splitHost(host); configured && strings.EqualFold(name, request.URL.Hostname()) {
 			return 0, true
 		}
@@ -131,7 +131,7 @@ func (e *egress) transport(allowed reach) *http.Transport {
 	return e.limited[allowed]
 }
 
-// dialer connects to addresses of these kinds only. It decides after names are resolved.
+// dialer connects to addresses of these kinds only. It checks resolved addresses, not names.
 func (e *egress) dialer(allowed reach) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: control(allowed, address)}
@@ -151,7 +151,7 @@ func (e *egress) dialer(allowed reach) func(context.Context, string, string) (ne
 	}
 }
 
-// control refuses a connection to an address of another kind, for a host under the name it was asked for.
+// control refuses connections to addresses of other kinds; its error names the requested host.
 func control(allowed reach, host string) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

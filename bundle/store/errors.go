@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// ErrNotFound says that there is nothing at a reference. It is not an empty bundle: nothing follows from it.
+// ErrNotFound means that a reference does not exist. It is not an empty bundle: nothing follows from it.
 var ErrNotFound = errdef.ErrNotFound
 
-// NotFound returns an error of a registry, wrapping ErrNotFound when it says that something is not there.
+// NotFound returns an error of a registry, wrapping ErrNotFound if the error is a 404.
 func NotFound(err error) error {
 	if err == nil {
 		return nil
@@ -33,9 +33,8 @@ func notFound(wrapped, cause error) error {
 	return wrapped
 }
 
-// Unavailable reports whether an error says that the registry as a whole cannot be used now: it cannot be reached, is
-// overloaded or broken. An answer to one request, such as a missing right, and content that was refused say nothing
-// about the registry.
+// Unavailable reports whether an error means that the registry as a whole cannot be used now: it cannot be reached, is
+// overloaded or broken. The refusal of one request, such as a missing right, and refused content do not count.
 func Unavailable(err error) bool {
 	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
@@ -47,12 +46,12 @@ func Unavailable(err error) bool {
 	if errors.As(err, new(*PausedError)) {
 		return true
 	}
-	var connection interface{ Timeout() bool } // what net and url errors have in common
+	var connection interface{ Timeout() bool } // net and url errors implement it
 	return errors.As(err, &connection)
 }
 
-// Ping returns an error when the registry of a store as a whole cannot be used now; other stores are always there. It
-// asks for nothing that needs a right: a registry that refuses is there.
+// Ping returns an error if the registry of a store cannot be used now; other stores are always available. Its request
+// needs no rights, and a registry that refuses it is available.
 func Ping(ctx context.Context, s Store) error {
 	registry, ok := s.(*Registry)
 	if !ok {
@@ -68,7 +67,7 @@ func Ping(ctx context.Context, s Store) error {
 	return nil
 }
 
-// whole returns the registry that the store is in.
+// whole returns the registry of the store.
 func (r *Registry) whole() (*remote.Registry, error) {
 	repository, err := r.registries.Repository(r.Name(bundle.TrustRepository))
 	if err != nil {
@@ -82,8 +81,8 @@ func (r *Registry) whole() (*remote.Registry, error) {
 	return whole, nil
 }
 
-// WithoutDetail returns the same error for the same answer of a registry. Registries put times and request numbers into
-// theirs, and a condition with one of them would be written again at every pass.
+// WithoutDetail returns the same text for equal responses of a registry. Registries add times and request numbers to
+// errors, and a condition with one of them would be written again in every pass.
 func WithoutDetail(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootReader reads a version of the root wherever it lies, as FetchRoot does.
+// RootReader reads a version of the root like FetchRoot, from any place.
 type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
 
 // FollowRoot looks for newer versions of a root in a store; see FollowRootFrom.
@@ -24,9 +24,9 @@ func FollowRoot(ctx context.Context, place Store, root trust.Root) (newest trust
 	}, root)
 }
 
-// FollowRootFrom looks for newer versions of a root, one after the other, and returns the last that follows. One that
-// does not follow ends the way: it is returned as a refusal with the digest of its manifest. The error says that a
-// version could not be read.
+// FollowRootFrom reads newer versions of a root, one after the other, and returns the last one that follows. The first
+// version that does not follow ends the chain and is returned as a refusal with the digest of its manifest. The error
+// means that a version could not be read.
 func FollowRootFrom(ctx context.Context, read RootReader, root trust.Root) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
 	for range trust.MaxRootHops {
 		data, found, err := read(ctx, root.Version+1)
@@ -48,8 +48,8 @@ func FollowRootFrom(ctx context.Context, read RootReader, root trust.Root) (newe
 	return root, nil, "", nil
 }
 
-// HasRoot reports whether a version of the root lies where agents look for it. A version never changes: another one in
-// its place is an error.
+// HasRoot reports whether agents find a version of the root. A version never changes, so another root in its place is
+// an error.
 func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	manifest, layer, err := rootManifest(root)
 	if err != nil {
@@ -71,7 +71,7 @@ func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	return false, nil
 }
 
-// rootManifest returns a version of the root as it lies in a store.
+// rootManifest returns the manifest and layer of a version of the root.
 func rootManifest(root trust.Root) (manifest, layer bundle.Blob, err error) {
 	layer = bundle.NewBlob(bundle.MediaTypeRoot, root.Raw)
 	manifest, err = bundle.NewManifest(ocispec.Manifest{
@@ -80,7 +80,7 @@ func rootManifest(root trust.Root) (manifest, layer bundle.Blob, err error) {
 	return manifest, layer, err
 }
 
-// PushRoot makes a version of the root lie where agents look for it; see HasRoot.
+// PushRoot publishes a version of the root; see HasRoot.
 func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	if there, err := HasRoot(ctx, place, root); err != nil || there {
 		return err
@@ -101,8 +101,8 @@ func PushRoot(ctx context.Context, place Store, root trust.Root) error {
 	return PushManifest(ctx, repository, manifest, bundle.RootTag(root.Version))
 }
 
-// FetchRoot returns a version of the root as it lies there, unjudged, with the digest of its manifest. It wraps
-// ErrNotFound when there is none; a *Refusal says that what lies there is no root.
+// FetchRoot returns an unverified version of the root with the digest of its manifest. The error wraps ErrNotFound if
+// the version does not exist, and is a *Refusal if the artifact is not a root.
 func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.Digest, error) {
 	repository, err := place.Reading(ctx, bundle.TrustRepository)
 	if err != nil {
@@ -111,7 +111,7 @@ func FetchRoot(ctx context.Context, place Store, version int64) ([]byte, digest.
 	return ReadRoot(ctx, repository, version)
 }
 
-// ReadRoot is FetchRoot from a repository that is at hand.
+// ReadRoot is FetchRoot from an open repository.
 func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64) ([]byte, digest.Digest, error) {
 	newest, err := Head(ctx, repository, bundle.RootTag(version))
 	if err != nil {

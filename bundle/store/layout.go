@@ -19,10 +19,10 @@ import (
 	"oras.land/oras-go/v2/registry"
 )
 
-// LayoutScheme starts a location that is a folder instead of a registry.
+// LayoutScheme is the prefix of a location that is a folder.
 const LayoutScheme = "oci-layout:"
 
-// Layout keeps repositories in an OCI image layout: a folder, or for reading also a tar file.
+// Layout keeps repositories in an OCI image layout: a folder, or a tar file that can only be read.
 type Layout struct {
 	path  string
 	index *layoutIndex
@@ -37,10 +37,10 @@ func (l *Layout) String() string { return LayoutScheme + l.path }
 // Name returns ./repository.
 func (l *Layout) Name(repository string) string { return "./" + repository }
 
-// Holds reports whether a repository is one of the layout.
+// Holds reports whether a repository belongs to the layout.
 func (l *Layout) Holds(repository string) bool { return strings.HasPrefix(repository, "./") }
 
-// Repository opens a repository for reading and writing. A folder becomes an OCI layout when needed.
+// Repository opens a repository for reading and writing. It makes the folder an OCI layout if needed.
 func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error) {
 	repository, err := openLayout(l.index, name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (l *Layout) Repository(_ context.Context, name string) (oras.Target, error)
 	return repository, nil
 }
 
-// Reading opens a repository for reading; a folder that is no OCI layout is an error and stays as it is.
+// Reading opens a repository for reading. A folder that is not an OCI layout is an error and stays unchanged.
 func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget, error) {
 	info, err := os.Stat(l.path)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 	return readOnlyLayout{store, name}, nil
 }
 
-// Repositories lists those of a folder that have a tag.
+// Repositories lists the repositories of a folder that have a tag.
 func (l *Layout) Repositories() ([]string, error) {
 	data, err := os.ReadFile(filepath.Join(l.path, ocispec.ImageIndexFile))
 	if err != nil {
@@ -88,7 +88,8 @@ func (l *Layout) Repositories() ([]string, error) {
 	return names, nil
 }
 
-// A layout has one name space for references, so that of a repository's tag is "<repository>:<tag>".
+// layoutReference returns the name of a repository's tag. A layout has one name space: the name is
+// "<repository>:<tag>".
 func layoutReference(repository, reference string) string {
 	if strings.Contains(reference, ":") {
 		return reference // a digest
@@ -105,7 +106,7 @@ func (l readOnlyLayout) Resolve(ctx context.Context, reference string) (ocispec.
 	return l.ReadOnlyTarget.Resolve(ctx, layoutReference(l.name, reference))
 }
 
-// Tags lists the tags of the repository, at once.
+// Tags lists the tags of the repository in one call of fn.
 func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []string) error) error {
 	all, ok := l.ReadOnlyTarget.(registry.TagLister)
 	if !ok {
@@ -126,7 +127,7 @@ func (l readOnlyLayout) Tags(ctx context.Context, _ string, fn func(tags []strin
 	return fn(own)
 }
 
-// Tags lists the tags of a repository, none for one that is not there.
+// Tags lists the tags of a repository. A missing repository has none.
 func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error) {
 	lister, ok := repository.(registry.TagLister)
 	if !ok {
@@ -139,11 +140,11 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 	return tags, err
 }
 
-// layoutRepository writes one repository of a folder that other processes may read and write meanwhile, and that may be
-// cut off from power at any moment:
-//   - a blob is there once its file has the bytes that its digest names; one that was never written to its end, or damaged since, is written again;
-//   - index.json is replaced as a whole, under a lock on the folder, by what it says at that moment and the change, or a batch of them;
-//   - a manifest without a tag, or whose tag moves on, is in the index without a name, as oras keeps it.
+// layoutRepository writes one repository of a folder. Other processes can read and write the folder at the same time,
+// and power can fail at any moment:
+//   - A blob exists once the bytes of its file match its digest. An incomplete or damaged blob is written again.
+//   - index.json is replaced as a whole, under a lock on the folder: its current content plus one or more changes.
+//   - A manifest without a tag, or whose tag moved to another one, stays in the index without a name, as in oras.
 type layoutRepository struct {
 	*oci.Storage
 	dir   string
@@ -166,8 +167,8 @@ func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
 	return l, l.index.ensure()
 }
 
-// ensureMarker makes the file exist that says that the folder is a layout. A damaged one is replaced: it can say one
-// thing only.
+// ensureMarker creates the file that marks the folder as a layout. It replaces a damaged one, which has only one valid
+// content.
 func (l layoutRepository) ensureMarker() error {
 	var marker ocispec.ImageLayout
 	data, _, err := readRegular(l.path(ocispec.ImageLayoutFile), maxMarkerBytes)
@@ -192,12 +193,12 @@ func (l layoutRepository) path(parts ...string) string {
 
 func (l layoutRepository) blob(d ocispec.Descriptor) string { return l.index.blobs.path(d.Digest) }
 
-// Exists reports whether the blob is there with all its bytes.
+// Exists reports whether the blob exists and is complete.
 func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
 	return l.index.blobs.has(d)
 }
 
-// Push writes a blob. What earlier attempts left of it is removed.
+// Push writes a blob, and removes the remains of earlier attempts.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
 	there, damaged, err := l.index.blobs.look(d)
 	if err != nil {
@@ -229,8 +230,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	return l.index.change(indexChange{manifest: d})
 }
 
-// abandonedAfter is how long nothing was written to a part of a blob before it counts as left behind by somebody who
-// was killed.
+// abandonedAfter is the time without writes after which a partial blob counts as left behind by a killed process.
 const abandonedAfter = time.Hour
 
 func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
@@ -242,7 +242,7 @@ func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
 }
 
 // Resolve finds a tag of the repository, or a digest that the index lists. A manifest whose file is missing or damaged
-// is not found, so that it is written again. One that cannot be read is an error: nobody knows that it is not there.
+// is not found, so that it is written again. One that cannot be read is an error, because it may exist.
 func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	name := layoutReference(l.name, reference)
 	d, found, err := l.index.resolve(name, reference)
@@ -262,7 +262,7 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 	return d, nil
 }
 
-// Tag names a manifest that is there.
+// Tag gives a name to an existing manifest.
 func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, reference string) error {
 	there, err := l.Exists(ctx, d)
 	if err != nil {
@@ -281,7 +281,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	}
 	whole, damaged, err := l.index.blobs.look(before)
 	if err != nil || whole {
-		return errors.Join(err, l.index.change(c)) // that what was there cannot be read is worth an error, and no reason to keep it
+		return errors.Join(err, l.index.change(c)) // an unreadable predecessor is reported and replaced
 	}
 	c.lost = before.Digest
 	if err := l.index.change(c); err != nil || damaged == nil {

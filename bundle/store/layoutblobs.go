@@ -11,13 +11,12 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layoutBlobs are the blobs of a folder. A file that has its name is not always whole: it was cut off by a crash or a
-// full disk, or damaged since. So each is read once before it counts as there, and again when it is another file than
-// then. It is safe for concurrent use.
+// layoutBlobs are the blobs of a folder. A crash, a full disk or later damage can leave incomplete files. Each file is
+// therefore read once before its blob counts as existing, and again if the file changes. It is safe for concurrent use.
 type layoutBlobs struct {
 	dir string
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards whole
 	whole map[digest.Digest]os.FileInfo
 }
 
@@ -29,13 +28,13 @@ func (b *layoutBlobs) path(d digest.Digest) string {
 	return filepath.Join(b.dir, ocispec.ImageBlobsDir, d.Algorithm().String(), d.Encoded())
 }
 
-// has reports whether the blob is there with the bytes that its digest names.
+// has reports whether the blob exists and matches its digest.
 func (b *layoutBlobs) has(d ocispec.Descriptor) (bool, error) {
 	there, _, err := b.look(d)
 	return there, err
 }
 
-// look is has, and returns the file that has the blob's name, nil for none.
+// look is has; it also returns the file with the blob's name, or nil.
 func (b *layoutBlobs) look(d ocispec.Descriptor) (whole bool, info os.FileInfo, err error) {
 	if err := d.Digest.Validate(); err != nil {
 		return false, nil, err
@@ -68,7 +67,7 @@ func (b *layoutBlobs) look(d ocispec.Descriptor) (whole bool, info os.FileInfo, 
 	return true, info, nil
 }
 
-// remove removes the file that look found damaged, unless somebody has written another one since.
+// remove removes the file that look found damaged, unless it was replaced since then.
 func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	now, err := os.Stat(b.path(d))
 	if errors.Is(err, os.ErrNotExist) || err == nil && !unchanged(damaged, now) {
@@ -77,8 +76,8 @@ func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	return errors.Join(err, ignoreMissing(os.Remove(b.path(d))))
 }
 
-// unchanged reports whether a file is the one of before, as far as the system tells. That it is in the same place of
-// the disk says little: a new file often gets that of the one that was removed last.
+// unchanged reports whether a file is the same as before. The inode alone is not enough: a new file often gets the
+// inode of the file that was removed last.
 func unchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }
@@ -90,7 +89,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// written makes a blob last that was written just now, and remembers it.
+// written syncs a new blob to disk and remembers it.
 func (b *layoutBlobs) written(d digest.Digest) error {
 	file, err := os.Open(b.path(d))
 	if err != nil {

@@ -16,25 +16,25 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// layoutIndex is the index.json of a folder, and changes of it that are not written yet. It is safe for concurrent use.
-// Other processes may change the file at any time:
-//   - reading looks whether the file is another one than the one that was read last;
-//   - writing reads the file again under a lock on the folder and applies the changes that wait to what it says then, in their order;
-//   - the file is replaced as a whole, so that a process that is killed leaves one that says everything up to some change, and nothing after it.
+// layoutIndex is the index.json of a folder with its pending changes. It is safe for concurrent use. Other processes
+// can change the file at any time:
+//   - A read checks whether the file was replaced since the last read.
+//   - A write reads the file again under a lock on the folder, and applies the pending changes in their order.
+//   - The file is replaced as a whole. A killed process leaves a file with all changes up to some point.
 type layoutIndex struct {
 	dir   string
 	blobs *layoutBlobs
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   indexed
-	seen    os.FileInfo // the file that known was read from, nil before the first time
+	seen    os.FileInfo // the file that known was read from, nil before the first read
 	data    []byte      // its bytes
 	pending []indexChange
 	batch   bool
 }
 
-// indexChange lists a manifest, under a name unless that is empty. lost is the one that had the name, where its file is
-// missing or damaged: it is listed no more, since other programs read all that is.
+// indexChange lists a manifest, under a name unless that is empty. lost is the manifest that had the name and whose
+// file is missing or damaged: it is removed from the index, since other programs read all listed manifests.
 type indexChange struct {
 	manifest ocispec.Descriptor
 	name     string
@@ -45,10 +45,9 @@ func newLayoutIndex(dir string) *layoutIndex {
 	return &layoutIndex{dir: dir, blobs: newLayoutBlobs(dir)}
 }
 
-// Batch lets a store that is a folder collect changes of its index, since each write of the index costs as much as the
-// folder has manifests. The store's own users see a change at once, other processes when it is written: as soon as
-// there are enough of them, and by flush. What was not flushed when the process ends is not in the folder. Other stores
-// write everything at once.
+// Batch makes a store that is a folder collect changes of its index, since the cost of a write grows with the number of
+// manifests. Users of the store see a change at once. Other processes see it once there are enough changes, or after
+// flush. Changes that are not flushed when the process ends are lost. Other stores write every change at once.
 func Batch(s Store) (flush func() error) {
 	l, layout := s.(*Layout)
 	if !layout {
@@ -60,16 +59,16 @@ func Batch(s Store) (flush func() error) {
 	return l.index.flush
 }
 
-// minBatch is how many changes wait at least before a batch is written.
+// minBatch is the smallest number of pending changes that are written as a batch.
 const minBatch = 256
 
-// enough reports whether changes are to be written. An eighth of the index and more for each write makes the cost of a
-// change independent of how large the index is.
+// enough reports whether the pending changes must be written. Writes of at least an eighth of the index make the cost
+// of a change independent of the size of the index.
 func enough(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
 
-// ensure makes the file exist.
+// ensure creates the file if it is missing.
 func (x *layoutIndex) ensure() error {
 	if _, err := os.Stat(x.path()); !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -79,7 +78,7 @@ func (x *layoutIndex) ensure() error {
 	return x.write()
 }
 
-// change applies a change, now or with others.
+// change applies a change, at once or as part of a batch.
 func (x *layoutIndex) change(c indexChange) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -93,7 +92,7 @@ func (x *layoutIndex) change(c indexChange) error {
 	}
 	err := x.write()
 	if !x.batch && err != nil {
-		x.pending, x.seen = nil, nil // the caller of this change knows of the error
+		x.pending, x.seen = nil, nil // the caller of this change gets the error
 	}
 	return err
 }
@@ -118,7 +117,7 @@ func (x *layoutIndex) resolve(name, reference string) (ocispec.Descriptor, bool,
 	return d, found, nil
 }
 
-// manifests returns what the index lists.
+// manifests returns the listed manifests.
 func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,7 +127,7 @@ func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
 	return x.known.index().Manifests, nil
 }
 
-// refresh reads the file if it is another one than before.
+// refresh reads the file if it changed.
 func (x *layoutIndex) refresh() error {
 	info, err := os.Stat(x.path())
 	if err == nil && x.seen != nil && unchanged(x.seen, info) {
@@ -137,7 +136,7 @@ func (x *layoutIndex) refresh() error {
 	return x.read()
 }
 
-// read brings known in line with the file and the changes that wait.
+// read updates known from the file and the pending changes.
 func (x *layoutIndex) read() error {
 	data, info, err := readRegular(x.path(), maxIndexBytes)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -165,10 +164,10 @@ func (x *layoutIndex) read() error {
 	return nil
 }
 
-// maxIndexBytes bounds index.json: a manifest takes about 300 bytes of it.
+// maxIndexBytes bounds index.json, in which a manifest takes about 300 bytes.
 const maxIndexBytes = 256 << 20
 
-// write replaces the file by one with the changes that wait. What it lists lasts before it does.
+// write adds the pending changes to the file. It syncs the listed blobs to disk before the file.
 func (x *layoutIndex) write() error {
 	lock := flock.New(x.dir, flock.SetFlag(os.O_RDONLY))
 	if err := lock.Lock(); err != nil {
@@ -192,7 +191,7 @@ func (x *layoutIndex) write() error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// replaceFile lets a file of the layout be another one from one moment to the next.
+// replaceFile replaces a file of the layout atomically.
 func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	file, err := os.CreateTemp(dir, "."+name+"-*")
 	if err != nil {
@@ -212,8 +211,7 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	return info, SyncFolder(dir)
 }
 
-// indexed is an index in which a change costs the same whatever its size. Places of what was taken out stay empty until
-// it is written.
+// indexed is an index whose changes have a constant cost. Removed entries leave empty places until the next write.
 type indexed struct {
 	head     ocispec.Index // without manifests
 	all      []ocispec.Descriptor
@@ -258,8 +256,8 @@ func drop[K comparable](places map[K][]int, key K, at int) {
 	places[key] = left
 }
 
-// apply lists a manifest that nobody named, so that whoever asks for referrers finds it, or gives a name to one. The
-// one that had the name stays listed.
+// apply lists a manifest without a name, so that referrers can be found, or gives it a name. The manifest that had the
+// name before stays listed.
 func (x *indexed) apply(c indexChange) {
 	d := unnamed(c.manifest)
 	if c.name == "" {
@@ -297,7 +295,7 @@ func (x *indexed) find(name, reference string) (ocispec.Descriptor, bool) {
 	return unnamed(x.all[places[0]]), true
 }
 
-// index returns the document, and leaves no empty places.
+// index returns the document and removes the empty places.
 func (x *indexed) index() ocispec.Index {
 	if x.live < len(x.all) {
 		left := make([]ocispec.Descriptor, 0, x.live)

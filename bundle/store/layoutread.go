@@ -16,20 +16,20 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// folderReader reads one repository of a folder. Nothing but what is asked for is read: a damaged manifest of one
-// runtime stops no other.
+// folderReader reads one repository of a folder. It reads only the requested blobs, so that a damaged manifest of one
+// runtime does not affect others.
 type folderReader struct {
 	*oci.ReadOnlyStorage
 	index *layoutIndex
 	name  string
 }
 
-// maxMarkerBytes bounds the file oci-layout, which says a version and nothing else.
+// maxMarkerBytes bounds the file oci-layout, which contains only a version.
 const maxMarkerBytes = 64 << 10
 
-// readRegular reads a file of a folder that others may write too. The information is that of the file that was read.
+// readRegular reads a file of a folder that others can write too. It returns the information of the file that it read.
 func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would let us wait for somebody who writes into it
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,7 +51,7 @@ func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
 	return data, info, nil
 }
 
-// readable returns why a folder is no OCI layout.
+// readable returns an error if a folder is not an OCI layout.
 func readable(dir string) error {
 	data, _, err := readRegular(filepath.Join(dir, ocispec.ImageLayoutFile), maxMarkerBytes)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"oras.land/oras-go/v2"
 )
 
-// Locate opens a repository for reading as bundle.Content names it: "./NAME" is one of the store, everything else a
-// registry's by its full name, which mirror (nil for none) may replace. Without a store (nil) there are only the
-// latter.
+// Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store, any other
+// name the full name of a registry's repository, which mirror can replace unless it is nil. Without a store, "./NAME"
+// is an error.
 func Locate(ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string) (oras.ReadOnlyTarget, error) {
 	relative, ok := strings.CutPrefix(name, "./")
 	switch {

@@ -31,8 +31,8 @@ func lacksDigest(request *http.Request, response *http.Response) bool {
 	return false
 }
 
-// withDigest completes a response from the manifest's bytes, which a HEAD request costs another request. A manifest that
-// is too large leaves the response as it is, and the caller fails.
+// withDigest completes a response from the manifest's bytes, which a HEAD request costs another request. A manifest
+// that is too large leaves the response as it is, and the caller fails.
 func (c client) withDigest(request *http.Request, response *http.Response) (*http.Response, error) {
 	whole := response
 	if request.Method == http.MethodHead {

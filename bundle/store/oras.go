@@ -15,8 +15,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// What a repository can do is said in oras' own interfaces, so that what oras copies it copies from and to every store.
-// They have names here, so that their users depend on this package alone.
+// Repositories implement oras' interfaces, so that oras can copy between all stores. The names here keep the users of
+// this package independent of oras.
 type (
 	// Reader is a repository that can be read.
 	Reader = oras.ReadOnlyTarget
@@ -28,12 +28,12 @@ type (
 	FetcherFunc = content.FetcherFunc
 )
 
-// Successors returns what a manifest or index names, without an error for what is neither.
+// Successors returns the descriptors in a manifest or index, and nothing for other blobs.
 func Successors(ctx context.Context, from Fetcher, d ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	return content.Successors(ctx, from, d)
 }
 
-// PushStream writes what a body has unless it is there already.
+// PushStream writes a blob from a stream unless it exists.
 func PushStream(ctx context.Context, to ReadWriter, d ocispec.Descriptor, body io.Reader) error {
 	if err := to.Push(ctx, d, body); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		return fmt.Errorf("push %s: %w", d.Digest, err)
@@ -41,8 +41,7 @@ func PushStream(ctx context.Context, to ReadWriter, d ocispec.Descriptor, body i
 	return nil
 }
 
-// Answered returns the status of an answer that became an error; a client that has no credentials to show counts as
-// refused.
+// Answered returns the HTTP status behind an error of a registry. A client without credentials counts as refused.
 func Answered(err error) (status int, ok bool) {
 	var response *errcode.ErrorResponse
 	switch {
@@ -58,7 +57,7 @@ func Answered(err error) (status int, ok bool) {
 	return 0, false
 }
 
-// AnsweredBy returns the host of the registry whose answer became an error, empty where it is not known.
+// AnsweredBy returns the host of the registry behind an error, or an empty string if it is not known.
 func AnsweredBy(err error) string {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) && response.URL != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// PushCosign makes the signature a referrer in the runtime's repository. It comes before the bundle it signs
-// (PushBundle), so that whoever asks finds no bundle without its signature; a referrer may name what is not there yet.
+// PushCosign adds the signature as a referrer to the runtime's repository. Call it before PushBundle, so that no reader
+// finds a bundle without its signature; the subject of a referrer does not have to exist.
 func PushCosign(ctx context.Context, place Store, runtime string, signature bundle.CosignSignature) error {
 	name := bundle.DesiredRepository(runtime)
 	repository, err := place.Repository(ctx, name)

@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// maxRedirects bounds how often one request is sent elsewhere: once to the storage, and twice on the way there.
+// maxRedirects bounds the redirects of one request: one to the storage, and two on the way there.
 const maxRedirects = 3
 
-// RedirectError says that a registry sends its clients where they do not go. It says nothing about the registry's
-// health.
+// RedirectError is a refused redirect of a registry. It does not count against the registry's health.
 type RedirectError struct {
-	// From is the registry, empty where that is not known; To is where it sends its clients.
+	// From is the registry, or empty if it is not known; To is the target of the redirect.
 	From, To string
-	// Detail is why they do not go there.
+	// Detail is the reason of the refusal.
 	Detail string
 }
 
@@ -28,9 +27,9 @@ func (e *RedirectError) Error() string {
 	return fmt.Sprintf("%s leads to %s: refused: %s", e.From, e.To, e.Detail)
 }
 
-// checkRedirect decides whether a client goes where a registry sends it: to the registry's own host, or to a host that
-// the operator named for blobs. Whoever owns a registry could otherwise have any address asked from within each
-// runtime's network.
+// checkRedirect decides whether a client follows a redirect: to the registry's own host, or to a host that the operator
+// allowed for blobs. Otherwise the owner of a registry could have any address requested from within each runtime's
+// network.
 func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) error {
 	refuse := func(format string, args ...any) error {
 		return &RedirectError{From: first.Host, To: next.Host, Detail: fmt.Sprintf(format, args...)}
@@ -60,8 +59,8 @@ func checkRedirects(blobHosts []string) func(*http.Request, []*http.Request) err
 	}
 }
 
-// SameHostRedirects is the redirect rule of clients for which an operator configures one address, such as a Git server:
-// they follow redirects to the same host only, and never from https to http. The error is a *RedirectError. Use it as
+// SameHostRedirects is the redirect rule for clients with one configured address, such as a Git server: they follow
+// redirects to the same host only, and never from https to http. The error is a *RedirectError. Use it as
 // CheckRedirect of an http.Client.
 func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	err := checkRedirects(nil)(next, via)
@@ -72,13 +71,12 @@ func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	return err
 }
 
-// sameHost reports whether two URLs name one server; http on its port and https on its own are one.
+// sameHost reports whether two URLs name one server. The default ports of http and https count as one server.
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) && (port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
 }
 
-// namesHost reports whether a URL's host is among those that were named. A name without a port is that of the scheme's
-// port.
+// namesHost reports whether a URL's host is in a list. A name without a port stands for the scheme's default port.
 func namesHost(named []string, at *url.URL) bool {
 	for _, name := range named {
 		host, wanted := splitHost(name)
@@ -107,7 +105,7 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// bareHost is the host as --blob-host wants it.
+// bareHost returns the host in the form of --blob-host.
 func bareHost(u *url.URL) string {
 	if isDefaultPort(u) {
 		return strings.TrimSuffix(u.Host, ":"+u.Port())
@@ -124,7 +122,7 @@ func splitHost(text string) (host, port string) {
 	return host, port
 }
 
-// CheckBlobHost returns what is wrong with the name of a host that registries may redirect to.
+// CheckBlobHost validates the name of a host that registries may redirect to.
 func CheckBlobHost(text string) error {
 	parsed, err := url.Parse("https://" + text)
 	if err != nil || text == "" || parsed.Host != text || parsed.Hostname() == "" || parsed.User != nil || strings.ContainsAny(text, "*, ") {

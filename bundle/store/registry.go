@@ -20,26 +20,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Access is how registries are spoken to.
+// Access configures the access to registries.
 type Access struct {
-	// DockerConfig is the content of a docker config.json with credentials, empty for none.
+	// DockerConfig is the content of a docker config.json with credentials, or empty.
 	DockerConfig []byte
-	// CA is a PEM bundle that registries' certificates may also descend from, empty for the system's alone.
+	// CA is a PEM bundle of certificate authorities in addition to the system's.
 	CA []byte
-	// PlainHTTP speaks HTTP to every registry. Loopback addresses are spoken to in HTTP anyway, as docker does, unless
-	// CA is set.
+	// PlainHTTP uses HTTP for every registry. Loopback addresses use HTTP in any case, as with docker, unless CA is set.
 	PlainHTTP bool
-	// RequestTimeout bounds one request with its body; 0 means DefaultRequestTimeout.
+	// RequestTimeout limits one request with its body; 0 means DefaultRequestTimeout.
 	RequestTimeout time.Duration
-	// NoRetry fails at the first error, for callers with a backoff of their own.
+	// NoRetry fails at the first error, for callers with their own backoff.
 	NoRetry bool
-	// BlobHosts are hosts, HOST or HOST:PORT, that registries may redirect to beside their own. See checkRedirect.
+	// BlobHosts are hosts, HOST or HOST:PORT, that registries may redirect to in addition to their own. See checkRedirect.
 	BlobHosts []string
-	// Observe returns a transport that sends every request by the one that it is given, nil for that one itself.
+	// Observe wraps the transport, for example to count requests. It can be nil.
 	Observe func(http.RoundTripper) http.RoundTripper
 }
 
-// DefaultRequestTimeout bounds one request to a registry with its body: 32 MiB at half a MiB a second.
+// DefaultRequestTimeout limits one request to a registry with its body: 32 MiB at half a MiB per second.
 const DefaultRequestTimeout = time.Minute
 
 // Registries opens OCI repositories by their full name, with one HTTP client and one credential cache for all.
@@ -107,8 +106,8 @@ func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	return r.repository(name, true)
 }
 
-// Foreign opens a repository that nobody configured: what is read named it. Wherever its name leads, it is not to this
-// machine or its link.
+// Foreign opens a repository that only fetched data names, not an operator. Its name must not lead to this machine or
+// its link.
 func (r *Registries) Foreign(name string) (*remote.Repository, error) {
 	return r.repository(name, false)
 }
@@ -139,7 +138,7 @@ func isLoopback(hostPort string) bool {
 // Registry keeps repositories below a prefix of a registry.
 type Registry struct {
 	registries *Registries
-	// prefix is the registry's host and path.
+	// prefix is the host and path of the store.
 	prefix string
 }
 
@@ -149,7 +148,7 @@ func (r *Registry) String() string { return r.prefix }
 // Name returns HOST/PATH/repository.
 func (r *Registry) Name(repository string) string { return r.prefix + "/" + repository }
 
-// Holds reports whether a repository is in the registry, below the prefix or not.
+// Holds reports whether a repository is in the same registry, also outside of the prefix.
 func (r *Registry) Holds(repository string) bool {
 	host, _, _ := strings.Cut(r.prefix, "/")
 	return strings.HasPrefix(repository, "./") || strings.HasPrefix(repository, host+"/")

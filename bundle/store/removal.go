@@ -11,9 +11,9 @@ import (
 	"oras.land/oras-go/v2/content"
 )
 
-// Repositories lists what a registry has below the prefix of a store. Many let nobody list them, or answer with an
-// empty list: both is an error. Some leave out what the asker may not read, so that the caller has to find in the list
-// what it knows to be there.
+// Repositories lists the repositories below the prefix of a store. Many registries forbid this or return an empty list:
+// both are errors. Some leave out repositories that the client may not read, so the caller must check that the list
+// contains the repositories that it knows.
 func Repositories(ctx context.Context, s Store) ([]string, error) {
 	r, ok := s.(*Registry)
 	if !ok {
@@ -39,8 +39,8 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 	return below, err
 }
 
-// Remove deletes a manifest, with all tags that name it. One that is not there is no error. Its blobs are the garbage
-// collector's.
+// Remove deletes a manifest with all its tags. A missing manifest is not an error. The registry's garbage collector
+// deletes the blobs.
 func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	deleter, ok := from.(content.Deleter)
 	if !ok {

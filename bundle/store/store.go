@@ -1,8 +1,8 @@
-// Package store reads and writes what package bundle defines: bundles, reports, roots of trust and module content.
+// Package store reads and writes the artifacts of package bundle: bundles, reports, roots of trust and module content.
 //
-// A Store is where a fleet's artifacts are kept. Registry, Layout and Memory are interchangeable: the same call does
-// the same in each, and every function of this package takes any of them. What a store returns is not trusted; package
-// bundle decides about it.
+// A Store keeps a fleet's artifacts. Registry, Layout and Memory are interchangeable: the same call has the same effect
+// in each, and every function of this package accepts any of them. The bytes that a store returns are not trusted;
+// package bundle verifies them.
 package store
 
 import (
@@ -15,15 +15,15 @@ import (
 
 // Store keeps OCI repositories below one location.
 type Store interface {
-	// String returns the location, as Open reads it.
+	// String returns the location in the form that Open takes.
 	fmt.Stringer
-	// Name returns the full name of a repository of the store, as it stands in bundle.Content.
+	// Name returns the full name of a repository of the store, as in bundle.Content.
 	Name(repository string) string
-	// Holds reports whether a repository, as it stands in bundle.Content, can be read where the store is.
+	// Holds reports whether a repository, named as in bundle.Content, can be read at the place of the store.
 	Holds(repository string) bool
 	// Repository opens a repository of the store for reading and writing.
 	Repository(ctx context.Context, name string) (ReadWriter, error)
-	// Reading opens a repository of the store for reading, and changes nothing.
+	// Reading opens a repository of the store for reading, without changes.
 	Reading(ctx context.Context, name string) (Reader, error)
 }
 
@@ -66,7 +66,7 @@ func looksLikeFolder(location string) bool {
 	return host != "localhost" && !strings.ContainsAny(host, ".:[")
 }
 
-// IsLayout reports whether a store is a folder, which one process at a time may write.
+// IsLayout reports whether a store is a folder, which only one process at a time can write.
 func IsLayout(s Store) bool {
 	_, layout := s.(*Layout)
 	return layout

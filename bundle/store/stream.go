@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// CheckStreamURL returns what is wrong with a URL for Stream. It goes into logs, so that nothing secret may be in it.
+// CheckStreamURL validates a URL for Stream. Logs contain the URL, so it must not contain secrets.
 func CheckStreamURL(address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Hostname() == "" ||
@@ -25,12 +25,12 @@ func CheckStreamURL(address string) error {
 	return nil
 }
 
-// Stream opens a URL that answers with server-sent events, for as long as ctx lasts. It is asked with the credentials
-// for its host, and connected to as registries are. Redirects are not followed: they would take the credentials, or the
-// request, to a host that nobody configured.
+// Stream opens a URL of server-sent events until ctx ends. It sends the credentials for the URL's host, over the
+// connections of registries. It does not follow redirects, which could lead the request or its credentials to a host
+// that no operator configured.
 func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser, error) {
 	if err := CheckStreamURL(address); err != nil {
-		return nil, fmt.Errorf("URL of notifications: %w", err) // without the URL, which may hold credentials
+		return nil, fmt.Errorf("URL of notifications: %w", err) // without the URL, which can contain credentials
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	}
 	request.SetBasicAuth(credential.Username, credential.Password)
 	request.Header.Set("Accept", bundle.NotificationsMediaType)
-	request.Header.Set("Accept-Encoding", "identity") // what is compressed may wait in a buffer for more
+	request.Header.Set("Accept-Encoding", "identity") // compressed events could wait in a buffer
 	r.egress.open(host, true)
 	client := &http.Client{Transport: r.egress, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)

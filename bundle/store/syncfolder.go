@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// SyncFolder makes the names in a folder last, where its file system can. Others, such as 9p and vboxsf, refuse, and
-// what was written there is as whole as they make it.
+// SyncFolder syncs the names in a folder to disk if its file system can. Some, such as 9p and vboxsf, refuse; their own
+// guarantees apply then.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {
@@ -16,7 +16,7 @@ func SyncFolder(path string) error {
 	return SyncAndClose(folder)
 }
 
-// SyncAndClose is SyncFolder for a folder that is open.
+// SyncAndClose is SyncFolder for an open folder.
 func SyncAndClose(folder *os.File) error {
 	return errors.Join(unlessUnsupported(folder.Sync()), folder.Close())
 }

@@ -21,8 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// Fetch reads the manifest of a tag or digest, in one request if the place is a registry. The error wraps ErrNotFound if
-// the manifest does not exist. A manifest of more than MaxManifestBytes is a *Refusal; only its descriptor is returned.
+// Fetch reads the manifest of a tag or digest, in one request if the place is a registry. The error wraps ErrNotFound
+// if the manifest does not exist. A manifest of more than MaxManifestBytes is a *Refusal; only its descriptor is
+// returned.
 func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bundle.Fetched, error) {
 	desc, body, err := open(ctx, from, reference)
 	if err != nil {
@@ -51,8 +52,8 @@ func open(ctx context.Context, from oras.ReadOnlyTarget, reference string) (ocis
 	return desc, body, err
 }
 
-// Head returns the digest that a tag points to without fetching anything. The error wraps ErrNotFound when there is
-// none.
+// Head returns the digest of a tag without fetching the manifest. The error wraps ErrNotFound if the tag does not
+// exist.
 func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (digest.Digest, error) {
 	desc, err := from.Resolve(ctx, reference)
 	if err != nil {
@@ -61,7 +62,7 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 	return desc.Digest, nil
 }
 
-// FetchBlob reads one blob and checks size and digest. What differs is a *Refusal: the blob is not what was signed.
+// FetchBlob reads one blob and checks its size and digest. A difference is a *Refusal: the blob is not the signed one.
 func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size < 0 || desc.Size > limit {
 		return nil, refusal.New(refusal.TooLarge, "blob %s of %d bytes, at most %d", desc.Digest, desc.Size, limit)
@@ -97,7 +98,7 @@ func FetchBundle(ctx context.Context, from content.Fetcher, verified bundle.Veri
 	return verified.Open(config, catalog)
 }
 
-// PushBlob makes the blob exist.
+// PushBlob writes a blob unless it exists.
 func PushBlob(ctx context.Context, to content.Pusher, blob bundle.Blob) error {
 	err := to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes))
 	if err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
@@ -106,8 +107,8 @@ func PushBlob(ctx context.Context, to content.Pusher, blob bundle.Blob) error {
 	return nil
 }
 
-// PushManifest makes the manifest visible under the tag, in one request where the place is a registry. Its blobs must
-// exist before: this is the moment from which on readers see the new artifact.
+// PushManifest writes a manifest and its tag, in one request if the place is a registry. Its blobs must exist before,
+// because readers see the new artifact from then on.
 func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag string) error {
 	if r, ok := to.(registry.ReferencePusher); ok {
 		if err := r.PushReference(ctx, manifest.Descriptor, bytes.NewReader(manifest.Bytes), tag); err != nil {
@@ -124,14 +125,14 @@ func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag
 	return nil
 }
 
-// ShareDocuments makes the two documents exist in the documents repository, held by a manifest so that no garbage
-// collector takes them. Runtimes' repositories mount them from there.
+// ShareDocuments writes the two documents to the documents repository, with a manifest that protects them from garbage
+// collection. Runtimes' repositories mount them from there.
 func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents) error {
 	_, err := EnsureDocuments(ctx, place, documents)
 	return err
 }
 
-// EnsureDocuments does what ShareDocuments does, and reports whether anything was missing.
+// EnsureDocuments is ShareDocuments; it also reports whether anything was missing.
 func EnsureDocuments(ctx context.Context, place Store, documents bundle.Documents) (missing bool, err error) {
 	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
 	if err != nil {
@@ -169,8 +170,8 @@ func EnsureDocuments(ctx context.Context, place Store, documents bundle.Document
 	return true, nil
 }
 
-// ShareBlob makes a blob exist in the shared repository, held by a manifest so that no garbage collector takes it. One
-// that is there costs two requests.
+// ShareBlob writes a blob to the shared repository, with a manifest that protects it from garbage collection. An
+// existing blob costs two requests.
 func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -196,7 +197,7 @@ func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	return nil
 }
 
-// ContentHolder returns the manifest that holds a blob of the shared repository, and its tag. Its config is the OCI
+// ContentHolder returns the manifest that protects a blob of the shared repository, and its tag. Its config is the OCI
 // empty descriptor.
 func ContentHolder(blob ocispec.Descriptor) (bundle.Blob, string, error) {
 	holder, err := bundle.NewManifest(ocispec.Manifest{
@@ -227,9 +228,9 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 	return PushBlob(ctx, to, blob)
 }
 
-// PushBundle publishes a composed bundle to a runtime: what its repository lacks is mounted from the documents
-// repository (ShareDocuments), then the manifest is put. present tells which blobs the runtime's repository is known to
-// have.
+// PushBundle publishes a composed bundle to a runtime. It mounts missing documents from the documents repository, where
+// ShareDocuments wrote them, and then writes the manifest. present reports whether the runtime's repository is known to
+// have a blob.
 func PushBundle(ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob, present func(digest.Digest) bool) error {
 	name := bundle.DesiredRepository(runtime)
 	repository, err := place.Repository(ctx, name)
@@ -237,7 +238,7 @@ func PushBundle(ctx context.Context, place Store, runtime string, documents bund
 		return err
 	}
 	if r, ok := repository.(*remote.Repository); ok {
-		_ = r.SetReferrersCapability(true) // a bundle has no subject: it need not be decoded to look for one
+		_ = r.SetReferrersCapability(true) // a bundle has no subject, so oras does not have to decode it
 	}
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		if present(blob.Descriptor.Digest) {
@@ -276,8 +277,8 @@ func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blo
 	return nil
 }
 
-// refusesMount reports whether a registry rejected a mount in a way that does not rule out an upload. Registries without
-// mounts, or with other rights for the source repository, respond with various client errors.
+// refusesMount reports whether a registry rejected a mount in a way that does not rule out an upload. Registries
+// without mounts, or with other rights for the source repository, respond with various client errors.
 func refusesMount(err error) bool {
 	status, answered := Answered(err)
 	switch status {

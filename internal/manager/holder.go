@@ -37,7 +37,8 @@ func identity(lease string) (string, error) {
 }
 
 // networkNamespace identifies the network namespace of the process: the number of the namespace on its running kernel.
-// It returns "" if the system does not provide both. A number is reused only after all processes of the namespace ended.
+// It returns "" if the system does not provide both. A number is reused only after all processes of the namespace
+// ended.
 //
 // Source: namespaces(7), /proc/pid/ns; random(4), boot_id.
 func networkNamespace() string {

@@ -137,8 +137,8 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 // must exit then: its own elector would only retry until the renew deadline.
 func (l *Lease) Taken() <-chan struct{} { return l.taken }
 
-// Restored returns a channel that is closed once the API server returned to an earlier state. The process must exit then,
-// because its caches are wrong.
+// Restored returns a channel that is closed once the API server returned to an earlier state. The process must exit
+// then, because its caches are wrong.
 func (l *Lease) Restored() <-chan struct{} { return l.revisions.restored }
 
 func (l *Lease) isTaken() bool {
@@ -227,8 +227,8 @@ func (l *Lease) age() time.Duration {
 }
 
 // Held returns nil while no other process can hold the lease. A process that was suspended or cut off from the API
-// server does not notice immediately that it lost the lease. It must call Held before it writes to a server that accepts
-// two writers, such as a registry. A nil Lease, without leader election, is always held.
+// server does not notice immediately that it lost the lease. It must call Held before it writes to a server that
+// accepts two writers, such as a registry. A nil Lease, without leader election, is always held.
 func (l *Lease) Held() error {
 	if l != nil && l.age() > l.election.Lease-inFlight {
 		return errExpired

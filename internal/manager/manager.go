@@ -126,8 +126,8 @@ func Identity(base, selector string) string {
 	return leaderelection.GenerateID(base, selector)
 }
 
-// New returns the manager. The options contain the settings without a flag, such as the name and namespace of the lease.
-// New also sets the variation of intervals.
+// New returns the manager. The options contain the settings without a flag, such as the name and namespace of the
+// lease. New also sets the variation of intervals.
 func (f *Flags) New(config *rest.Config, base ctrl.Options) (ctrl.Manager, error) {
 	return f.make(config, base, true)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // mapper is a RESTMapper that caches mappings. A cache restricted to some namespaces checks at each read whether a kind
-// is namespaced, and the mapper of controller-runtime searches all groups for it. The scope and resource of a kind never
-// change while it exists, so a mapping stays valid. Unknown kinds are not cached. It is safe for concurrent use.
+// is namespaced, and the mapper of controller-runtime searches all groups for it. The scope and resource of a kind
+// never change while it exists, so a mapping stays valid. Unknown kinds are not cached. It is safe for concurrent use.
 type mapper struct {
 	meta.RESTMapper
 	known sync.Map // *meta.RESTMapping by mappingKey

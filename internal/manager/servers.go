@@ -89,8 +89,8 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 	return serve.Add(mgr, "metrics", f.metricsAddress, secure, mux, serve.Small)
 }
 
-// selfSigned returns a self-signed certificate, like the one of kube-controller-manager's metrics. It hides the token of
-// the scraper, which is valid for the API server, from passive observers.
+// selfSigned returns a self-signed certificate, like the one of kube-controller-manager's metrics. It hides the token
+// of the scraper, which is valid for the API server, from passive observers.
 func selfSigned() (*tls.Config, error) {
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{{127, 0, 0, 1}}, nil)
 	if err != nil {

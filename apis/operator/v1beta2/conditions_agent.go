@@ -68,6 +68,9 @@ const (
 
 	// ReasonRecreating is the reason of the Event on a Manifest whose new version requires objects to be recreated.
 	ReasonRecreating = "Recreating"
+	// ReasonDataKept is the reason of the Event on a Manifest whose module is removed without a namespace that contains
+	// objects of others.
+	ReasonDataKept = "DataKept"
 	// ReasonDriftCorrected is the reason of the Event on a Manifest whose objects were changed by another client and
 	// corrected.
 	ReasonDriftCorrected = "DriftCorrected"

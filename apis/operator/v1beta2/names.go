@@ -98,6 +98,16 @@ const (
 	// AnnotationRecreated is specific to kyma-pull: on a Manifest, a digest of the version for which objects were last
 	// recreated, and the UIDs of the deleted objects. No other object is deleted for that version.
 	AnnotationRecreated = "kyma-pull.dev/recreated"
+	// AnnotationIgnoreFields names fields of a module's object that the agent leaves to others once the object exists, as
+	// JSON pointers (RFC 6901) in a JSON array or divided by commas. It is specific to kyma-pull.
+	AnnotationIgnoreFields = "kyma-pull.dev/ignore-fields"
+	// AnnotationDeleteWithData is specific to kyma-pull: "true" on a PersistentVolumeClaim, PersistentVolume or Namespace
+	// that an upgrade may delete together with its data. Without it, the agent keeps such an object when a version drops
+	// it.
+	AnnotationDeleteWithData = "kyma-pull.dev/delete-with-data"
+	// AnnotationCompletedJobs is specific to kyma-pull: on a Manifest, the digest of a version and its Jobs that have
+	// completed and been deleted. The agent does not create them again for that version.
+	AnnotationCompletedJobs = "kyma-pull.dev/completed-jobs"
 	// AnnotationRequiresFeatures is specific to kyma-pull: on a ModuleTemplate, the agent features that its version
 	// requires, separated by commas. Bundles copy it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"

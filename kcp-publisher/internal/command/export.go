@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	goruntime "runtime"
 	"strings"
 	"time"
@@ -28,11 +26,11 @@ import (
 // exportFlags are the flags of `export`.
 type exportFlags struct {
 	from, file, volumeSize, format string
-	renderer, kubernetes           string
-	since, platforms               []string
-	images, offers, zstd, dryRun   bool
-	keys                           keys.Folder
-	registry                       cli.Registry
+	renderingFlags
+	since, platforms             []string
+	images, offers, zstd, dryRun bool
+	keys                         keys.Folder
+	registry                     cli.Registry
 }
 
 func newExport() *cobra.Command {
@@ -49,9 +47,7 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.file, "output", "o", "", "file to write; --format sets the output format, which is -o in other commands")
 	flags.StringArrayVar(&f.since, "since", nil, "omit content that the runtime already has: its report file, or for a single runtime the digest of its applied bundle; can be repeated")
 	flags.BoolVar(&f.images, "images", false, "include the modules' container images: those in the desired state and those in the modules' objects")
-	flags.StringVar(&f.renderer, "renderer", "", "with --images: path of the skr-agent program that renders modules to find their images; default: skr-agent "+
-		"beside this program or in $PATH; none: include only listed images")
-	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "with --images: render charts for this version, such as v1.36.3; default: the version that each runtime reported")
+	f.renderingFlags.add(flags, "with --images: ")
 	flags.BoolVar(&f.offers, "offers", true, "include the offers for runtimes with autonomy")
 	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images referenced by digest always include all platforms")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
@@ -122,8 +118,10 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	}
 	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun, Now: time.Now()}
 	options.KubernetesVersion = f.kubernetes
-	if options.Rendering, err = f.rendering(); err != nil {
-		return options, packing, cli.Usage(fmt.Errorf("--renderer: %w", err))
+	if f.images {
+		if options.Rendering, err = f.rendering(); err != nil {
+			return options, packing, cli.Usage(fmt.Errorf("--renderer: %w", err))
+		}
 	}
 	if options.Since, err = f.bases(runtimes); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--since: %w", err))
@@ -139,30 +137,6 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 		return options, packing, err
 	}
 	return options, packing, checkKeys(ctx, options.Keys, options.Place)
-}
-
-// noRenderer omits images that no module lists.
-const noRenderer = "none"
-
-// rendering finds the program that renders modules. A missing default program is not an error: the output then names
-// the modules whose images are unknown.
-func (f *exportFlags) rendering() (export.Rendering, error) {
-	if !f.images || f.renderer == noRenderer {
-		return nil, nil
-	}
-	if f.renderer != "" {
-		program, err := exec.LookPath(f.renderer)
-		return export.Renderer{Program: program}.Images, err
-	}
-	if self, err := os.Executable(); err == nil {
-		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), "skr-agent")); err == nil {
-			return export.Renderer{Program: beside}.Images, nil
-		}
-	}
-	if program, err := exec.LookPath("skr-agent"); err == nil {
-		return export.Renderer{Program: program}.Images, nil
-	}
-	return nil, nil
 }
 
 // unconfined returns a warning if the operating system does not confine rendered charts, or "".

@@ -162,8 +162,8 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
 }
 
-// catchUp restores the accepted bundle of the previous leader. A replica that waited for its lease could otherwise accept
-// an older bundle.
+// catchUp restores the accepted bundle of the previous leader. A replica that waited for its lease could otherwise
+// accept an older bundle.
 func (a *Agent) catchUp(ctx context.Context, log logr.Logger) {
 	if err := a.Puller.Restore(ctx); err != nil {
 		log.Error(err, "failed to read the bundle that the previous agent accepted")
@@ -324,7 +324,8 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's Kyma, nil if it does not exist. Its spec includes the pinned versions if they are readable.
+// kyma returns the runtime's Kyma, nil if it does not exist. Its spec includes the pinned versions if they are
+// readable.
 func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)

@@ -55,8 +55,8 @@ type delivery struct {
 	down bool
 }
 
-// isNeeded reports whether to deliver a report now: its content changed, or the report interval is over. A failed delivery
-// is retried after the poll interval.
+// isNeeded reports whether to deliver a report now: its content changed, or the report interval is over. A failed
+// delivery is retried after the poll interval.
 func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollInterval time.Duration) bool {
 	if d.down && now.Before(d.at.Add(pollInterval)) {
 		return false
@@ -146,8 +146,8 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the digests that a Manifest refers to: those of its spec, and those of the applied version, which stays
-// while the spec is refused.
+// contentOf returns the digests that a Manifest refers to: those of its spec, and those of the applied version, which
+// stays while the spec is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []v1beta2.AppliedVersion{m.Wanted()}
 	if applied := m.Applied(); applied != nil {

@@ -13,8 +13,8 @@ import (
 // outageEvents is the minimum time between two Events for outages, so that an unstable registry causes few of them.
 const outageEvents = 5 * time.Minute
 
-// outage is the state of the connection to the registry. It does not affect the Pod's readiness: modules continue to work,
-// and an upgrade of the agent that waits for ready Pods would be rolled back.
+// outage is the state of the connection to the registry. It does not affect the Pod's readiness: modules continue to
+// work, and an upgrade of the agent that waits for ready Pods would be rolled back.
 type outage struct {
 	// why is the first error of the current outage, "" if bundles are readable.
 	why string
@@ -23,8 +23,8 @@ type outage struct {
 	reported   bool
 }
 
-// next returns the outage after another poll, and whether to emit an Event for the change. The error is that of reading the
-// bundle.
+// next returns the outage after another poll, and whether to emit an Event for the change. The error is that of reading
+// the bundle.
 func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.why == "":
@@ -40,8 +40,8 @@ func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	return o, false
 }
 
-// noteRegistry emits an Event if bundles become unreadable or readable. Before the first bundle the Kyma does not exist, but
-// operators find Events by its name.
+// noteRegistry emits an Event if bundles become unreadable or readable. Before the first bundle the Kyma does not
+// exist, but operators find Events by its name.
 func (a *Agent) noteRegistry(err error) {
 	after, emit := a.outage.next(err, a.Now())
 	a.outage = after

@@ -68,8 +68,8 @@ func (a *Agent) nextSequence() int64 {
 	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
 }
 
-// resume continues from the sequence of the last delivered report: the saved one or the registry's, whichever is higher. If
-// the clock was set back, a sequence from the clock alone would be refused.
+// resume continues from the sequence of the last delivered report: the saved one or the registry's, whichever is
+// higher. If the clock was set back, a sequence from the clock alone would be refused.
 func (a *Agent) resume(ctx context.Context) {
 	if a.resumed {
 		return

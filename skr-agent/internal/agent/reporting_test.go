@@ -123,8 +123,8 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 	}
 }
 
-// The clock was hours ahead, and is right after a restart. If the registry lost the last report, only the saved sequence in
-// the cluster is left.
+// The clock was hours ahead, and is right after a restart. If the registry lost the last report, only the saved
+// sequence in the cluster is left.
 func TestReportsAreAcceptedAfterTheRegistryLostOne(t *testing.T) {
 	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
 		identity, err := age.GenerateX25519Identity()

@@ -38,13 +38,13 @@ const (
 
 // restoration is the state for restoring the agent's own objects between rounds.
 type restoration struct {
-	// changes are the changes since the last round. notRestored contains the logged failures, and suspected the state of each
-	// Manifest whose content was checked because its module failed.
+	// changes are the changes since the last round. notRestored contains the logged failures, and suspected the state of
+	// each Manifest whose content was checked because its module failed.
 	changes                changes
 	notRestored, suspected logonce.Memo
 	lost                   losses
-	// undefined reports that a definition of the agent's kinds is not served. undocumented is the error of storing documents
-	// of the bundle in force.
+	// undefined reports that a definition of the agent's kinds is not served. undocumented is the error of storing
+	// documents of the bundle in force.
 	undefined    bool
 	undocumented error
 	// definitions are those of the agent's kinds. The next check without a change is at nextDefinitions.
@@ -242,8 +242,9 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	return err
 }
 
-// defineUntilBegun restores definitions that are deleted while the agent starts, until its first round. The controllers wait
-// for their kinds, and rounds wait for the controllers. A definition that was terminating at the start existed until then.
+// defineUntilBegun restores definitions that are deleted while the agent starts, until its first round. The controllers
+// wait for their kinds, and rounds wait for the controllers. A definition that was terminating at the start existed
+// until then.
 func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
@@ -261,8 +262,8 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 	}
 }
 
-// restoreSecrets writes deleted Secrets with the agent's state again. It does not restore keys, because operators delete
-// them to replace them.
+// restoreSecrets writes deleted Secrets with the agent's state again. It does not restore keys, because operators
+// delete them to replace them.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save, objects.MemorySecret: a.Keeper.Save} {
 		if !deleted[name] {
@@ -277,9 +278,9 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck verifies changed contents. stage fetches damaged ones again, and recheck fetches documents of the bundle in force,
-// now and with every poll. It reports whether some must wait until a running fetch ends, because the kept contents are
-// unknown until then. Contents that were only written are those that the agent stored.
+// recheck verifies changed contents. stage fetches damaged ones again, and recheck fetches documents of the bundle in
+// force, now and with every poll. It reports whether some must wait until a running fetch ends, because the kept
+// contents are unknown until then. Contents that were only written are those that the agent stored.
 func (a *Agent) recheck(
 	ctx context.Context,
 	log logr.Logger,
@@ -311,8 +312,8 @@ func (a *Agent) recheck(
 	return postponed, nil
 }
 
-// suspect rechecks the content of modules that failed because of it, once per failure. If this round fetched the content,
-// the installer retries the module.
+// suspect rechecks the content of modules that failed because of it, once per failure. If this round fetched the
+// content, the installer retries the module.
 func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]

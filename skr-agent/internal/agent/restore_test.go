@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Without the restore, the controllers would wait for their kinds, and the rounds that restore them for the controllers.
+// Without the restore, the controllers would wait for their kinds, and the rounds that restore them for the
+// controllers.
 func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// keepSecrets writes the sealed Secrets of the bundle in force if they are new or some are missing, and with every poll. A
-// runtime whose Kyma was deleted keeps its Secrets until its modules are gone.
+// keepSecrets writes the sealed Secrets of the bundle in force if they are new or some are missing, and with every
+// poll. A runtime whose Kyma was deleted keeps its Secrets until its modules are gone.
 func (a *Agent) keepSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
 	if p.Deleting {
 		return

@@ -35,8 +35,8 @@ type contents struct {
 // stageStretch is the time for which a round fetches contents before it writes the Manifests of present ones.
 const stageStretch = 300 * time.Millisecond
 
-// stage fetches the contents of the state once, and missing ones again with every poll. It reports whether it fetched, and
-// keeps an unfinished fetch in staging. If the content store is unreadable, the errors of modules stay as they are.
+// stage fetches the contents of the state once, and missing ones again with every poll. It reports whether it fetched,
+// and keeps an unfinished fetch in staging. If the content store is unreadable, the errors of modules stay as they are.
 func (a *Agent) stage(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsOf(state)
 	if a.staged != needed {

@@ -51,13 +51,14 @@ func withRefused(unstaged map[string]error, failures []objects.Failure) map[stri
 	return all
 }
 
-// isOurs reports whether a failure can be a fault of the agent's image. A policy, webhook or quota of the runtime is not.
+// isOurs reports whether a failure can be a fault of the agent's image. A policy, webhook or quota of the runtime is
+// not.
 func isOurs(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf summarizes failed reads and writes, nil for none. A bundle that cannot be stored comes first, because it blocks
-// all newer ones, followed by an unreadable request of the Kyma.
+// troubleOf summarizes failed reads and writes, nil for none. A bundle that cannot be stored comes first, because it
+// blocks all newer ones, followed by an unreadable request of the Kyma.
 func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string

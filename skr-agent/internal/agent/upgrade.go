@@ -40,8 +40,8 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// wantedImage returns the image of the bundle in force, "" for none. An expired bundle, and any bundle under a root with
-// release keys, changes nothing.
+// wantedImage returns the image of the bundle in force, "" for none. An expired bundle, and any bundle under a root
+// with release keys, changes nothing.
 func (a *Agent) wantedImage() string {
 	b := a.Puller.Current()
 	if b == nil || a.Puller.Expired() || a.Puller.Root().Locked() {
@@ -50,8 +50,8 @@ func (a *Agent) wantedImage() string {
 	return agentImage(b.State.Settings)
 }
 
-// watchImage rolls the agent's image back if it did not prove itself within the deadline. It is independent of the rounds,
-// which can hang.
+// watchImage rolls the agent's image back if it did not prove itself within the deadline. It is independent of the
+// rounds, which can hang.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = again {
 		select {

@@ -25,18 +25,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// rightsDir is where the chart has what the agent may do.
+// rightsDir is the chart's folder with the agent's rights.
 const rightsDir = "skr-agent/rbac"
 
 const (
-	// enrollAdvice is what makes a bootstrap Secret.
+	// enrollAdvice is the command that creates a bootstrap Secret.
 	enrollAdvice = "apply what `kcp-publisher enroll` prints for this runtime"
-	// readAdvice is for Secrets that must not be read, or not now: nothing is known of what is in them.
+	// readAdvice is the advice for unreadable Secrets, whose content is unknown.
 	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace + ":skr-agent, or as somebody who may read Secrets of " + v1beta2.RuntimeNamespace
 )
 
-// adviceFor returns what to do about something that could not be read: the advice, unless the API server refused or did
-// not answer.
+// adviceFor returns the advice for an object that could not be read. If the API server refused the request or did not
+// respond, it returns readAdvice.
 func adviceFor(err error, advice string) string {
 	if manager.IsPassing(err) {
 		return readAdvice
@@ -44,7 +44,7 @@ func adviceFor(err error, advice string) string {
 	return advice
 }
 
-// checkFlags are what `check` takes.
+// checkFlags are the flags of `check`.
 type checkFlags struct {
 	run         runFlags
 	cluster     cli.Cluster
@@ -143,7 +143,7 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	return append(findings, f.enrollment(ctx, reader)...)
 }
 
-// enrollment looks at what the operator brought, and by that at the registry.
+// enrollment checks the bootstrap Secret, and with it the registry.
 func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []preflight.Finding {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace); apierrors.IsNotFound(err) {
@@ -154,7 +154,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 				"kubectl create namespace "+v1beta2.RuntimeNamespace,
 			),
 		}
-	} // one that must not be read is there as long as its Secrets are
+	} // an unreadable namespace exists if its Secrets do
 	known, err := readBootstrap(ctx, reader, &f.run)
 	if err != nil {
 		return []preflight.Finding{preflight.Fail("enrollment", err.Error(), adviceFor(err, enrollAdvice))}
@@ -191,8 +191,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	return findings
 }
 
-// checkOwnKey looks at the agent's key, which its first start makes. The thumbprint is empty where it cannot be known.
-// For a key that is still to be made it is that of one made here: no bundle names it, as none will name the agent's.
+// checkOwnKey checks the agent's key, which its first start creates. The thumbprint is "" if the key is unreadable. If
+// the key does not exist yet, the thumbprint is that of a temporary key, which no bundle contains either.
 func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.Finding) {
 	const check = "key of the agent"
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
@@ -234,7 +234,7 @@ func thumbprintOf(key []byte, err error) (string, error) {
 	return trust.Thumbprint(public)
 }
 
-// checkReporting tries to write where the agent's reports go.
+// checkReporting tries to write to the repository of the agent's reports.
 func checkReporting(ctx context.Context, place store.Store, runtime string) preflight.Finding {
 	repository, err := place.Repository(ctx, bundle.ReportRepository(runtime))
 	if err == nil {

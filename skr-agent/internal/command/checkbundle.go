@@ -28,15 +28,14 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is what an agent has that judges a bundle. The thumbprint of its key and the cluster's UID are empty where they
-// could not be read.
+// seen is the agent's state for verifying a bundle. The thumbprint of its key and the cluster's UID are "" if
+// unreadable.
 type seen struct {
 	known           bootstrap
 	thumbprint, uid string
 }
 
-// judge looks at the registry as a round of the agent does: with its key, its cluster and its memory, and by the same
-// code, which keeps nothing here.
+// judge reads the registry with the code of the agent's rounds, and with its key, cluster and state. It stores nothing.
 func (f *checkFlags) judge(
 	ctx context.Context,
 	reader client.Client,
@@ -68,22 +67,21 @@ func (f *checkFlags) judge(
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown names what an agent has and could not be read, empty for nothing. Who judges without it accepts what the
-// agent refuses.
+// unknown lists the unreadable parts of the agent's state, "" for none. Verifying without them could accept a bundle
+// that the agent refuses.
 func (s seen) unknown(restored error) string {
 	switch {
 	case s.thumbprint == "":
 		return "the agent's key"
 	case s.uid == "":
 		return "the UID of the cluster"
-	case manager.IsPassing(restored): // the agent does not start before it can be read
+	case manager.IsPassing(restored): // the agent waits until it is readable
 		return "the agent's memory"
 	}
 	return ""
 }
 
-// judgeMemory says what it means that the agent's memory could not be restored: the agent goes on without what is
-// damaged.
+// judgeMemory reports that the agent's state could not be restored. The agent continues without the damaged part.
 func judgeMemory(err error) preflight.Finding {
 	if manager.IsPassing(err) {
 		return preflight.Fail(checkOfMemory, err.Error(), readAdvice)
@@ -95,7 +93,7 @@ func judgeMemory(err error) preflight.Finding {
 	)
 }
 
-// judgeRoots fails for roots of trust in the registry that do not follow: agents keep the one that they have.
+// judgeRoots fails for invalid roots of trust in the registry. Agents keep their current root.
 func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, r := range refused {
@@ -113,7 +111,7 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	return findings
 }
 
-// judgeBundle says what became of the newest bundle: another one is in force now if changed, else the one of before.
+// judgeBundle reports the verdict on the newest bundle. changed reports that it replaces the bundle in force.
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
@@ -130,7 +128,7 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 		)
 	case refusal.Of(err) != nil:
 		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
-	case apierrors.ReasonForError(err) != "": // what is installed could not be read
+	case apierrors.ReasonForError(err) != "": // the installed modules are unreadable
 		return preflight.Fail(
 			checkOfBundle,
 			"not known: "+err.Error(),
@@ -153,9 +151,8 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 	)
 }
 
-// judgeEnrollment says whether the control plane knows the agent's reports as the runtime's, as the agent itself finds
-// it by the bundle that would be in force. Without one nothing is known, and nothing is advised: what the registry has
-// says nothing of the key.
+// judgeEnrollment reports whether the control plane can verify the agent's reports, by the bundle that would be in
+// force. Without a bundle this is unknown, and there is no advice.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":
@@ -179,7 +176,7 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 	return preflight.Pass(checkOfEnrollment, introduction(s.known.token, now))
 }
 
-// introduction says what the agent has that introduces its key.
+// introduction describes the token that introduces the agent's key.
 func introduction(token *trust.Token, now time.Time) string {
 	switch {
 	case token == nil:

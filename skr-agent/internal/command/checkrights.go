@@ -16,7 +16,7 @@ const (
 	partModuleAccount = "module-account"
 )
 
-// rights asks for what the chart gives an agent with these flags.
+// rights checks the rights that the chart grants to an agent with these flags.
 func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config *rest.Config) []preflight.Finding {
 	parts := []string{"agent"}
 	if f.self {
@@ -52,7 +52,7 @@ func rightsAdvice(file string) string {
 	return "the chart gives them; without it, apply charts/" + file
 }
 
-// impersonating replaces the ServiceAccount that the chart names by the users that were chosen.
+// impersonating replaces the chart's ServiceAccount with the configured users.
 func impersonating(permissions []preflight.Permission, users []string) []preflight.Permission {
 	var all []preflight.Permission
 	for _, p := range permissions {
@@ -71,8 +71,8 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights makes what lacks a warning: where others have accounts, it is the operator who decides what the agent's own
-// rights are.
+// ownRights turns missing rights into warnings. If modules have their own accounts, the operator decides the agent's
+// rights.
 func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

@@ -93,7 +93,7 @@ func importOne(
 	return target.Import(ctx, paths)
 }
 
-// imported is one row of what `import` prints.
+// imported is one row of the output of `import`.
 type imported struct {
 	Files            []string `json:"files"`
 	importer.Outcome `json:",inline"`

@@ -11,11 +11,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// maxNamed bounds how many runtimes an error names.
+// maxNamed limits the runtimes in an error.
 const maxNamed = 10
 
-// noBundle is the error for a place that has no bundle of a runtime. It says which runtimes the place has, where it can
-// be listed.
+// noBundle is the error for a location without a bundle of the runtime. It contains the runtimes at the location if the
+// registry lists them.
 type noBundle struct {
 	runtime string
 	others  []string
@@ -39,8 +39,8 @@ func (e *noBundle) Error() string {
 	return text + ", only of " + named
 }
 
-// newNoBundle looks for the runtimes of a place. A registry that lists nothing, as an agent's own password allows it,
-// leaves them out.
+// newNoBundle returns the error with the runtimes of a location. Registries usually refuse to list repositories to
+// agents.
 func newNoBundle(ctx context.Context, place store.Store, runtime string, cause error) error {
 	e := &noBundle{runtime: runtime, cause: cause}
 	var repositories []string

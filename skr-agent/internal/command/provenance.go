@@ -27,7 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// provenanceFlags are what `provenance` takes.
+// provenanceFlags are the flags of `provenance`.
 type provenanceFlags struct {
 	cluster                  cli.Cluster
 	namespace, trust, format string
@@ -99,7 +99,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 	return provenance.Trace(object, manifests.Items, *inForce)
 }
 
-// readObject reads of an object what a chain needs: it is not known what else is in it.
+// readObject reads only the metadata of an object, because its content can be confidential.
 func readObject(
 	ctx context.Context,
 	config *rest.Config,
@@ -129,8 +129,7 @@ func readObject(
 	}, nil
 }
 
-// mappingOf finds what a person calls a kind: in singular or plural, by its short name, in any case, with its group or
-// without.
+// mappingOf returns the kind of a name: singular, plural or short name, in any case, with or without its group.
 func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -149,7 +148,7 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
 
-// bundleInForce reads what the agent accepted last, and verifies it as the agent does when it starts.
+// bundleInForce reads the bundle that the agent accepted last, and verifies it like the agent at its start.
 func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
 	known, err := readBootstrap(ctx, api, &runFlags{trust: trustFile})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// newRender is what the agent starts itself with to render charts and overlays; it is for nobody else.
+// newRender returns the command of the child process in which the agent renders charts and overlays.
 func newRender() *cobra.Command {
 	return &cobra.Command{
 		Use: "render", Short: "renders what it is given on standard input", Hidden: true, Args: cobra.NoArgs,

@@ -1,4 +1,4 @@
-// Package command is the command line of skr-agent: flags go in, the other packages do the work.
+// Package command is the command line of skr-agent.
 package command
 
 import (

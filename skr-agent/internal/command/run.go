@@ -39,7 +39,7 @@ import (
 
 const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; raise it where clocks are not synchronized"
 
-// runFlags are what `run` takes.
+// runFlags are the flags of `run`.
 type runFlags struct {
 	manager                             manager.Flags
 	trust, runtime, location            string
@@ -167,10 +167,10 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
 		Scheme: scheme,
-		// Only Kyma's own objects are cached, and only those of its namespace: memory does not grow with the cluster.
+		// Cache only objects in Kyma's namespace, so that memory does not grow with the cluster.
 		Cache:            cache.Options{DefaultNamespaces: map[string]cache.Config{v1beta2.RuntimeNamespace: {}}},
 		LeaderElectionID: "skr-agent.kyma-pull.dev", LeaderElectionNamespace: v1beta2.RuntimeNamespace,
-		// An API server that does not let the agent watch yet is waited for.
+		// Wait for an API server that does not allow the agent's watches yet.
 		Controller: ctrlconfig.Controller{CacheSyncTimeout: cacheSyncTimeout},
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	err = install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain,
+		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain, Incomplete: options.Syncer.IsIncomplete,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
@@ -197,7 +197,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	return mgr.Start(ctx)
 }
 
-// unlessEnded returns the error, nil when somebody asked the program to end.
+// unlessEnded returns the error, or nil if the process was asked to end.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -205,13 +205,13 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// checked are flags that mean something.
+// checked are the parsed flags.
 type checked struct {
 	accounts guard.Accounts
 	mirrors  map[string]string
 }
 
-// check finds what is wrong with the flags before anything is waited for.
+// check validates the flags before the program waits for the API server.
 func (f *runFlags) check() (checked, error) {
 	accounts, err := guard.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
 	if err != nil {
@@ -236,18 +236,18 @@ func (f *runFlags) check() (checked, error) {
 		err = fmt.Errorf(
 			"--notifications-url: %w",
 			store.CheckStreamURL(f.notifications),
-		) // without the URL, which may hold credentials
+		) // without the URL, which can contain credentials
 	default:
 		return checked{accounts, mirrors}, nil
 	}
 	return checked{}, cli.Usage(err)
 }
 
-// cacheSyncTimeout is how long a controller waits for its first list.
+// cacheSyncTimeout is the time for which a controller waits for its first list.
 const cacheSyncTimeout = 24 * time.Hour
 
-// patience is how long a start waits for the API server, 0 for as long as it takes. An image that a bundle chose has to
-// end at last, so that its starts are counted and the one before comes back.
+// patience is the time for which a start waits for the API server, 0 for no limit. An image of a bundle must exit
+// eventually, so that its starts are counted and it is rolled back.
 func (f *runFlags) patience() time.Duration {
 	if f.deployment == "" {
 		return 0
@@ -255,7 +255,7 @@ func (f *runFlags) patience() time.Duration {
 	return f.upgradeDeadline
 }
 
-// begin counts the start of the agent's image before anything else can end it; nil without --deployment.
+// begin counts the start of the agent's image before any step that can fail. It returns nil without --deployment.
 func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
 	if f.deployment == "" {
 		return nil, nil
@@ -326,7 +326,7 @@ func (f *runFlags) agent(
 	if err := puller.Restore(ctx); manager.IsPassing(err) {
 		return agent.Options{}, err
 	} else if err != nil {
-		// What is installed stays; the next bundle from the registry takes over, and nothing older than what was remembered.
+		// Installed modules stay until the next bundle from the registry. Older bundles than the saved one are refused.
 		ctrl.Log.Error(err, "the last bundle could not be restored")
 	}
 	var notifications func(context.Context) (io.ReadCloser, error)

@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
 )
 
-// maxUsedQuestionBytes leaves room for a module's content and values in base64, and for its Manifest.
+// maxUsedQuestionBytes has room for a module's content and values in base64, and its Manifest.
 const maxUsedQuestionBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
 
-// newUsedImages is what `kcp-publisher export --images` starts: whoever carries images has to render as the agent does.
+// newUsedImages returns the command that `kcp-publisher export --images` runs, so that it renders like the agent.
 func newUsedImages() *cobra.Command {
 	return &cobra.Command{
 		Use: "used-images", Short: "tells which images the module on standard input uses", Hidden: true, Args: cobra.NoArgs,
@@ -45,7 +45,7 @@ func usedImages(ctx context.Context, in io.Reader, out io.Writer) error {
 	case errors.Is(err, render.ErrNotRun) || ctx.Err() != nil:
 		return err
 	case err != nil:
-		answer.Refused = bundle.Bounded(err.Error(), bundle.MaxMessageBytes) // a chart may say anything
+		answer.Refused = bundle.Bounded(err.Error(), bundle.MaxMessageBytes) // its text is that of a chart
 	}
 	return json.NewEncoder(out).Encode(answer)
 }

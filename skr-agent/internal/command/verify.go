@@ -70,8 +70,8 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-// verify judges a bundle as the runtime's agent would that knows nothing newer than the root: by the newest root that
-// follows.
+// verify verifies a bundle like an agent with this root of trust and no newer state, with the newest root that the
+// registry proves.
 func verify(
 	ctx context.Context,
 	registries *store.Registries,
@@ -85,7 +85,7 @@ func verify(
 	return verifyAt(ctx, registries, at, trusted)
 }
 
-// verifyAt is verify for what was located.
+// verifyAt verifies a bundle at a location.
 func verifyAt(
 	ctx context.Context,
 	registries *store.Registries,
@@ -117,14 +117,14 @@ func verifyAt(
 	return opened.Bundle, trusted.Root, err
 }
 
-// location is where a reference leads; place is nil when that is no place of a fleet.
+// location is the location of a reference. place is nil if it is not that of a fleet.
 type location struct {
 	place      store.Store
 	repository store.Reader
 	reference  string
 }
 
-// locate opens what a reference names.
+// locate opens the repository of a reference.
 func locate(ctx context.Context, registries *store.Registries, ref, runtime string) (location, error) {
 	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
 	at := ref
@@ -150,7 +150,7 @@ func locate(ctx context.Context, registries *store.Registries, ref, runtime stri
 	return location{place, target, reference}, err
 }
 
-// split takes a reference apart into repository and tag or digest; a port is not a tag.
+// split returns the repository and the tag or digest of a reference. A port is not a tag.
 func split(ref string) (string, string) {
 	if name, d, ok := strings.Cut(ref, "@"); ok && digest.Digest(d).Validate() == nil {
 		if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
@@ -164,7 +164,7 @@ func split(ref string) (string, string) {
 	return ref, ""
 }
 
-// verdict is what `verify` prints.
+// verdict is the output of `verify`.
 type verdict struct {
 	Verdict   string           `json:"verdict"`
 	Runtime   string           `json:"runtime"`
@@ -176,14 +176,14 @@ type verdict struct {
 	ExpiresAt time.Time        `json:"expiresAt"`
 	SignedBy  string           `json:"signedBy"`
 	Source    *bundle.Source   `json:"source,omitempty"`
-	// Root is the version that lists the key, IssuedUnder the newest that the publisher knew.
+	// Root is the version of the root with the key, and IssuedUnder the newest one of the publisher.
 	Root        int64    `json:"rootVersion"`
 	IssuedUnder int64    `json:"issuedUnderRootVersion"`
 	Modules     []module `json:"modules"`
 	Removals    []string `json:"removals,omitempty"`
 }
 
-// module is one module of the bundle, down to what it is installed from.
+// module is one module of the bundle with its content.
 type module struct {
 	Name      string              `json:"name"`
 	Version   string              `json:"version"`

@@ -1,8 +1,8 @@
 // Package contentstore stores blobs in the cluster, so that the agent can correct drift without the registry.
 //
-// Each read verifies the digest of the blob. A blob is compressed, divided into chunks that fit into a Secret, and written
-// chunk by chunk. Its index is written last, so a blob with an index is complete. Secrets are immutable and named after the
-// digest, so the content of a name never changes.
+// Each read verifies the digest of the blob. A blob is compressed, divided into chunks that fit into a Secret, and
+// written chunk by chunk. Its index is written last, so a blob with an index is complete. Secrets are immutable and
+// named after the digest, so the content of a name never changes.
 //
 // The package reads single Secrets and lists by label. It needs no cache of Secrets.
 package contentstore
@@ -52,8 +52,8 @@ type Store struct {
 	namespace string
 }
 
-// New returns a store in the Secrets of a namespace. The reader must read from the API server: a cached reader would start
-// to cache all Secrets.
+// New returns a store in the Secrets of a namespace. The reader must read from the API server: a cached reader would
+// start to cache all Secrets.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
 	return &Store{reader: reader, writer: writer, namespace: namespace}
 }
@@ -87,8 +87,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	return s.put(ctx, d, data, s.write)
 }
 
-// Add is Put for a blob that is expected to be missing. It writes without a check, and handles existing parts when a write
-// fails.
+// Add is Put for a blob that is expected to be missing. It writes without a check, and handles existing parts when a
+// write fails.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
 		return s.Put(ctx, d, data) // it returns the error
@@ -111,8 +111,9 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes the chunks of a blob, and then its index. A single chunk is marked, so that it can be read without the index.
-// If a write fails, put deletes the chunks: under a quota, incomplete blobs would leave no room for complete ones.
+// put writes the chunks of a blob, and then its index. A single chunk is marked, so that it can be read without the
+// index. If a write fails, put deletes the chunks: under a quota, incomplete blobs would leave no room for complete
+// ones.
 func (s *Store) put(
 	ctx context.Context,
 	d digest.Digest,
@@ -268,7 +269,8 @@ func DigestOf(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
-// Recheck reports whether a blob exists and matches its digest. It deletes a damaged blob, so that it is missing for Has too.
+// Recheck reports whether a blob exists and matches its digest. It deletes a damaged blob, so that it is missing for
+// Has too.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	whole, err := s.Has(ctx, d)
 	if err == nil && whole {
@@ -283,8 +285,8 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	return err == nil, err
 }
 
-// Prune deletes all blobs except those to keep, and leftovers of interrupted writes. The blobs to keep must include those of
-// concurrent Puts. It returns the number of deleted blobs.
+// Prune deletes all blobs except those to keep, and leftovers of interrupted writes. The blobs to keep must include
+// those of concurrent Puts. It returns the number of deleted blobs.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {

@@ -1,7 +1,7 @@
 package guard
 
 import (
-	"strings"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,21 +36,44 @@ func IsCRD(gk schema.GroupKind) bool {
 // IsNamespace reports whether a kind is Namespace.
 func IsNamespace(gk schema.GroupKind) bool { return gk == schema.GroupKind{Kind: "Namespace"} }
 
-// IsCustom reports whether CRDs define the kinds of a group. The groups of Kubernetes have no dot, or end in k8s.io.
-func IsCustom(group string) bool {
-	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
+// IsCustom reports whether CRDs or aggregated API servers define the kinds of a group: all groups that are not
+// Kubernetes' own, also those that end in k8s.io, such as gateway.networking.k8s.io.
+func IsCustom(group string) bool { return !slices.Contains(kubernetesGroups, group) }
+
+// kubernetesGroups are the API groups of kube-apiserver itself. A test compares them with client-go's scheme.
+var kubernetesGroups = []string{
+	"", AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io", "authorization.k8s.io",
+	"autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "extensions",
+	flowControlGroup, "imagepolicy.k8s.io", "internal.apiserver.k8s.io", "lifecycle.k8s.io", "networking.k8s.io", "node.k8s.io", "policy", rbacGroup,
+	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
 }
 
-// ServedKind returns the kind that a definition serves.
+// ServedKind returns the kind that a definition serves, in the first of ServedVersions.
 func ServedKind(definition *unstructured.Unstructured) schema.GroupVersionKind {
 	var gvk schema.GroupVersionKind
 	gvk.Group, _, _ = unstructured.NestedString(definition.Object, "spec", "group")
 	gvk.Kind, _, _ = unstructured.NestedString(definition.Object, "spec", "names", "kind")
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, v := range versions {
-		if version, ok := v.(map[string]any); ok && version["served"] == true {
-			gvk.Version, _ = version["name"].(string)
-		}
+	if versions := ServedVersions(definition); len(versions) > 0 {
+		gvk.Version = versions[0]
 	}
 	return gvk
+}
+
+// ServedVersions returns the versions that a definition serves. The version of its stored objects comes first: reading
+// it needs no conversion.
+func ServedVersions(definition *unstructured.Unstructured) []string {
+	all, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	var served []string
+	for _, v := range all {
+		version, _ := v.(map[string]any)
+		name, _ := version["name"].(string)
+		switch {
+		case name == "" || version["served"] != true:
+		case version["storage"] == true:
+			served = slices.Insert(served, 0, name)
+		default:
+			served = append(served, name)
+		}
+	}
+	return served
 }

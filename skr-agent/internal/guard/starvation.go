@@ -148,7 +148,7 @@ func usurps(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	switch (schema.GroupKind{Group: k.Group, Kind: k.Kind}) {
 	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
-		if _, group, _ := strings.Cut(k.Name, "."); !strings.Contains(group, ".") || slices.Contains(builtInGroups, group) {
+		if _, group, _ := strings.Cut(k.Name, "."); !strings.Contains(group, ".") || !IsCustom(group) {
 			return fmt.Sprintf("would serve group %q of Kubernetes", group)
 		}
 	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
@@ -163,12 +163,3 @@ func usurps(o *unstructured.Unstructured, _ string) string {
 
 // apiServerService is the name of the API server's Service in namespace default.
 const apiServerService = "kubernetes"
-
-// builtInGroups are the API server's own groups with a dot in their names. Modules may serve other groups that end
-// in k8s.io, such as external.metrics.k8s.io.
-var builtInGroups = []string{
-	AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
-	"certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", flowControlGroup, "internal.apiserver.k8s.io",
-	"networking.k8s.io", "node.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io",
-	"storagemigration.k8s.io",
-}

@@ -17,8 +17,8 @@ import (
 // Folder is a folder with exported files. One goroutine uses it, and never writes to it.
 type Folder struct {
 	Dir string
-	// seen contains the size and time of each file at the last scan, judged those of imported and refused files, and lacking
-	// the refused files that another file can complete.
+	// seen contains the size and time of each file at the last scan, judged those of imported and refused files, and
+	// lacking the refused files that another file can complete.
 	seen, judged map[string]string
 	lacking      [][]string
 }
@@ -27,7 +27,8 @@ type Folder struct {
 type Taken struct {
 	File    string
 	Outcome Outcome
-	// Err is a *bundle.Refusal, or the error of reading the file or writing to the target. It is nil after a complete import.
+	// Err is a *bundle.Refusal, or the error of reading the file or writing to the target. It is nil after a complete
+	// import.
 	Err error
 }
 

@@ -86,8 +86,8 @@ func readList(
 	return verified, list, nil
 }
 
-// blobs returns the blobs of an image that are in the file, each before its referrers. Blobs that neither the file nor the
-// target has are missing.
+// blobs returns the blobs of an image that are in the file, each before its referrers. Blobs that neither the file nor
+// the target has are missing.
 func (i Importer) blobs(
 	ctx context.Context,
 	file *airgap.File,

@@ -1,9 +1,9 @@
-// Package importer imports exported files into a registry or folder. It either writes everything in the file to the target,
-// or refuses the file and writes nothing.
+// Package importer imports exported files into a registry or folder. It either writes everything in the file to the
+// target, or refuses the file and writes nothing.
 //
-// The rules are those for a registry: intake.Open verifies bundles with the pinned root, digests in bundles verify contents,
-// and a list that a publisher signed verifies images. A bundle becomes visible after everything that it needs, so an
-// interrupted import keeps the previous state, and the next import continues it.
+// The rules are those for a registry: intake.Open verifies bundles with the pinned root, digests in bundles verify
+// contents, and a list that a publisher signed verifies images. A bundle becomes visible after everything that it
+// needs, so an interrupted import keeps the previous state, and the next import continues it.
 package importer
 
 import (
@@ -62,8 +62,8 @@ type Received struct {
 	Before int64 `json:"before"`
 }
 
-// Import imports one file, given as its volumes in order. After a *bundle.Refusal nothing was written. After any other error,
-// the target can contain blobs that the next import counts as known.
+// Import imports one file, given as its volumes in order. After a *bundle.Refusal nothing was written. After any other
+// error, the target can contain blobs that the next import counts as known.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	if i.Advance == nil {
 		i.Advance = func(int64) {}
@@ -157,8 +157,8 @@ func malformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
-// followRoot returns the newest root that the pinned root leads to, with the versions at the target and in the file. Only
-// these versions are written.
+// followRoot returns the newest root that the pinned root leads to, with the versions at the target and in the file.
+// Only these versions are written.
 func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *judged) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)

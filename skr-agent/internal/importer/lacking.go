@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// lacking collects blobs that neither the file nor the target has. The file was exported for a target with more imports.
+// lacking collects blobs that neither the file nor the target has. The file was exported for a target with more
+// imports.
 type lacking struct{ lines []string }
 
 const maxLacking = 20

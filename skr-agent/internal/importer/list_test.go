@@ -36,7 +36,8 @@ func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
-// journey returns a file with the runtime's next bundle and an image. The arguments change the list before it is signed.
+// journey returns a file with the runtime's next bundle and an image. The arguments change the list before it is
+// signed.
 func (s *sender) journey(
 	sequence int64,
 	content string,

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust for a file if no root is configured: the root at the target, which the first import wrote, or
-// else the root in the file. The second result reports that it is the file's.
+// pin returns the root of trust for a file if no root is configured: the root at the target, which the first import
+// wrote, or else the root in the file. The second result reports that it is the file's.
 //
 // The agent always verifies with its own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {

@@ -95,8 +95,8 @@ func (w *writing) images(ctx context.Context, j judged) error {
 	return nil
 }
 
-// mirror returns the value of --mirror with which a runtime finds the images of a host at the target. Runtimes cannot pull
-// images from a folder.
+// mirror returns the value of --mirror with which a runtime finds the images of a host at the target. Runtimes cannot
+// pull images from a folder.
 func (w *writing) mirror(image bundle.CarriedImage) string {
 	if store.IsLayout(w.To) {
 		return ""

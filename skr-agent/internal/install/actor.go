@@ -2,11 +2,11 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
@@ -58,22 +58,39 @@ func (i *Installer) actor(m *v1beta2.Manifest) *actor {
 	return i.actors[i.Accounts.Of(m.Module(), m.ModuleLabel())]
 }
 
-// get returns an object as it is now, or nil when there is none, or no such kind.
+// get returns an object as it is now, in any version, or nil if it or its kind does not exist.
 func (a *actor) get(ctx context.Context, r v1beta2.Resource) (*unstructured.Unstructured, error) {
-	o := reference(r)
-	err := a.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	var o *unstructured.Unstructured
+	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
+		o = reference(r)
+		return a.cluster.Get(ctx, client.ObjectKeyFromObject(o), o)
+	})
+	if apierrors.IsNotFound(err) || errors.Is(err, errAbsentKind) {
 		return nil, nil
 	}
 	return o, err
 }
 
-// owned reads of an object what deleting it has to know: nil when it is gone.
+// owned returns the metadata of an object in any version, or nil if the object or its kind does not exist.
 func (a *actor) owned(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(gvkOf(r))
-	err := a.cluster.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	o, err := a.metadata(ctx, r)
+	if errors.Is(err, errAbsentKind) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// metadata is owned, with errAbsentKind if the kind does not exist. The object has the version that it was read in.
+func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.PartialObjectMetadata, error) {
+	var o *metav1.PartialObjectMetadata
+	err := a.inAnyVersion(r, func(r v1beta2.Resource) error {
+		o = &metav1.PartialObjectMetadata{}
+		o.SetGroupVersionKind(gvkOf(r))
+		err := a.cluster.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, o)
+		o.SetGroupVersionKind(gvkOf(r))
+		return err
+	})
+	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	return o, err

@@ -33,13 +33,16 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			return outcome{}, err
 		}
 	}
-	applied, wait, err := i.write(ctx, m, p, wasInstalled)
+	applied, wait, err := i.write(ctx, m, p, wasInstalled, changed)
 	if wasInstalled && len(applied) > 0 {
 		i.recordDrift(ctx, m, applied)
 		known.countCorrection(i.now())
 	}
 	if err != nil {
-		return i.refused(m, known, out, err)
+		return i.refused(m, known, out, p, err)
+	}
+	if wait == "" && len(p.unread) > 0 {
+		wait = p.unreadText()
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
@@ -52,6 +55,10 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	if out, err = i.prune(ctx, m, known, p, out); err != nil {
 		return outcome{}, err
+	}
+	if problem := p.leftOut(); problem != nil {
+		out.installation = problem
+		return i.failed(m, known, out), nil
 	}
 	if err := i.noteApplied(ctx, m, known); err != nil {
 		return outcome{}, err
@@ -80,7 +87,7 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		return p, out, nil
 	}
 	known.ready = nil
-	if out.rights, problem, err = i.check(ctx, m, p); err != nil {
+	if out.rights, problem, err = i.check(ctx, m, &p); err != nil {
 		return plan{}, outcome{}, err
 	}
 	if problem != nil {
@@ -89,20 +96,27 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		out.untouched, out.forbidden = true, true
 		return plan{}, out, nil
 	}
-	if p.recreate, problem, err = i.dryRun(ctx, m, p); err != nil {
+	tried, err := i.tryOut(ctx, m, known, p)
+	if err != nil {
 		return plan{}, outcome{}, err
 	}
-	if problem != nil {
+	p.recreate = tried.recreate
+	switch {
+	case tried.problem == nil:
+	case m.Applied() == nil: // a first installation has nothing to go back to: the other objects are applied
+		p.refused = tried.problem
+	default:
 		out.untouched = !isBegun(m)
-		out.installation = problem
+		out.installation = tried.problem
 		out = i.failed(m, known, out)
-		known.refuse(m, out, i.now())
+		known.refuse(m, out, i.now(), tried.immutable)
 		return plan{}, out, nil
 	}
 	if err := i.begin(ctx, m, known); err != nil {
 		return plan{}, outcome{}, err
 	}
 	i.plans.keep(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), p)
+	p.leaveUnread()
 	// So that it is found again whatever happens meanwhile.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
 		return plan{}, outcome{}, err
@@ -112,25 +126,24 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 
 // check returns the reason not to apply a plan, before anything of it is written, and whether the rights of the
 // module's account are known.
-func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
-	if rights, problem, err = i.mayApply(ctx, m, p); err != nil || problem != nil {
+func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (rights, problem *finding, err error) {
+	if rights, problem, err = i.mayApply(ctx, m, *p); err != nil || problem != nil {
 		return rights, problem, err
 	}
-	for _, check := range []func(context.Context, *v1beta2.Manifest, plan) (*finding, error){i.strangers, i.exposes} {
-		if problem, err = check(ctx, m, p); err != nil || problem != nil {
-			break
-		}
+	if problem, err = i.strangers(ctx, m, p); err != nil || problem != nil {
+		return rights, problem, err
 	}
+	problem, err = i.exposes(ctx, m, *p)
 	return rights, problem, err
 }
 
 // write applies a plan and creates the default CR, and returns the objects that were not as they should be; see
 // applyPlan.
-func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasInstalled bool) ([]key, string, error) {
+func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasInstalled bool, seen keys) ([]key, string, error) {
 	if wait, err := i.recreate(ctx, m, p); err != nil || wait != "" {
 		return nil, wait, err
 	}
-	applied, wait, err := i.applyPlan(ctx, m, p)
+	applied, wait, err := i.applyPlan(ctx, m, p, seen)
 	if err != nil || wait != "" {
 		return applied, wait, err
 	}
@@ -141,22 +154,45 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 	return applied, wait, err
 }
 
-// refused ends a pass with an error of the API server: one of the moment, one that passes by itself, or one of the
-// module.
-func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, err error) (outcome, error) {
-	err = ofObject(err)
-	switch {
-	case passesByItself(err):
-		// Webhooks fail like this while what serves them starts, which may be this very module.
-		return i.waiting(m, known, out, "waiting for the API server to take "+err.Error()), nil
-	case passing(err) && !isMistake(err):
-		return outcome{}, err
+// refused ends a pass with errors of the API server: of the moment, or ones that pass without a change, or of the
+// module. One error of the module decides.
+func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
+	var definite, temporary []string
+	forbidden := false
+	for _, one := range separate(ofObject(err)) {
+		switch {
+		case passesByItself(one):
+			temporary = append(temporary, one.Error())
+		case passing(one) && !isMistake(one):
+			return outcome{}, err
+		default:
+			definite, forbidden = append(definite, one.Error()), forbidden || lacksRight(one)
+		}
 	}
-	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: err.Error()}
-	if lacksRight(err) {
+	switch {
+	case p.refused != nil:
+		out.installation = p.refused
+		return i.failed(m, known, out), nil
+	case len(definite) == 0:
+		// Webhooks fail like this while what serves them starts, which may be this very module.
+		return i.waiting(m, known, out, "waiting for the API server to take "+firstFew(temporary)), nil
+	}
+	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
+	if forbidden {
 		out.installation.reason = v1beta2.ReasonForbidden
 	}
 	return i.failed(m, known, out), nil
+}
+
+// leftOut returns the problem of objects that are not applied although all others are; nil if there are none.
+func (p *plan) leftOut() *finding {
+	switch {
+	case p.refused != nil:
+		return p.refused
+	case len(p.unknown) > 0:
+		return &finding{reason: v1beta2.ReasonUnknownKind, message: firstFew(slices.Clone(p.unknown))}
+	}
+	return nil
 }
 
 // waiting ends a pass early with something that comes by itself, or is an Error in the end.
@@ -213,11 +249,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		if passing(err) {
 			return plan{}, nil, err
 		}
-		reason := v1beta2.ReasonContentBroken
-		if errors.Is(err, errUnknownKind) {
-			reason = v1beta2.ReasonUnknownKind
-		}
-		return plan{}, &finding{reason: reason, message: err.Error()}, nil
+		return plan{}, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
 	}
 	if err := guard.Check(p.all(), i.Namespace); err != nil {
 		return plan{}, &finding{reason: v1beta2.ReasonProtected, message: err.Error()}, nil
@@ -226,7 +258,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 		p.shared[n] = guard.NameAndLabels(o)
 	}
 	p.resources, p.images = finding{ok: true, reason: v1beta2.ReasonRendered, message: fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
-	problem, err = i.claimed(ctx, m, p)
+	problem, err = i.claimed(ctx, m, &p)
 	return p, problem, err
 }
 
@@ -238,7 +270,7 @@ func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step,
 		return i.plan(ctx, m)
 	}
 	if p, ok := i.plans.changed(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), changed); ok {
-		problem, err := i.claimed(ctx, m, p)
+		problem, err := i.claimed(ctx, m, &p)
 		return p, problem, err
 	}
 	p, problem, err := i.plan(ctx, m)
@@ -246,16 +278,18 @@ func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step,
 	return p, problem, err
 }
 
-// claimed finds an object of a plan that another Manifest has.
-func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
-	var all v1beta2.ManifestList // of the cache's own objects, which are only read
-	if err := i.cached.List(ctx, &all, client.InNamespace(i.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list manifests: %w", err)
+// claimed finds an object of a plan that another Manifest has, and notes in the plan those that it gives up.
+func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
+	others, err := i.others(ctx, m)
+	if err != nil {
+		return nil, err
 	}
-	if err := claimedByOther(m, p, all.Items, i.defaultCR); err != nil {
-		return &finding{reason: v1beta2.ReasonConflict, message: err.Error()}, nil
+	takes, conflict, err := claimedByOther(m, *p, others, i.defaultCR, i.givesUp(ctx))
+	if err != nil || conflict == "" {
+		p.takes = takes
+		return nil, err
 	}
-	return nil, nil
+	return &finding{reason: v1beta2.ReasonConflict, message: conflict}, nil
 }
 
 func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
@@ -278,9 +312,10 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// applyPlan applies stage by stage and gives the objects that were not as they should be. It gives a text instead when
-// a stage has to wait for the one before it; doing all again then costs a comparison of what is applied already.
-func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) (applied []key, wait string, err error) {
+// applyPlan applies stage by stage and returns the objects that were not as they should be. It returns a text instead
+// if a stage has to wait for the one before it; the next pass compares the applied objects again. Objects that are
+// refused do not block the others.
+func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan, seen keys) (applied []key, wait string, err error) {
 	// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
 	a := i.actor(m)
 	shared := ssa.NewResourceManager(a.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + m.ModuleLabel()})
@@ -288,55 +323,81 @@ func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan) 
 		return nil, "", err
 	}
 	i.watches.begin(p.inventory)
-	isolated := isInForce(m)
 	var refused []error
 	for _, stage := range p.stages {
+		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
+			err := i.unlistable(ctx, a, resourceOf(o))
+			if err != nil {
+				refused = append(refused, objectError{guard.KeyOf(o), err})
+			}
+			return err != nil
+		})
 		if len(stage) == 0 {
 			continue
 		}
 		inPlace, err := i.watches.ensure(resourcesOf(stage))
 		switch {
+		case meta.IsNoMatchError(err) && len(refused) > 0:
+			return applied, "", errors.Join(refused...)
 		case meta.IsNoMatchError(err):
 			return applied, "waiting for the API server to serve " + err.Error(), nil
 		case err != nil:
-			return applied, "", err
+			return applied, "", errors.Join(append(refused, err)...)
 		case !inPlace:
 			return applied, "waiting for watches to start", nil
 		}
-		changed, err := a.applyStage(ctx, stage, isolated)
+		changed, err := i.applyStage(ctx, m, stage, seen, keysOf(p.prune))
 		applied = append(applied, changed...)
-		switch {
-		case err != nil && !isolated:
-			if passesByItself(err) {
-				err = errors.Join(err, a.applyInterceptors(ctx, p))
+		if err != nil {
+			if refused = append(refused, err); passing(err) && !passesByItself(err) {
+				return applied, "", err
 			}
-			return applied, "", err
-		case err != nil:
-			refused = append(refused, err)
 			continue
 		}
-		if wait, err := a.unestablished(ctx, stage); err != nil || wait != "" {
+		if wait, err := a.unestablished(ctx, stage); err != nil || wait != "" && len(refused) == 0 {
 			return applied, wait, err
 		}
+	}
+	if err := errors.Join(refused...); err != nil && !isInForce(m) {
+		return applied, "", errors.Join(err, a.applyInterceptors(ctx, p))
 	}
 	return applied, "", errors.Join(refused...)
 }
 
-// applyStage applies objects after all of them passed a dry run. Isolated ones, of a version that is in force already,
-// are applied one by one when one is refused: it costs no other its correction.
-func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructured, isolated bool) ([]key, error) {
+// maxUnanswered bounds the objects of one kind for which the API server waits for a webhook that does not answer.
+const maxUnanswered = 3
+
+// applyStage applies objects after all of them passed a dry run. If one is refused, they are applied one by one, so that
+// each of the others is. seen are objects that changed, dropped those that the version does not have any more.
+func (i *Installer) applyStage(ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen, dropped keys) ([]key, error) {
+	a := i.actor(m)
+	stage, err := i.withoutCompleted(ctx, m, stage, seen)
+	if err == nil {
+		stage, err = i.keepLive(ctx, a, stage, dropped)
+	}
+	if err != nil {
+		return nil, err
+	}
 	changes, err := a.apply.ApplyAll(ctx, stage, applyOptions())
 	if err == nil {
 		return notAsWanted(changes), nil
 	}
-	if !isolated || passing(err) && !passesByItself(err) {
+	if passing(err) && !passesByItself(err) {
 		return nil, err
 	}
 	var applied []key
 	var refused []error
+	unanswered := map[schema.GroupKind]int{}
 	for _, o := range stage {
+		gk := o.GroupVersionKind().GroupKind()
+		if unanswered[gk] >= maxUnanswered {
+			continue
+		}
 		entry, err := a.apply.Apply(ctx, o, applyOptions())
 		if err != nil {
+			if passesByItself(err) {
+				unanswered[gk]++
+			}
 			refused = append(refused, objectError{guard.KeyOf(o), err})
 			continue
 		}
@@ -345,24 +406,6 @@ func (a *actor) applyStage(ctx context.Context, stage []*unstructured.Unstructur
 		applied = append(applied, notAsWanted(one)...)
 	}
 	return applied, errors.Join(refused...)
-}
-
-// applyInterceptors applies the webhooks and policies of a plan that already exist, after the API server could not call
-// a webhook: the version may correct the very webhook that blocks it. It returns errors of the moment only.
-func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
-	for _, o := range slices.Concat(p.stages[:]...) {
-		if o.GroupVersionKind().Group != guard.AdmissionGroup {
-			continue
-		}
-		live, err := a.owned(ctx, resourceOf(o))
-		if err == nil && live != nil {
-			_, err = a.apply.Apply(ctx, o, applyOptions())
-		}
-		if err != nil && passing(err) {
-			return err
-		}
-	}
-	return nil
 }
 
 func notAsWanted(changes *ssa.ChangeSet) []key {

@@ -177,14 +177,15 @@ func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known 
 		return changed // its content is gone, or it is not allowed any more: the Manifest's own trouble is told
 	}
 	// What another version must not do, this one must not either.
-	if _, problem, err = i.check(ctx, was, p); err != nil || problem != nil {
+	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
 	}
 	if !whole {
 		p.keepOnly(changed)
 	}
 	known.ready = nil
-	corrected, wait, err := i.write(ctx, was, p, true)
+	p.leaveUnread()
+	corrected, wait, err := i.write(ctx, was, p, true, changed)
 	if len(corrected) > 0 {
 		i.recordDrift(ctx, m, corrected)
 		known.countCorrection(i.now())

@@ -76,8 +76,10 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync, notedWrongly(m) && !known.unnoted:
 		return stepApply
-	case known.held != "" && now.Sub(known.checkedAt) >= heldInterval:
+	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor, known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
+	case changed.overlaps(known.dropped):
+		return stepApply // another module may have taken over an object that is kept for it
 	case len(changed) > 0:
 		return stepCorrect
 	}
@@ -118,6 +120,9 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		}
 	}
 	known, name := i.remembered(m), client.ObjectKeyFromObject(m)
+	if err := i.recordCompleted(ctx, m); err != nil {
+		return outcome{}, err
+	}
 	changed := i.watches.take(name)
 	changed.keepOnly(i.kept(m)) // what was pruned is noticed as well
 	todo := next(m, *known, changed, i.now(), i.Resync)
@@ -131,6 +136,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	out := outcome{inventory: m.Status.Synced}
 	if todo != stepLook {
 		var err error
+		known.tryAgainAfter(changed)
 		if refused := known.stillRefused(m, i.now()); refused != nil && todo == stepApply {
 			out = *refused
 		} else {
@@ -171,15 +177,18 @@ func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, 
 	if !out.ready.ok && pullsNoImage(seen) {
 		out.ready.reason = v1beta2.ReasonImagePull
 	}
+	if known.handingOver != "" {
+		out.again = soonest(out.again, handOverInterval)
+	}
 	if out.ready.ok {
 		known.pending, known.looks = 0, 0
 		if !watched {
-			out.again = 2 * i.LookInterval
+			out.again = soonest(out.again, 2*i.LookInterval)
 		}
 		out.again = soonest(out.again, heldBack, i.Resync-i.now().Sub(known.checkedAt))
 		return out, nil
 	}
-	out.again = soonest(known.lookAgain(m.Generation, i.now(), i.LookInterval), heldBack)
+	out.again = soonest(out.again, known.lookAgain(m.Generation, i.now(), i.LookInterval), heldBack)
 	return i.patient(known, out), nil
 }
 

@@ -90,15 +90,19 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	w.start()
 	w.eventually("the value is back", func() bool { return w.exists(config, home, "sample-config") && config.Data["key"] == "value" })
 
-	t.Log("content that is missing, broken or of an unknown kind leaves all as it is")
+	t.Log("content that is missing or broken leaves all as it is")
 	w.wantsDigest("sample", digest.FromString("nowhere"))
 	w.state("sample", v1beta2.StateError, "content is not stored")
 	w.wants("sample", "a: [")
 	w.state("sample", v1beta2.StateError, "content, document 1")
-	w.wants("sample", sampleRest+"apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}")
-	w.state("sample", v1beta2.StateError, "Nothing x (example.org/v1): the cluster does not know this kind")
 	w.wants("sample", sampleRest+"apiVersion: v1\nkind: Service\nmetadata: {name: broken}\nspec: {ports: [{port: 99999999}]}")
 	w.state("sample", v1beta2.StateError, "Service kyma-system/broken")
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "sample-extra"))
+
+	t.Log("an object of an unknown kind does not block the others")
+	w.wants("sample", sampleCRD+sampleRest+"apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}\n---\n"+aConfigMap("beside")+sampleExtra)
+	w.state("sample", v1beta2.StateError, "Nothing x (example.org/v1): the cluster does not know this kind")
+	require.True(t, w.exists(&corev1.ConfigMap{}, home, "beside"))
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "sample-extra"))
 
 	t.Log("an upgrade prunes what is gone, but no definition that is in use")

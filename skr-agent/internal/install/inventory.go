@@ -48,6 +48,16 @@ func (s keys) has(k key) bool {
 	return ok
 }
 
+// overlaps reports whether two sets have a common object.
+func (s keys) overlaps(other keys) bool {
+	for k := range s {
+		if other.has(k) {
+			return true
+		}
+	}
+	return false
+}
+
 // keepOnly removes what is not in the other set.
 func (s keys) keepOnly(other keys) {
 	maps.DeleteFunc(s, func(k key, _ struct{}) bool { return !other.has(k) })

@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
@@ -18,7 +20,7 @@ import (
 // manager and the default CR. It reports whether watches will report all of them from now on. An object that was ready
 // is not read again while its watch shows the version that said so.
 func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
-	wanted, watched := i.telling(m, inventory)
+	wanted, watched := i.telling(m, without(inventory, before.dropped))
 	r, ok := i.defaultCR(m)
 	isDefaultCR := func(k key) bool { return ok && k == keyOf(r) }
 	seen, err = i.readAll(ctx, m, wanted, func(w v1beta2.Resource) bool {
@@ -28,10 +30,12 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *me
 	if err != nil {
 		return nil, false, err
 	}
-	ready := map[key]string{}
+	ready, completed := map[key]string{}, completedJobs(m)
 	for n := range seen {
 		o := &seen[n]
 		switch {
+		case o.object == nil && completed.has(o.key):
+			o.completed = true
 		case isDefaultCR(o.key):
 			o.checks = stateChecks(m)
 			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
@@ -40,7 +44,7 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *me
 		case o.knownReady:
 			ready[o.key] = before.ready[o.key]
 		default:
-			if state, _ := judgeOne(*o); state == v1beta2.StateReady {
+			if state, _ := judgeOne(*o); state == v1beta2.StateReady && o.object != nil {
 				ready[o.key] = o.object.GetResourceVersion()
 			}
 		}
@@ -90,12 +94,44 @@ func (i *Installer) readAll(ctx context.Context, m *v1beta2.Manifest, wanted []v
 		if seen[n].knownReady = known(w); seen[n].knownReady {
 			continue
 		}
-		group.Go(func() (err error) {
-			seen[n].object, err = i.actor(m).get(ctx, w)
-			return err
-		})
+		group.Go(func() error { return i.actor(m).look(ctx, w, &seen[n]) })
 	}
 	return seen, group.Wait()
+}
+
+// look reads an object. One that the API server cannot read or convert is an observation; it does not keep the others
+// from being seen.
+func (a *actor) look(ctx context.Context, r v1beta2.Resource, seen *observation) (err error) {
+	seen.object, err = a.get(ctx, r)
+	if apierrors.IsInternalError(err) {
+		seen.unreadable = plain(err)
+		return nil
+	}
+	if err != nil || seen.object == nil || seen.GroupKind() != (schema.GroupKind{Kind: "PersistentVolumeClaim"}) || !isUnclaimed(seen.object) {
+		return err
+	}
+	seen.waitsForPod, err = a.bindsLate(ctx, textAt(seen.object, "spec", "storageClassName"))
+	return err
+}
+
+// bindsLate reports whether a storage class binds volumes only when a Pod uses them. A class that does not exist, or
+// that the account may not read, does not.
+func (a *actor) bindsLate(ctx context.Context, class string) (bool, error) {
+	if class == "" {
+		return false, nil
+	}
+	live, err := a.get(ctx, v1beta2.Resource{GroupVersionKind: metav1.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"}, Name: class})
+	if live == nil || err != nil {
+		return false, ignoreForbidden(err)
+	}
+	return textAt(live, "volumeBindingMode") == "WaitForFirstConsumer", nil
+}
+
+func ignoreForbidden(err error) error {
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
 }
 
 // stateChecks are what a module's template says of its default CR. What cannot be read says nothing: the template was

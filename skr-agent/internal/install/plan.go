@@ -1,8 +1,10 @@
 package install
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -39,6 +41,14 @@ type plan struct {
 	defaultCR *unstructured.Unstructured
 	// resources and images say what the content is.
 	resources, images finding
+	// takes are objects that other Manifests have and do not ask for any more, with the mark of each Manifest.
+	takes map[key]string
+	// unknown are objects whose kind the API server does not serve. They are neither applied nor pruned.
+	unknown []string
+	// unread are custom resources whose owner the API server could not read, with the error. They are applied later.
+	unread map[key]string
+	// refused is the problem of objects of a first installation that the API server refuses. The others are applied.
+	refused *finding
 }
 
 // work returns the objects that an account needs rights for.
@@ -83,9 +93,13 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 		return plan{}, err
 	}
 	var p plan
-	seen := keys{}
+	seen, stay := keys{}, keys{}
 	for _, o := range rendered {
 		namespaced, err := scope(o.GroupVersionKind())
+		if errors.Is(err, errUnknownKind) {
+			p.leaveOut(o, "", by, stay)
+			continue
+		}
 		if err != nil {
 			return plan{}, fmt.Errorf("%s (%s): %w", guard.KeyOf(o), o.GetAPIVersion(), err)
 		}
@@ -99,6 +113,9 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 			p.shared = append(p.shared, o)
 			continue
 		}
+		if err := leaveToOthers(o); err != nil {
+			return plan{}, err
+		}
 		mark(o, by)
 		stage := stageOf(o)
 		p.stages[stage] = append(p.stages[stage], o)
@@ -107,13 +124,15 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 	if defaultCR != nil {
 		p.defaultCR = defaultCR.DeepCopy()
 		namespaced, err := scope(p.defaultCR.GroupVersionKind())
-		if err != nil {
+		switch place(p.defaultCR, namespaced || err != nil, by.Namespace); {
+		case errors.Is(err, errUnknownKind):
+			p.leaveOut(p.defaultCR, "default CR ", by, stay)
+			p.defaultCR = nil
+		case err != nil:
 			return plan{}, fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
-		}
-		place(p.defaultCR, namespaced, by.Namespace)
-		if seen.has(guard.KeyOf(p.defaultCR)) {
+		case seen.has(guard.KeyOf(p.defaultCR)):
 			p.defaultCR = nil // the content has it too, and then it is an object like any other
-		} else {
+		default:
 			mark(p.defaultCR, by)
 		}
 	}
@@ -121,12 +140,24 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 		sort.Sort(ssa.SortableUnstructureds(stage))
 	}
 	p.inventory = union(p.inventory, nil)
-	stay := keysOf(p.inventory)
+	maps.Copy(stay, keysOf(p.inventory))
 	if p.defaultCR != nil {
 		stay[guard.KeyOf(p.defaultCR)] = struct{}{}
 	}
 	p.prune = slices.Concat(removalStages(without(before, stay))...)
 	return p, nil
+}
+
+// leaveOut notes an object whose kind the API server does not serve. It stays in the inventory if it is there: whether
+// its kind has namespaces is unknown.
+func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owner, stay keys) {
+	k := guard.KeyOf(o)
+	p.unknown = append(p.unknown, fmt.Sprintf("%s%s (%s): %s", role, k, o.GetAPIVersion(), errUnknownKind))
+	stay[k] = struct{}{}
+	k.Namespace = cmp.Or(k.Namespace, by.Namespace)
+	stay[k] = struct{}{}
+	k.Namespace = ""
+	stay[k] = struct{}{}
 }
 
 // withDefinitions lets kinds be known that the same content defines. What it defines counts more than what is served,
@@ -188,36 +219,45 @@ func stageOf(o *unstructured.Unstructured) int {
 }
 
 // claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other
-// forever, so that the one who came later stands back: the one that does not have the object yet, else the younger one.
-// A default CR that another Manifest names is nobody else's to bring, but takes nothing from whoever has it; it is
-// one's own only once it was made.
-func claimedByOther(m *v1beta2.Manifest, p plan, all []v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool)) error {
+// forever, so the later one waits: the one that does not have the object yet, else the younger one. Objects that the
+// other Manifest gives up are returned with its mark; the plan takes them over. A default CR that another Manifest
+// names cannot be part of this content, but it belongs to that Manifest only once it was created.
+func claimedByOther(
+	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
+	givesUp func(*v1beta2.Manifest, key) (bool, error),
+) (takes map[key]string, conflict string, err error) {
 	mine, want, own := keysOf(m.Status.Synced), keysOf(p.inventory), keys{}
 	if p.defaultCR != nil {
 		own[guard.KeyOf(p.defaultCR)] = struct{}{}
 	}
-	for i := range all {
-		other := &all[i]
-		if other.Name == m.Name || other.UID == m.UID {
-			continue
-		}
-		taken := func(k key) error {
+	takes = map[key]string{}
+	for _, other := range others {
+		taken := func(k key) string {
 			if other.IsRemoved() {
-				return fmt.Errorf("%s belongs to module %s, which is being removed: wait until it is gone", k, other.Module())
+				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait until it is gone", k, other.Module())
 			}
-			return fmt.Errorf("%s belongs to module %s already: remove it from one of both", k, other.Module())
+			return fmt.Sprintf("%s belongs to module %s already: remove it from one of both", k, other.Module())
 		}
 		for _, r := range other.Status.Synced {
 			k := keyOf(r)
+			if !want.has(k) && !own.has(k) {
+				continue
+			}
+			if given, err := givesUp(other, k); err != nil {
+				return nil, "", err
+			} else if given && want.has(k) {
+				takes[k] = other.Namespace + "/" + other.Name
+				continue
+			}
 			if want.has(k) && (!mine.has(k) || older(other, m)) || own.has(k) {
-				return taken(k)
+				return nil, taken(k), nil
 			}
 		}
 		if r, ok := defaultCR(other); ok && want.has(keyOf(r)) && !mine.has(keyOf(r)) {
-			return taken(keyOf(r))
+			return nil, taken(keyOf(r)), nil
 		}
 	}
-	return nil
+	return takes, "", nil
 }
 
 func older(a, b *v1beta2.Manifest) bool {

@@ -75,20 +75,45 @@ func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
 func TestPlanRefusesWhatCannotBeMeant(t *testing.T) {
 	config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
 	for name, c := range map[string]struct{ yaml, want string }{
-		"an unknown kind":                       {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", "Nothing x (example.org/v1): the cluster does not know"},
 		"one object with and without namespace": {config + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kyma-system}", "ConfigMap kyma-system/a: is in the content twice"},
-		"a version that its definition does not serve": {
-			sampleCRD + "apiVersion: example.kyma-project.io/v2\nkind: Sample\nmetadata: {name: x}", "Sample x (example.kyma-project.io/v2)",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := makePlan(objects(t, c.yaml), nil, nil, sampleOwner, builtIn)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-	_, err := makePlan(objects(t, config), sample("default", ""), nil, sampleOwner, builtIn)
-	require.ErrorContains(t, err, "default CR Sample default")
-	require.ErrorIs(t, err, errUnknownKind)
+}
+
+func TestPlanLeavesOutObjectsOfUnknownKinds(t *testing.T) {
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
+	inKymaSystem := func(r v1beta2.Resource) v1beta2.Resource { r.Namespace = "kyma-system"; return r }
+	for name, c := range map[string]struct {
+		yaml      string
+		defaultCR *unstructured.Unstructured
+		before    []v1beta2.Resource
+		unknown   string
+		prune     string
+	}{
+		"a kind": {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", nil, nil, "Nothing x (example.org/v1): the cluster does not know", ""},
+		"a kind whose object is installed": {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", nil,
+			[]v1beta2.Resource{inKymaSystem(resource("Nothing", "example.org", "x")), inKymaSystem(resource("Nothing", "example.org", "y"))},
+			"Nothing x (example.org/v1)", "Nothing kyma-system/y"},
+		"a version that its definition does not serve": {
+			config + sampleCRD + "apiVersion: example.kyma-project.io/v2\nkind: Sample\nmetadata: {name: x}", nil, nil, "Sample x (example.kyma-project.io/v2)", "",
+		},
+		"the default CR": {config, sample("default", ""), []v1beta2.Resource{inKymaSystem(resource("Sample", "example.kyma-project.io", "default"))},
+			"default CR Sample kyma-system/default", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := makePlan(objects(t, c.yaml), c.defaultCR, c.before, sampleOwner, builtIn)
+			require.NoError(t, err)
+			require.Equal(t, "ConfigMap kyma-system/a", named(resourcesOf(p.stages[2])))
+			require.Len(t, p.unknown, 1)
+			require.Contains(t, p.unknown[0], c.unknown)
+			require.Equal(t, c.prune, named(p.prune))
+			require.Equal(t, v1beta2.ReasonUnknownKind, p.leftOut().reason)
+		})
+	}
 }
 
 func TestObjectsHaveOneOwner(t *testing.T) {
@@ -127,8 +152,22 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 		"both name one default CR, and one makes it": {offering(manifest("me", 0)), offering(manifest("other", time.Hour)), onlyDefault, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := claimedByOther(&c.me, c.wanted, []v1beta2.Manifest{c.me, c.other}, defaultCR)
-			require.Equal(t, c.refused, err != nil, err)
+			var others []*v1beta2.Manifest
+			if c.other.Name != c.me.Name {
+				others = append(others, &c.other)
+			}
+			for _, given := range []bool{false, true} {
+				takes, conflict, err := claimedByOther(&c.me, c.wanted, others, defaultCR, func(*v1beta2.Manifest, key) (bool, error) { return given, nil })
+				require.NoError(t, err)
+				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.inventory) > 0
+				if !given || !has {
+					require.Equal(t, c.refused, conflict != "", conflict)
+					require.Empty(t, takes)
+					continue
+				}
+				require.Empty(t, conflict)
+				require.Equal(t, map[key]string{keyOf(a): "/other"}, takes)
+			}
 		})
 	}
 }
@@ -169,7 +208,9 @@ func TestNextStep(t *testing.T) {
 		"an older generation applied":   {1, done, nil, "", stepApply},
 		"applied before the agent came": {2, memo{}, nil, "", stepApply},
 		"checked long ago":              {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
-		"something left to delete":      {2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x"}, nil, "", stepApply},
+		"something left to delete":      {2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x", heldFor: time.Minute}, nil, "", stepApply},
+		"data that is kept":             {2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepLook},
+		"an object that moves":          {2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply},
 		"an object changed":             {2, done, change, "", stepCorrect},
 		"nothing happened":              {2, done, nil, "", stepLook},
 		"noted as applied":              {2, done, nil, `{"version": "2.0.0"}`, stepLook},

@@ -20,8 +20,14 @@ type observation struct {
 	object *unstructured.Unstructured // nil when it is not there
 	// checks say what the object's fields mean; without any its status does.
 	checks []v1beta2.CustomStateCheck
-	// knownReady says that the object was not read, because it is as it was when it was ready.
+	// knownReady is set for an object that was ready and has not changed since. It is not read again.
 	knownReady bool
+	// completed is set for a Job of this version that completed and was then deleted, as its TTL asks for.
+	completed bool
+	// waitsForPod is set for a PersistentVolumeClaim whose class binds volumes when a Pod uses them.
+	waitsForPod bool
+	// unreadable is the API server's error for an object that cannot be read; empty otherwise.
+	unreadable string
 }
 
 // verdict is what all that was seen comes to.
@@ -68,16 +74,21 @@ func pullsNoImage(seen []observation) bool {
 }
 
 func judgeOne(s observation) (v1beta2.State, string) {
-	if s.knownReady {
+	switch {
+	case s.knownReady, s.completed:
 		return v1beta2.StateReady, ""
-	}
-	if s.object == nil {
+	case s.unreadable != "":
+		return v1beta2.StateProcessing, "cannot be read: " + s.unreadable
+	case s.object == nil:
 		return v1beta2.StateProcessing, "does not exist yet"
 	}
 	if len(s.checks) > 0 {
 		return checkedState(s.object, s.checks)
 	}
 	if state, message, ok := kymaState(s.object); ok {
+		return state, message
+	}
+	if state, message, ok := workloadState(s); ok {
 		return state, message
 	}
 	result, err := status.Compute(s.object)

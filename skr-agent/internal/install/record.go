@@ -115,11 +115,11 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }
 
-// recordRetry writes an error that is tried again into a status that is about an older generation. Without it,
-// Ready=True of the older generation would hide that nothing happens.
+// recordRetry writes an error that is tried again into the status. Without it, Ready=True would hide that nothing
+// happens. An error that says only that the API server is busy or away does not change the status of this generation.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
-	if ready == nil || ready.ObservedGeneration == m.Generation || apierrors.IsConflict(cause) {
+	if apierrors.IsConflict(cause) || passing(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
 		return
 	}
 	out := outcome{

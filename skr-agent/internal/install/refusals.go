@@ -59,6 +59,19 @@ func failedKeys(err error) keys {
 	return found
 }
 
+// separate returns the errors that were joined to one.
+func separate(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // a wrapped list is one error with a text of its own
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, separate(one)...)
+	}
+	return all
+}
+
 // plain returns what the API server says, without the values as Go prints them.
 func plain(err error) string {
 	var dry *ssaerrors.DryRunErr
@@ -112,29 +125,56 @@ type refusal struct {
 	stays string
 }
 
+// trial is the result of a dry run.
+type trial struct {
+	// recreate are the objects to delete first; problem is what is refused, nil if nothing is.
+	recreate []v1beta2.Resource
+	problem  *finding
+	// denied is set if an admission webhook or policy refused an object.
+	denied bool
+	// immutable are the objects that the API server would take if they did not exist.
+	immutable keys
+}
+
+// tryOut dry-runs a version. If a webhook or policy refuses it, those that the version drops or corrects come first.
+func (i *Installer) tryOut(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
+	tried, err := i.dryRun(ctx, m, p)
+	if err != nil || !tried.denied || m.Applied() == nil {
+		return tried, err
+	}
+	if relaxed, err := i.relax(ctx, m, known, p); err != nil || !relaxed {
+		return tried, err
+	}
+	return i.dryRun(ctx, m, p)
+}
+
 // dryRun asks the API server about a version that is to take the place of another one, before anything of it is
-// written: of an upgrade that is refused nothing is applied. It returns the objects to recreate, or what is refused.
-func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, p plan) ([]v1beta2.Resource, *finding, error) {
+// written: of an upgrade that is refused nothing is applied.
+func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, p plan) (trial, error) {
 	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := told != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable}, told.Reason)
 	if isInForce(m) || m.Applied() == nil && !failed {
-		return nil, nil, nil
+		return trial{}, nil
 	}
 	refused, err := i.actor(m).refusals(ctx, p)
 	if err != nil {
-		return nil, nil, err
+		return trial{}, err
 	}
+	tried := trial{immutable: keys{}}
 	for n := range refused {
-		if r := &refused[n]; r.immutable {
+		r := &refused[n]
+		tried.denied = tried.denied || agentobjects.IsDenied(r.err)
+		if r.immutable {
+			tried.immutable[guard.KeyOf(r.object)] = struct{}{}
 			live, err := i.actor(m).owned(ctx, resourceOf(r.object))
 			if err != nil {
-				return nil, nil, err
+				return trial{}, err
 			}
 			r.stays = mayNotDelete(m, i.owner(m), live, guard.KeyOf(r.object))
 		}
 	}
-	recreate, problem := judgeRefusals(m, refused)
-	return recreate, problem, nil
+	tried.recreate, tried.problem = judgeRefusals(m, refused)
+	return tried, nil
 }
 
 // recreate deletes what has to be created again, and returns what is waited for: the next pass finds it gone.
@@ -169,8 +209,18 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 }
 
 // refuse remembers that the API server refuses what a Manifest asks for, so that not every event asks it again.
-func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time) {
-	k.refused, k.refusedAs, k.retry = &out, asked(m), now.Add(out.again)
+func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time, immutable keys) {
+	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.again), immutable
+}
+
+// tryAgainAfter forgets a refusal if one of the objects that caused it has changed: deleting an object that cannot be
+// changed lets the new version create it.
+func (k *memo) tryAgainAfter(changed keys) {
+	for o := range changed {
+		if k.immutable.has(o) {
+			k.refused = nil
+		}
+	}
 }
 
 // stillRefused returns what became of a version that was refused, until it is to be tried again; nil when it is not
@@ -303,6 +353,8 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 // soFar says how much is applied of a version that is refused.
 func soFar(m *v1beta2.Manifest) string {
 	switch {
+	case m.Applied() == nil:
+		return strings.TrimSpace("version "+m.Spec.Version) + " is applied without these objects"
 	case isBegun(m):
 		return strings.TrimSpace("version "+m.Spec.Version) + " is applied in part, which is not undone"
 	case m.Spec.Version == "":

@@ -31,6 +31,7 @@ func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
 
 func TestARefusedVersionSaysWhatToDo(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
+	m.Annotations = map[string]string{v1beta2.AnnotationApplied: `{"version": "1.0.0"}`}
 	fixed := refusal{ofKind("apps/v1", "Deployment", ""), errors.New("Deployment x: spec.selector: field is immutable"), true, ""}
 	data := refusal{ofKind("v1", "PersistentVolumeClaim", "true"), errors.New("PersistentVolumeClaim x: spec: is immutable"), true, ""}
 	allowed := refusal{ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true, ""}

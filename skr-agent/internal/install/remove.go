@@ -2,13 +2,14 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -35,7 +36,16 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		return out, nil
 	}
 	known := i.remembered(m)
-	byUsers, err := i.userObjects(ctx, m)
+	mine, moving, err := i.handOver(ctx, m, m.Status.Synced)
+	if err != nil {
+		return outcome{}, err
+	}
+	if len(mine) == 0 && moving != "" && i.isIncomplete() {
+		out = i.removing(m, known, out, []string{moving})
+		out.again = handOverInterval
+		return out, nil
+	}
+	byUsers, err := i.userObjects(ctx, m, mine)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -58,17 +68,29 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 			return i.removing(m, known, out, left.texts), err
 		}
 	}
-	stages := removalStages(out.inventory)
+	stages := removalStages(among(out.inventory, keysOf(mine)))
 	for n, stage := range stages {
+		gone := keysOf(stage)
+		if stage, err = i.keepNamespaces(ctx, m, stage); err != nil {
+			return outcome{}, err
+		}
 		left, err := i.deleteObjects(ctx, m, stage, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 		if err != nil {
 			return outcome{}, err
 		}
-		out.inventory = without(out.inventory, keysOf(without(stage, keysOf(left.objects))))
+		for k := range keysOf(left.objects) {
+			delete(gone, k)
+		}
+		out.inventory = without(out.inventory, gone)
 		if len(left.objects) > 0 {
 			err := i.correctLeaving(ctx, m, known, slices.Concat(stages[n+1:]...))
 			return i.removing(m, known, out, left.texts), err
 		}
+	}
+	if moving != "" {
+		out = i.removing(m, known, out, []string{moving})
+		out.again = handOverInterval
+		return out, nil
 	}
 	return outcome{gone: true}, nil
 }
@@ -138,20 +160,23 @@ func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuc
 	return out
 }
 
-// prune deletes what the module does not have any more. Definitions stay for as long as users have objects of them:
-// deleting one deletes those too, and an upgrade was not meant to.
+// prune deletes the objects that a version does not have any more. It keeps and names those that other modules take
+// over, and those with data that the module did not bring.
 func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome) (outcome, error) {
-	known.held = ""
-	for _, r := range p.prune {
-		var inUse []string
-		var err error
-		if guard.IsCRD(gvkOf(r).GroupKind()) {
-			if inUse, err = i.actor(m).instances(ctx, r, func(key, *metav1.PartialObjectMetadata) bool { return false }); err != nil {
-				return out, err
-			}
+	known.held, known.heldFor = "", heldInterval
+	mine, moving, err := i.handOver(ctx, m, p.prune)
+	if err != nil {
+		return out, err
+	}
+	known.handingOver = moving
+	var data, leaving []string
+	for _, r := range mine {
+		why, err := i.keepsData(ctx, m, r)
+		if err != nil {
+			return out, err
 		}
-		if len(inUse) > 0 {
-			known.held = fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse))
+		if why != "" {
+			data = append(data, why)
 			continue
 		}
 		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
@@ -159,11 +184,18 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			return out, err
 		}
 		if len(left.objects) > 0 {
-			known.held = "waiting until it is gone: " + firstFew(left.texts)
+			leaving = append(leaving, left.texts...)
 			continue
 		}
 		out.inventory = without(out.inventory, keysOf([]v1beta2.Resource{r}))
 	}
+	switch {
+	case len(leaving) > 0:
+		known.held = "waiting until it is gone: " + firstFew(leaving)
+	case len(data) > 0:
+		known.held, known.heldFor = firstFew(data), dataInterval
+	}
+	known.dropped = keysOf(p.prune)
 	if len(p.prune) > 0 {
 		needed := out.inventory
 		if p.defaultCR != nil {
@@ -172,20 +204,6 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 		i.retain(ctx, m, needed)
 	}
 	return out, nil
-}
-
-// pruneInterceptors deletes webhooks and policies that a new version no longer has before it is applied: a webhook
-// whose server is gone would refuse the version that drops it. Failures are left to prune.
-func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
-	hooks := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool { return r.Group != guard.AdmissionGroup })
-	if len(hooks) == 0 {
-		return nil
-	}
-	_, err := i.deleteObjects(ctx, m, hooks, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
-	if apierrors.IsForbidden(err) {
-		return nil
-	}
-	return err
 }
 
 // retain ends watches that neither this Manifest needs nor any other.
@@ -216,6 +234,27 @@ type leftBehind struct {
 	unanswered bool
 }
 
+func (l *leftBehind) add(r v1beta2.Resource, why string) {
+	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
+}
+
+// stillHidden adds an object whose kind is not served to those that still exist, if it may be stored. An object goes
+// with its definition or APIService if the module has that too.
+func (i *Installer) stillHidden(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, left *leftBehind) error {
+	defined := slices.ContainsFunc(m.Status.Synced, func(d v1beta2.Resource) bool {
+		gk := keyOf(d).GroupKind()
+		return (guard.IsCRD(gk) || intercepts(gk)) && strings.HasSuffix(d.Name, "."+r.Group)
+	})
+	if defined {
+		return nil
+	}
+	why, err := i.hidden(ctx, r)
+	if why != "" {
+		left.add(r, " (may still exist: "+why+")")
+	}
+	return err
+}
+
 // deleteObjects deletes objects of the Manifest and returns those that still exist. Objects of other owners, and
 // objects that their chart says to keep, are left alone and count as gone. An object that cannot be deleted does not
 // block the others.
@@ -225,13 +264,22 @@ func (i *Installer) deleteObjects(
 	a := i.actor(m)
 	var lacking error
 	for _, r := range resources {
-		o, err := a.owned(ctx, r)
-		if err != nil {
+		o, err := a.metadata(ctx, r)
+		switch {
+		case errors.Is(err, errAbsentKind):
+			if o, err = nil, i.stillHidden(ctx, m, r, &left); err != nil {
+				return leftBehind{}, err
+			}
+		case apierrors.IsInternalError(err):
+			left.add(r, fmt.Sprintf(" (cannot be read: %s)", plain(err)))
+			continue
+		case err != nil:
 			return leftBehind{}, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
 		if o == nil || guard.IsShared(keyOf(r), i.Namespace) || guard.Protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !ours(o) {
 			continue
 		}
+		r.Version = o.GroupVersionKind().Version // it was read in this one
 		if o.DeletionTimestamp.IsZero() {
 			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 			switch {
@@ -242,7 +290,7 @@ func (i *Installer) deleteObjects(
 			case passing(err):
 				return leftBehind{}, fmt.Errorf("delete %s: %w", keyOf(r), err)
 			default:
-				left.objects, left.texts = append(left.objects, r), append(left.texts, fmt.Sprintf("%s (cannot be deleted: %s)", keyOf(r), plain(err)))
+				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", plain(err)))
 				left.unanswered = left.unanswered || apierrors.IsInternalError(err)
 				continue
 			}
@@ -254,8 +302,7 @@ func (i *Installer) deleteObjects(
 		if o == nil || guard.IsNamespace(gvkOf(r).GroupKind()) {
 			continue
 		}
-		left.objects = append(left.objects, r)
-		left.texts = append(left.texts, keyOf(r).String()+leftover(o))
+		left.add(r, leftover(o))
 	}
 	if lacking != nil {
 		return leftBehind{}, lacking
@@ -272,7 +319,7 @@ func leftover(o *metav1.PartialObjectMetadata) string {
 
 // userObjects names custom resources of the module's definitions that the module did not make: neither from its content
 // nor as its default CR. They would go with their definition.
-func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]string, error) {
+func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine []v1beta2.Resource) ([]string, error) {
 	by, synced := i.owner(m), keysOf(m.Status.Synced)
 	deletes := by.MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")
 	defaultCR, _ := i.defaultCR(m)
@@ -280,7 +327,7 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]str
 		return synced.has(k) && deletes(o) || k == keyOf(defaultCR) && by.OwnsDefaultCR(o)
 	}
 	var found []string
-	for _, r := range m.Status.Synced {
+	for _, r := range mine {
 		if !guard.IsCRD(gvkOf(r).GroupKind()) {
 			continue
 		}
@@ -293,23 +340,45 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest) ([]str
 	return found, nil
 }
 
-// instances names objects of a definition, a few of them, leaving out those to ignore.
+// instances names objects of a definition, a few of them, except those to ignore. They are listed in the version that
+// they are stored in, which needs no conversion, or else in another one that is served. Objects that cannot be listed
+// count as objects.
 func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool) ([]string, error) {
 	definition, err := a.get(ctx, crd)
 	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
 		return nil, err
 	}
+	gvk, versions := guard.ServedKind(definition), guard.ServedVersions(definition)
+	if len(versions) == 0 {
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (no version of it is served)", gvk.Kind)}, nil
+	}
+	var found []string
+	for _, version := range versions {
+		gvk.Version = version
+		if found, err = a.instancesIn(ctx, gvk, ignore); !isUnconverted(err) && !isUnserved(err) {
+			break
+		}
+	}
+	switch {
+	case isUnserved(err):
+		return nil, nil // the definition is not established, or is being deleted
+	case apierrors.IsInternalError(err):
+		const repair = "repair the conversion webhook of the definition, or set spec.conversion.strategy: None in it"
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, plain(err), repair)}, nil
+	case err != nil:
+		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	return found, nil
+}
+
+// instancesIn lists in one version.
+func (a *actor) instancesIn(ctx context.Context, gvk schema.GroupVersionKind, ignore func(key, *metav1.PartialObjectMetadata) bool) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
-	gvk := guard.ServedKind(definition)
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	var found []string
 	for {
-		err := a.cluster.List(ctx, list, client.Limit(100), client.Continue(list.Continue))
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+		if err := a.cluster.List(ctx, list, client.Limit(100), client.Continue(list.Continue)); err != nil {
+			return nil, err
 		}
 		for n := range list.Items {
 			o := &list.Items[n]
@@ -332,7 +401,6 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	if ok {
 		objects = union(objects, []v1beta2.Resource{defaultCR})
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy, v1beta2.AnnotationOwnedBy)
 	for _, r := range objects {
 		o, err := a.owned(ctx, r)
 		if err != nil {
@@ -352,11 +420,17 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 			}
 			continue
 		}
-		if err := a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		if err := a.unmark(ctx, o); err != nil {
 			return fmt.Errorf("leave %s in place: %w", keyOf(r), err)
 		}
 	}
 	return nil
+}
+
+// unmark removes the owner from an object that stays. The label of its module stays, so that the module can own it again.
+func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy, v1beta2.AnnotationOwnedBy)
+	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // unmanaged is what a Manifest says that nobody looks after: nothing but that.

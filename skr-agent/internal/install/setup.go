@@ -40,6 +40,9 @@ type Options struct {
 	Signer trust.Signer
 	// TryAgain are Manifests to look at, nil for none: what they need is there again.
 	TryAgain <-chan event.GenericEvent
+	// Incomplete reports whether the agent is still writing the Manifests of a bundle; nil if it never is. Until it is
+	// done, nothing is pruned: a module that is not written yet may take an object over.
+	Incomplete func() bool
 	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
 	Namespace string
 	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it
@@ -146,8 +149,14 @@ type memo struct {
 	pending      int64
 	pendingSince time.Time
 	looks        int
-	// held is why something that should be gone is still there, in a module that is otherwise fine.
-	held string
+	// held is why something that should be gone is still there, in a module that is otherwise fine. It is tried again
+	// after heldFor.
+	held    string
+	heldFor time.Duration
+	// handingOver names objects that other modules take over.
+	handingOver string
+	// dropped are the objects of the inventory that the version does not have any more. Their status does not count.
+	dropped keys
 	// unhooked says that the module's webhooks were deleted before its other objects, because they blocked its removal.
 	unhooked bool
 	// refused is what became of the version that the API server refuses, of a Manifest that asks for refusedAs; it is
@@ -155,6 +164,8 @@ type memo struct {
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
+	// immutable are the objects of that version that the API server would take if they did not exist.
+	immutable keys
 	// kept is the version in force that was compared whole at keptAt, while another one was refused.
 	kept   string
 	keptAt time.Time
@@ -193,4 +204,5 @@ func (i *Installer) forget(name types.NamespacedName) {
 	delete(i.memos, name)
 	i.plans.forget(name)
 	i.watches.take(name)
+	i.watches.takeCompleted(name)
 }

@@ -1,11 +1,13 @@
 package install
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +32,8 @@ import (
 const (
 	// annotationFields stands, in the informers only, for the fields that are ours in an object.
 	annotationFields = "kyma-pull.dev/fields"
+	// annotationDone is "true", in the informers only, on a Job that has completed.
+	annotationDone = "kyma-pull.dev/done"
 	// settle gathers the status changes of a starting workload into one look.
 	settle = 250 * time.Millisecond
 )
@@ -50,10 +54,12 @@ type watches struct {
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
 	dirty map[types.NamespacedName]keys // what changed and was not put right yet, by Manifest
+	done  map[types.NamespacedName]keys // Jobs that completed and were deleted since, by Manifest
 }
 
 type kindWatch struct {
 	version string
+	started time.Time
 	stop    context.CancelFunc
 	synced  cache.InformerSynced
 	objects cache.Store
@@ -68,7 +74,7 @@ const unsureAfterBreak = 2 * time.Minute
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
 	return &watches{
 		client: client, mapper: mapper, manager: manager,
-		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]keys{},
+		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]keys{}, done: map[types.NamespacedName]keys{},
 	}
 }
 
@@ -110,6 +116,17 @@ func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	return inPlace, nil
 }
 
+// unsynced reports whether the watch of a kind has been waiting for its first list for some time.
+func (w *watches) unsynced(r v1beta2.Resource) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	watch := w.kinds[gvkOf(r).GroupKind()]
+	return watch != nil && watch.version == r.Version && !watch.synced() && time.Since(watch.started) > firstListTime
+}
+
+// firstListTime is the usual time within which a watch receives its first list.
+const firstListTime = 2 * time.Second
+
 // begin starts the watches of all kinds that are served already, so that they fill at the same time.
 func (w *watches) begin(resources []v1beta2.Resource) {
 	for _, r := range resources {
@@ -140,6 +157,32 @@ func (w *watches) take(manifest types.NamespacedName) keys {
 	taken := w.dirty[manifest]
 	delete(w.dirty, manifest)
 	return taken
+}
+
+// takeCompleted returns the Jobs of a Manifest that completed and were deleted since the last call.
+func (w *watches) takeCompleted(manifest types.NamespacedName) keys {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.done[manifest]
+	delete(w.done, manifest)
+	return taken
+}
+
+// completed handles the deletion of a Job that had completed.
+func (w *watches) completed(was *metav1.PartialObjectMetadata) {
+	if manifest, ok := ownerOf(was); ok {
+		w.markCompleted(manifest, keyIn(jobKind, was.Namespace, was.Name))
+		w.queue.Add(ctrl.Request{NamespacedName: manifest})
+	}
+}
+
+func (w *watches) markCompleted(manifest types.NamespacedName, k key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done[manifest] == nil {
+		w.done[manifest] = keys{}
+	}
+	w.done[manifest][k] = struct{}{}
 }
 
 // version returns the version of an object that its watch shows, empty when it shows none or may be behind.
@@ -181,7 +224,7 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).Informer()
 	ctx, stop := context.WithCancel(w.ctx)
-	watch := &kindWatch{version: gvk.Version, stop: stop, synced: informer.HasSynced, objects: informer.GetStore()}
+	watch := &kindWatch{version: gvk.Version, started: time.Now(), stop: stop, synced: informer.HasSynced, objects: informer.GetStore()}
 	err = informer.SetTransform(w.shrink)
 	if err == nil {
 		err = informer.SetWatchErrorHandlerWithContext(watch.failed)
@@ -225,6 +268,9 @@ func (w *watches) shrink(in any) (any, error) {
 		v1beta2.AnnotationOwnedBy: o.Annotations[v1beta2.AnnotationOwnedBy],
 		annotationFields:          fingerprint(o.ManagedFields, w.manager),
 	}
+	if hasCompleted(o.ManagedFields) {
+		o.Annotations[annotationDone] = v1beta2.True
+	}
 	o.ManagedFields, o.OwnerReferences, o.Finalizers, o.Labels = nil, nil, nil, nil
 	return o, nil
 }
@@ -237,6 +283,14 @@ func fingerprint(entries []metav1.ManagedFieldsEntry, manager string) string {
 		}
 	}
 	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil))
+}
+
+// hasCompleted reports whether the status of a Job has a completion time. Kubernetes sets it when the Job is complete,
+// and not when it fails.
+func hasCompleted(entries []metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status" && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:completionTime"`))
+	})
 }
 
 func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
@@ -261,7 +315,12 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj
 			}
-			if was, ok := obj.(*metav1.PartialObjectMetadata); ok {
+			was, ok := obj.(*metav1.PartialObjectMetadata)
+			switch {
+			case !ok:
+			case gk == jobKind && was.Annotations[annotationDone] != "":
+				w.completed(was)
+			default:
 				w.changed(gk, was)
 			}
 		},

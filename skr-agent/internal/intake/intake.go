@@ -1,8 +1,9 @@
 // Package intake decides whether a runtime accepts a bundle. Its input is the bundle's manifest, the source of its
-// documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed check.
+// documents, the runtime's trust and the time. Its output is the complete bundle, or a *refusal.Error with the failed
+// check.
 //
-// The agent, the commands verify and import, and the import folder use Open, so they accept the same bundles. The package
-// writes nothing and has no state.
+// The agent, the commands verify and import, and the import folder use Open, so they accept the same bundles. The
+// package writes nothing and has no state.
 package intake
 
 import (
@@ -55,8 +56,8 @@ func (e *MissingError) Error() string { return e.cause.Error() }
 // Unwrap returns the error of the first missing document.
 func (e *MissingError) Unwrap() error { return e.cause }
 
-// Open verifies a bundle: its statement, its two documents, that no module is downgraded without permission, and that all
-// installed and offered modules were released.
+// Open verifies a bundle: its statement, its two documents, that no module is downgraded without permission, and that
+// all installed and offered modules were released.
 //
 // The checks stop at the first failure, so no data is parsed before it is authenticated. A *MissingError contains all
 // missing documents of one kind. Any other error that is not a *refusal.Error is that of reading the source.

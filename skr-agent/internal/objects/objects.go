@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -39,6 +40,26 @@ type Syncer struct {
 	settled  settled
 	labels   labeling
 	takeover takeover
+
+	// written is the digest of the last bundle that was written whole; complete is set while it is the latest one.
+	written  string
+	complete atomic.Bool
+}
+
+// IsIncomplete reports whether Manifests of the latest bundle are still being written. Any goroutine may call it.
+func (s *Syncer) IsIncomplete() bool { return !s.complete.Load() }
+
+// begin starts writing a bundle.
+func (s *Syncer) begin(b *bundle.Bundle) {
+	if s.written != b.Digest.String() {
+		s.complete.Store(false)
+	}
+}
+
+// finish ends writing a bundle: all its Manifests are written, except those that wait or could not be.
+func (s *Syncer) finish(b *bundle.Bundle) {
+	s.written = b.Digest.String()
+	s.complete.Store(true)
 }
 
 const namespace = v1beta2.RuntimeNamespace
@@ -50,6 +71,8 @@ const all = "*"
 // reason: their Manifests stay as they are, and so do those whose upgrade the gate holds. What fails for one object
 // does not keep the others from being written; it is tried again with its own backoff.
 func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) Outcome {
+	s.begin(b)
+	defer s.finish(b)
 	s.attempts.begin(b.Digest.String(), now)
 	if b.Statement.Predicate.Deleting {
 		s.deleteAll(ctx, b.Statement.Predicate.Sealed)
@@ -78,6 +101,7 @@ func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[s
 	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
 		return
 	}
+	s.begin(b)
 	s.attempts.begin(b.Digest.String(), now)
 	ready := slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool { return m.Unmanaged })
 	s.install(ctx, b, ready, waiting, gate, now)

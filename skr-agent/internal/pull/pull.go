@@ -1,5 +1,5 @@
-// Package pull reads a runtime's newest acceptable bundle from a registry or folder, and stores it with its content in the
-// runtime's cluster.
+// Package pull reads a runtime's newest acceptable bundle from a registry or folder, and stores it with its content in
+// the runtime's cluster.
 //
 // If the bundle is missing, unreadable or refused, the last accepted one stays in force.
 package pull
@@ -102,8 +102,8 @@ func (p *Puller) Clock() time.Time {
 }
 
 // Restore restores the bundle that was in force before a restart, or that another agent accepted while this one was a
-// standby. It verifies the saved bundle again, because cluster users can edit Secrets. It returns an error for damaged state,
-// and never guesses.
+// standby. It verifies the saved bundle again, because cluster users can edit Secrets. It returns an error for damaged
+// state, and never guesses.
 func (p *Puller) Restore(ctx context.Context) error {
 	secret, err := p.saved(ctx)
 	if err != nil {
@@ -193,8 +193,8 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// judgeByNewest verifies with the newest root. If verification fails, it reads newer roots once more, because a root can be
-// published between the reads of root and bundle.
+// judgeByNewest verifies with the newest root. If verification fails, it reads newer roots once more, because a root
+// can be published between the reads of root and bundle.
 func (p *Puller) judgeByNewest(
 	ctx context.Context,
 	repository store.Reader,

@@ -27,8 +27,8 @@ func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []
 	return lost, nil
 }
 
-// StageDocuments stores the documents of the bundle in force, and its proofs of release, if they are missing. A restart needs
-// them to restore the bundle.
+// StageDocuments stores the documents of the bundle in force, and its proofs of release, if they are missing. A restart
+// needs them to restore the bundle.
 func (p *Puller) StageDocuments(ctx context.Context) error {
 	if p.current == nil {
 		return nil
@@ -82,8 +82,8 @@ func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, er
 	return data, err
 }
 
-// Lost returns the bundle that was in force before a restart and could not be restored, "" for none. It is in force again
-// once the registry is readable.
+// Lost returns the bundle that was in force before a restart and could not be restored, "" for none. It is in force
+// again once the registry is readable.
 func (p *Puller) Lost() string {
 	if p.current != nil || p.manifest == nil {
 		return ""

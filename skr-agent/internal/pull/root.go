@@ -8,7 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// restoreRoots restores the root of trust after a restart, and returns the root under which the bundle in force was accepted.
+// restoreRoots restores the root of trust after a restart, and returns the root under which the bundle in force was
+// accepted.
 func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	pinned := p.Trust.Root
 	if len(state[stateRoot]) > 0 {
@@ -29,8 +30,9 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	return under, nil
 }
 
-// followRoot reads newer versions of the root of trust, one after the other, and stores the verified ones. It reports and
-// ignores an invalid one, because the owner of a registry can hide a root anyway. The error is that of reading the registry.
+// followRoot reads newer versions of the root of trust, one after the other, and stores the verified ones. It reports
+// and ignores an invalid one, because the owner of a registry can hide a root anyway. The error is that of reading the
+// registry.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
 	newest, refused, at, err := store.FollowRoot(ctx, p.Place, p.Trust.Root)

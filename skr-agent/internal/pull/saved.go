@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reported returns the sequence of the last delivered report, 0 before the first. It reads the Secret, because a standby
-// must continue from the sequence of the previous leader.
+// Reported returns the sequence of the last delivered report, 0 before the first. It reads the Secret, because a
+// standby must continue from the sequence of the previous leader.
 func (p *Puller) Reported(ctx context.Context) (int64, error) {
 	saved, err := p.saved(ctx)
 	if err == nil {
@@ -31,8 +31,8 @@ func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported saves the sequence of a delivered report for the next process. The registry can be restored from an older
-// copy. SaveReported writes no other state, so that it never reverts a bundle that another agent accepted.
+// SaveReported saves the sequence of a delivered report for the next process. The registry can be restored from an
+// older copy. SaveReported writes no other state, so that it never reverts a bundle that another agent accepted.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reported = sequence
 	if p.Preview {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// stageWorkers is the number of contents that are fetched at once, if their total size is at most stageBytes: each needs
-	// a multiple of its size in memory. A larger one is fetched alone.
+	// stageWorkers is the number of contents that are fetched at once, if their total size is at most stageBytes: each
+	// needs a multiple of its size in memory. A larger one is fetched alone.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
 )
@@ -57,9 +57,9 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 	return s
 }
 
-// Continue fetches contents until it tried all, or for about the duration of the stretch. Missing content affects only its
-// own module: problems contains the reasons by module once all are done. The error is that of reading the store, and does
-// not concern a module.
+// Continue fetches contents until it tried all, or for about the duration of the stretch. Missing content affects only
+// its own module: problems contains the reasons by module once all are done. The error is that of reading the store,
+// and does not concern a module.
 func (s *Staging) Continue(
 	ctx context.Context,
 	stretch time.Duration,

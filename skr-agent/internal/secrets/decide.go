@@ -29,9 +29,9 @@ type Change struct {
 	Secret *corev1.Secret
 }
 
-// Decide returns the change from the existing Secret, which can be nil, to the wanted one. It is pure. A Secret of another
-// owner is an error, because the agent must not adopt it. The agent owns a Secret with its label, with the known UID, or with
-// exactly the wanted content, so removing the label has no effect.
+// Decide returns the change from the existing Secret, which can be nil, to the wanted one. It is pure. A Secret of
+// another owner is an error, because the agent must not adopt it. The agent owns a Secret with its label, with the
+// known UID, or with exactly the wanted content, so removing the label has no effect.
 func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, want.Labels)

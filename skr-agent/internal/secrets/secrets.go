@@ -1,7 +1,7 @@
 // Package secrets decrypts the sealed Secrets of a bundle with the agent's key, and writes them into the runtime.
 //
-// It changes only Secrets that it wrote, and deletes only those that the bundle lists for removal. Decrypted values appear
-// only in Secrets. Errors, logs and reports contain names and reasons.
+// It changes only Secrets that it wrote, and deletes only those that the bundle lists for removal. Decrypted values
+// appear only in Secrets. Errors, logs and reports contain names and reasons.
 package secrets
 
 import (
@@ -36,8 +36,8 @@ type Keeper struct {
 // Recipient returns the age recipient for the runtime's Secrets.
 func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep reconciles the Secrets with the sealed ones, and returns the outcome. Without again, it does not check Secrets that
-// were in sync before. If nothing is sealed, all Secrets stay.
+// Keep reconciles the Secrets with the sealed ones, and returns the outcome. Without again, it does not check Secrets
+// that were in sync before. If nothing is sealed, all Secrets stay.
 func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
 		k.last = nil
@@ -64,8 +64,8 @@ func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
 	return append(problems, k.remove(ctx, secrets.Removals)...)
 }
 
-// Clear deletes all sealed Secrets of a runtime whose Kyma was deleted. It keeps Secrets that it cannot decrypt, because
-// their names are unknown.
+// Clear deletes all sealed Secrets of a runtime whose Kyma was deleted. It keeps Secrets that it cannot decrypt,
+// because their names are unknown.
 func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil
@@ -169,7 +169,8 @@ func responseOf(err error) error {
 	return refused(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, "" without one. The default for an error of the API server is WriteFailed.
+// reasonOf returns the reason of the first problem, "" without one. The default for an error of the API server is
+// WriteFailed.
 func reasonOf(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""

@@ -11,8 +11,8 @@ import (
 // spacing is the minimum time between two reports of one watch. A single change is reported at once.
 const spacing = 5 * time.Second
 
-// ledger contains the number of changes of one watch, and the objects that changed last. It is pure and bounded: each object
-// has one entry, and there are at most bundle.MaxWatchedReported.
+// ledger contains the number of changes of one watch, and the objects that changed last. It is pure and bounded: each
+// object has one entry, and there are at most bundle.MaxWatchedReported.
 type ledger struct {
 	changes int64
 	trouble string

@@ -1,9 +1,9 @@
-// Package watch reports changes of objects in the runtime to the control plane. Its input are the watchers of the bundle in
-// force. Its output are the changed objects for the report, and a call that starts a round.
+// Package watch reports changes of objects in the runtime to the control plane. Its input are the watchers of the
+// bundle in force. Its output are the changed objects for the report, and a call that starts a round.
 //
-// Its limits are one watch per watcher, a name and a fingerprint per object, maxObjects objects per watch, and a bounded
-// report. Only the names of objects leave the package. Objects that exist at the start of a watch are not changes. An object
-// that gains or loses the labels is one. Watches of kinds that are not served are retried.
+// Its limits are one watch per watcher, a name and a fingerprint per object, maxObjects objects per watch, and a
+// bounded report. Only the names of objects leave the package. Objects that exist at the start of a watch are not
+// changes. An object that gains or loses the labels is one. Watches of kinds that are not served are retried.
 package watch
 
 import (
@@ -62,8 +62,8 @@ func New(metadata metadata.Interface, objects dynamic.Interface) *Watches {
 	return &Watches{metadata: metadata, objects: objects, limit: maxObjects, running: map[string]*watch{}}
 }
 
-// Start sets the context of all watches, and the function that is called for changes. Its argument is the time until Report
-// includes the change. Start is called once, before Set.
+// Start sets the context of all watches, and the function that is called for changes. Its argument is the time until
+// Report includes the change. Start is called once, before Set.
 func (w *Watches) Start(ctx context.Context, wake func(wait time.Duration)) {
 	w.ctx, w.wake = ctx, wake
 }
@@ -96,9 +96,9 @@ func same(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Report returns the reported changes of all watches, sorted by name. The result is the same until there are changes. since
-// is a sequence above all previous reports and not above the next one. wait is the time until held changes are included, 0
-// for none.
+// Report returns the reported changes of all watches, sorted by name. The result is the same until there are changes.
+// since is a sequence above all previous reports and not above the next one. wait is the time until held changes are
+// included, 0 for none.
 func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,13 +1,12 @@
 // Package archive reads and writes OCM common transport archives: OCI artifacts with their repositories and tags in one
-// folder, tar or gzipped tar, as the official ocm command line makes them.
+// folder, tar or gzipped tar, in the format of the official ocm command line.
 //
-// In goes a path; out come OCI repositories that oras reads from and copies into. What is read is bounded, and its
-// digest checked while it is read; a tar with anything in it that is neither its index nor a blob named by digest is
-// refused, and a folder's other files are not looked at. What is written appears at its path complete or not at all,
-// and equal content gives equal bytes.
+// It takes a path and returns OCI repositories for oras. Reads are limited and checked against digests. A tar may
+// contain only its index and blobs named by digest; other files of a folder are ignored. Writes are atomic, and equal
+// content produces equal bytes.
 //
-// It never follows a link out of an archive, never uses a name from an archive as a name on disk, never believes a size
-// somebody declared, and never speaks to a network.
+// It never follows a link out of an archive, uses a name from an archive as a name on disk, relies on a declared size,
+// or connects to a network.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md.
 package archive
@@ -32,55 +31,54 @@ import (
 const (
 	indexFile = "artifact-index.json"
 	blobsDir  = "blobs"
-	// descriptorsPath is where component versions are, by the OCM specification.
+	// descriptorsPath is the path of component versions in the OCM specification.
 	descriptorsPath = "component-descriptors/"
 )
 
-// Limits bound what an archive may cost its reader. They may be lowered, never switched off.
+// Limits bound the cost of reading an archive. They can be lowered, but not switched off.
 type Limits struct {
-	// Entries bounds files and folders of a tar, or blobs of a folder that are listed.
+	// Entries bounds the files and folders of a tar, or the listed blobs of a folder.
 	Entries int
-	// UnpackedBytes bounds what a gzipped tar may unpack to in the temporary folder.
+	// UnpackedBytes bounds the size of an unpacked gzipped tar in the temporary folder.
 	UnpackedBytes int64
-	// Ratio bounds unpacked bytes by packed byte, once more than ratioFreeBytes were unpacked.
+	// Ratio bounds the unpacked bytes per packed byte beyond ratioFreeBytes.
 	Ratio int64
 }
 
-// DefaultLimits hold for Open. 100,000 entries are some ten thousand component versions, as many as an index has room
-// for. 16 GiB are a release of all modules with their images. Images are compressed already, so that archives with them
-// unpack to about their own size; manifests and charts do to ten or twenty times of it, and 200 is what only bombs
-// reach.
+// DefaultLimits returns the limits of Open. 100,000 entries are about ten thousand component versions, the capacity of
+// an index. 16 GiB hold a release of all modules with their images. Images are already compressed; manifests and charts
+// unpack to ten or twenty times their size, and only bombs reach a ratio of 200.
 func DefaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
-	// maxIndexBytes bounds artifact-index.json: some ten thousand component versions.
+	// maxIndexBytes bounds artifact-index.json: about ten thousand component versions.
 	maxIndexBytes = 4 << 20
-	// ratioFreeBytes may be unpacked whatever the ratio: a small archive is mostly the zeros between its files.
+	// ratioFreeBytes can be unpacked at any ratio: a small archive consists mostly of padding.
 	ratioFreeBytes = 16 << 20
 )
 
-// Archive is a common transport archive, open for reading. It may be read by any number of goroutines. It shows the
-// versions that its index had when it was opened.
+// Archive is a common transport archive, open for reading. It is safe for concurrent use. It contains the versions of
+// the index at the time of opening.
 type Archive struct {
 	path  string
 	index *index
 	blobs blobs
 }
 
-// blobs gives the contents of an archive by digest. Nothing it gives is verified.
+// blobs returns the contents of an archive by digest, without verification.
 type blobs interface {
-	// open wraps errdef.ErrNotFound when there is no such blob.
+	// open returns an error that wraps errdef.ErrNotFound if the blob does not exist.
 	open(d digest.Digest) (body io.ReadCloser, size int64, err error)
 	list() ([]digest.Digest, error)
-	// indexBytes is artifact-index.json. It wraps errdef.ErrNotFound when there is none.
+	// indexBytes returns artifact-index.json. The error wraps errdef.ErrNotFound if the file does not exist.
 	indexBytes() ([]byte, error)
 	Close() error
 }
 
-// Open opens the folder, tar or gzipped tar at path, whichever it is by its content, within DefaultLimits.
+// Open opens the folder, tar or gzipped tar at path, detected by its content, within DefaultLimits.
 func Open(path string) (*Archive, error) { return DefaultLimits().Open(path) }
 
-// Open is the package's Open within other limits.
+// Open is the package's Open with other limits.
 func (l Limits) Open(path string) (*Archive, error) {
 	blobs, err := l.openBlobs(path)
 	if err != nil {
@@ -122,10 +120,10 @@ func readIndex(from blobs) (*index, error) {
 	return x, nil
 }
 
-// Close lets go of files. A tar is read no more after it; a folder holds none.
+// Close closes files. A tar cannot be read afterwards; a folder has no open files.
 func (a *Archive) Close() error { return a.blobs.Close() }
 
-// String is the path that was opened.
+// String returns the opened path.
 func (a *Archive) String() string { return a.path }
 
 // Open returns the repository with a component's versions. It does no I/O and never fails.
@@ -133,10 +131,10 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 	return a.Target(descriptorsPath + component), nil
 }
 
-// Repository is empty: no runtime reads an archive.
+// Repository returns an empty string: runtimes do not read archives.
 func (a *Archive) Repository(string) string { return "" }
 
-// Target returns any repository of the archive by its relative name; one that the archive has not is empty.
+// Target returns a repository of the archive by its relative name. A missing repository is empty.
 //
 // It resolves tags, digests of the index, and digests of manifests that image indexes in the archive refer to.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
@@ -146,8 +144,8 @@ func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 // Versions returns the index, by repository and tag; entries without a tag come last in their repository.
 func (a *Archive) Versions() []Version { return a.index.versions() }
 
-// Verify reads every blob and checks its digest, and that every entry of the index has its manifest. The error names
-// all that is wrong.
+// Verify reads every blob and checks its digest, and checks that every entry of the index has its manifest. The error
+// contains all problems.
 func (a *Archive) Verify(ctx context.Context) error {
 	digests, err := a.blobs.list()
 	if err != nil {
@@ -180,7 +178,7 @@ func verifyBlob(from blobs, where string, d digest.Digest) error {
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// blobName is the name of a blob's file below blobs. Only a digest that gives a name without any path in it has one.
+// blobName returns the name of a blob's file in blobs. It refuses digests whose name could contain a path.
 func blobName(d digest.Digest) (string, error) {
 	algorithm, encoded, _ := strings.Cut(d.String(), ":")
 	name := algorithm + "." + encoded
@@ -190,7 +188,7 @@ func blobName(d digest.Digest) (string, error) {
 	return name, nil
 }
 
-// blobDigest is the other way round.
+// blobDigest returns the digest of a file name.
 func blobDigest(name string) (digest.Digest, bool) {
 	return digest.Digest(strings.Replace(name, ".", ":", 1)), blobFile.MatchString(name)
 }

@@ -18,14 +18,14 @@ import (
 type Version struct {
 	// Repository is relative, such as "component-descriptors/kyma-project.io/module/keda".
 	Repository string `json:"repository"`
-	// Tag is empty for what is named by digest only: what lost its tag to a newer version, or belongs to an image index.
+	// Tag is empty for a manifest that lost its tag to a newer version, or that belongs to an image index.
 	Tag    string        `json:"tag,omitempty"`
 	Digest digest.Digest `json:"digest"`
-	// MediaType is empty when the index does not say it, as older writers left it out.
+	// MediaType is empty in indexes of older writers.
 	MediaType string `json:"mediaType,omitempty"`
 }
 
-// document is artifact-index.json. Official readers refuse fields that they do not know.
+// document is artifact-index.json. Official readers refuse unknown fields.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md; open-component-model, bindings/go/ctf/index/v1.
 type document struct {
@@ -33,14 +33,14 @@ type document struct {
 	Artifacts     []Version `json:"artifacts"`
 }
 
-// index is what an archive says it holds.
+// index lists the content of an archive.
 type index struct {
 	mu      sync.RWMutex // guards entries
 	entries []Version
 }
 
-// decodeIndex reads artifact-index.json. A tag that means two things, and names that no registry would take, are
-// refused: what is read here becomes part of references.
+// decodeIndex reads artifact-index.json. It refuses ambiguous tags, and names that registries would refuse, because
+// both become part of references.
 func decodeIndex(data []byte) (*index, error) {
 	var d document
 	doubts, err := kjson.UnmarshalStrict(data, &d, kjson.DisallowDuplicateFields)
@@ -87,12 +87,12 @@ func checkTag(tag string) error {
 	return nil
 }
 
-// encode returns artifact-index.json; the same entries give the same bytes.
+// encode returns artifact-index.json. The same entries produce the same bytes.
 func (x *index) encode() ([]byte, error) {
 	return json.Marshal(document{SchemaVersion: 1, Artifacts: x.versions()})
 }
 
-// versions returns the entries by repository and tag; those without a tag come last.
+// versions returns the entries by repository and tag. Entries without a tag come last.
 func (x *index) versions() []Version {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -107,7 +107,7 @@ func (x *index) versions() []Version {
 	return slices.Compact(sorted)
 }
 
-// find returns the entry of a tag, or else of a digest, in a repository.
+// find returns the entry of a tag or digest in a repository.
 func (x *index) find(repository, reference string) (Version, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -120,11 +120,11 @@ func (x *index) find(repository, reference string) (Version, bool) {
 	return x.entries[i], true
 }
 
-// position is slices.IndexFunc. It needs mu.
+// position returns the index of the first matching entry. The caller holds mu.
 func (x *index) position(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
 
-// add makes v an entry. What had its tag stays without one, and an entry without a tag for the same digest is given the
-// tag, as the official tools do.
+// add adds an entry. As in the official tools, the entry that had its tag stays without one, and an entry without a tag
+// for the same digest gets the tag.
 func (x *index) add(v Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

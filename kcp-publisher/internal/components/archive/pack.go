@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Close makes the archive visible at its path, all at once. When it fails, what was there before is there still.
+// Close makes the archive visible at its path atomically. If it fails, the previous archive stays.
 func (w *Writer) Close() error {
 	if !w.close() {
 		return fmt.Errorf("common transport archive %s: is closed", w.path)
@@ -31,7 +31,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Discard forgets what was written. After Close it does nothing, so that it may be deferred.
+// Discard deletes the written data. It does nothing after Close, so it can be deferred.
 func (w *Writer) Discard() error {
 	if !w.close() {
 		return nil
@@ -39,7 +39,7 @@ func (w *Writer) Discard() error {
 	return w.clean()
 }
 
-// close says that it was open until now.
+// close marks the writer as closed and reports whether it was open.
 func (w *Writer) close() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *Writer) clean() error {
 		err = w.root.Close()
 	}
 	if w.dir != w.path && w.dir != "" {
-		err = errors.Join(err, os.RemoveAll(w.dir)) // gone already when the folder became the archive
+		err = errors.Join(err, os.RemoveAll(w.dir)) // already moved if the folder became the archive
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func (w *Writer) publishFolder(data []byte) error {
 	if w.before != nil {
 		now, err := (folder{dir: w.dir}).indexBytes()
 		if err != nil || !bytes.Equal(now, w.before) {
-			return errors.Join(fmt.Errorf("%s: was changed by another writer meanwhile: write again", indexFile), err)
+			return errors.Join(fmt.Errorf("%s: was changed by another writer: write again", indexFile), err)
 		}
 	}
 	if err := store.SyncFolder(filepath.Join(w.dir, blobsDir)); err != nil {
@@ -103,7 +103,7 @@ func (w *Writer) publishFolder(data []byte) error {
 	return w.moveTo(w.dir)
 }
 
-// moveTo puts a finished file or folder at the archive's path, durably.
+// moveTo moves a finished file or folder to the archive's path and syncs it.
 func (w *Writer) moveTo(finished string) error {
 	if err := os.Rename(finished, w.path); err != nil {
 		return err
@@ -111,12 +111,12 @@ func (w *Writer) moveTo(finished string) error {
 	return store.SyncFolder(filepath.Dir(w.path))
 }
 
-// free says that nobody else has put a file at the path meanwhile.
+// free returns an error if another process created a file at the path.
 func (w *Writer) free() error {
 	if _, err := os.Lstat(w.path); w.replace || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errors.New("was made by somebody else meanwhile: remove it or name another one")
+	return errors.New("already exists (created concurrently): remove it or choose another path")
 }
 
 // pack writes the archive as a tar: the index, then the blobs by name, all without times and owners.

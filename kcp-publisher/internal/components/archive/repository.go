@@ -23,7 +23,7 @@ type repository struct {
 	blobs blobs
 }
 
-// Resolve returns the descriptor of the manifest that a tag or digest names, with the media type that the manifest has.
+// Resolve returns the descriptor of the manifest of a tag or digest, with the media type from the manifest.
 func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	named, ok := r.index.find(r.name, reference)
 	if !ok {
@@ -33,7 +33,7 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 		}
 	}
 	data, err := r.manifest(named.Digest)
-	if ok && errors.Is(err, errdef.ErrNotFound) { // the archive is damaged, which is not the same as having no such version
+	if ok && errors.Is(err, errdef.ErrNotFound) { // the archive is damaged; the version is not missing
 		err = fmt.Errorf("manifest %s: is in the index and not in the archive: fetch the archive again", named.Digest)
 	}
 	if err != nil {
@@ -58,12 +58,12 @@ func (r repository) manifest(d digest.Digest) ([]byte, error) {
 	return readBounded(body, "manifest "+d.String(), bundle.MaxManifestBytes)
 }
 
-// Fetch opens a blob. Reading it to its end fails when the bytes are not what the digest says.
+// Fetch opens a blob. Reading it to its end fails if the bytes do not match the digest.
 func (r repository) Fetch(_ context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	return openVerified(r.blobs, r.where, target)
 }
 
-// Exists says that the archive has the blob; a size that target states must be right.
+// Exists reports whether the archive has the blob. A size in target must match.
 func (r repository) Exists(_ context.Context, target ocispec.Descriptor) (bool, error) {
 	body, err := openVerified(r.blobs, r.where, target)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -80,7 +80,8 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// mediaTypeOf says what a manifest is: what it says of itself, which must fit what it lists, else what it lists.
+// mediaTypeOf returns the media type of a manifest: its own field, which must match its content, or the type that
+// follows from the content.
 func mediaTypeOf(manifest []byte) (string, error) {
 	var m struct {
 		MediaType string          `json:"mediaType"`
@@ -94,7 +95,7 @@ func mediaTypeOf(manifest []byte) (string, error) {
 	}
 	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
 	switch {
-	case image == list: // a document that is both is read by some as the one, by some as the other
+	case image == list: // readers disagree about a document that is both
 		return "", errors.New("is neither an image manifest nor an image index")
 	case m.MediaType == "" && image:
 		return ocispec.MediaTypeImageManifest, nil
@@ -115,7 +116,7 @@ func isManifest(mediaType string) bool {
 	return false
 }
 
-// openVerified opens the blob that target names. A target without a size may have any.
+// openVerified opens the blob of a descriptor. A descriptor without a size matches any size.
 func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadCloser, error) {
 	body, size, err := from.open(target.Digest)
 	if err != nil {
@@ -128,7 +129,7 @@ func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadC
 	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil
 }
 
-// verified passes a blob on and fails at its end when it was not what its digest says.
+// verified reads a blob and fails at its end if the bytes do not match the digest.
 type verified struct {
 	body  io.ReadCloser
 	hash  digest.Digester
@@ -149,7 +150,7 @@ func (v *verified) Read(p []byte) (int, error) {
 
 func (v *verified) Close() error { return v.body.Close() }
 
-// readBounded reads all of r, and fails when that is more than limit bytes.
+// readBounded reads all of r, and fails if that is more than limit bytes.
 func readBounded(r io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err == nil && int64(len(data)) > limit {

@@ -16,14 +16,14 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB if nobody asked for more.
+// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB by default.
 const maxPaddingBytes = 1 << 20
 
-// tarball is an archive as a tar: where its blobs lie in the file, which stays open and is read at offsets.
+// tarball is an archive as a tar: the offsets of its blobs in the open file.
 type tarball struct {
 	file  io.ReaderAt
 	close func() error
-	index []byte // nil when there is none
+	index []byte // nil if it is missing
 	found map[digest.Digest]extent
 }
 
@@ -32,9 +32,9 @@ type extent struct{ offset, size int64 }
 
 // openFile opens a tar or gzipped tar.
 //
-// A gzipped tar cannot be read at offsets. It is unpacked once into one temporary file that has no name any more when
-// the first byte is written, and then is a tar like any other: no name from the archive reaches the disk, an archive
-// with images needs no memory, and nothing is left behind by a process that is killed.
+// A gzipped tar cannot be read at offsets, so it is unpacked once into a temporary file. The name of that file is
+// deleted before the first write: a killed process leaves nothing behind, names from the archive never reach the disk,
+// and images need no memory.
 func (l Limits) openFile(path string) (blobs, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -106,7 +106,7 @@ func gunzip(to io.Writer, from io.Reader, limit int64) error {
 	return nil
 }
 
-// scan reads the headers of a tar and remembers where its blobs are. It refuses whatever does not belong into an
+// scan reads the headers of a tar and records the offsets of its blobs. It refuses entries that are not part of an
 // archive.
 func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	t := &tarball{file: file, found: map[digest.Digest]extent{}}
@@ -129,7 +129,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 			return nil, fmt.Errorf("more than %d entries", maxEntries)
 		}
 		seen[name] = true
-		// tar.Reader reads whole blocks and nothing ahead, so that the data starts where the file was read to.
+		// tar.Reader reads whole blocks and never ahead, so the data starts at the current offset.
 		offset, err := file.Seek(0, io.SeekCurrent)
 		if err != nil {
 			return nil, err
@@ -152,9 +152,10 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 	}
 }
 
-// entryName returns the name of an entry without a leading "./", and refuses what is no index, no blob and no folder.
+// entryName returns the name of an entry without a leading "./". It refuses all entries but the index, blobs and
+// folders.
 func entryName(header *tar.Header) (string, error) {
-	for key := range header.PAXRecords { // their data is not where it seems
+	for key := range header.PAXRecords { // their data is stored differently
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", fmt.Errorf("entry %q: is a sparse file", header.Name)
 		}
@@ -178,8 +179,8 @@ func entryName(header *tar.Header) (string, error) {
 	return "", fmt.Errorf("entry %q: want %s, or %s/ with a digest as sha256.<hexadecimal>", header.Name, indexFile, blobsDir)
 }
 
-// checkEnd refuses a tar that lacks its end, so that what was cut off between two entries is not taken for complete,
-// and one with something behind it that other readers might see.
+// checkEnd refuses a tar without its end, since it could be truncated between two entries, and one with data after its
+// end, which other readers might see.
 func checkEnd(file *io.SectionReader, end int64) error {
 	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "what follows the last entry", maxPaddingBytes)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// Format is what an archive is on disk.
+// Format is the form of an archive on disk.
 type Format string
 
 // The formats of an archive.
@@ -29,7 +29,7 @@ const (
 	TGZ    Format = "tgz"
 )
 
-// FormatOf returns the format that a path's ending asks for: .tar, .tgz and .tar.gz, else a folder.
+// FormatOf returns the format for a path's extension: .tar, .tgz or .tar.gz, otherwise a folder.
 func FormatOf(path string) Format {
 	switch {
 	case strings.HasSuffix(path, ".tar"):
@@ -40,30 +40,30 @@ func FormatOf(path string) Format {
 	return Folder
 }
 
-// Writer is a common transport archive that is being written. It may be used by any number of goroutines.
+// Writer writes a common transport archive. It is safe for concurrent use.
 //
-// Blobs go into a folder: an existing archive's own, where nobody sees them before the index names them, or else a new
-// one beside the path. Close makes all of it visible by one rename, of the index, the new folder or the packed file. So
-// a crash leaves what was there before, and at worst a folder ".<name>.*.partial" beside it, which may be removed.
+// It writes blobs to a folder: that of an existing archive, where readers find them only through the index, or a new
+// one beside the path. Close publishes everything by one rename of the index, the new folder or the packed file. After
+// a crash the previous archive is intact; at most a folder ".<name>.*.partial" remains beside it and can be removed.
 type Writer struct {
 	path    string
 	format  Format
 	replace bool
-	dir     string   // where the blobs are written
+	dir     string   // the folder of the blobs
 	root    *os.Root // dir
-	before  []byte   // the index of the existing folder that is extended, nil for a new archive
+	before  []byte   // the index of the extended folder, nil for a new archive
 	index   *index
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	intact map[digest.Digest]bool
 	closed bool
 }
 
-// Create starts an archive at path. An existing folder archive is extended; an existing file is refused, see Replace.
-// Nothing is at path before Close.
+// Create starts an archive at path. It extends an existing folder archive and refuses an existing file; see Replace. A
+// new archive appears at path with Close.
 func Create(path string, format Format) (*Writer, error) { return create(path, format, false) }
 
-// Replace is Create for a tar or gzipped tar that may exist: Close puts the new one in its place.
+// Replace is Create for a tar or gzipped tar that can exist: Close replaces it.
 func Replace(path string, format Format) (*Writer, error) {
 	if format == Folder {
 		return nil, fmt.Errorf("common transport archive %s: a folder is not replaced: remove it, or extend it with Create", path)
@@ -105,7 +105,8 @@ func (w *Writer) prepare() error {
 	return nil
 }
 
-// extends says that the path is a folder archive, whose index it reads, or refuses what must not be written over.
+// extends reports whether the path is a folder archive and reads its index. It refuses files that must not be
+// overwritten.
 func (w *Writer) extends() (bool, error) {
 	info, err := os.Lstat(w.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && w.replace && info.Mode().IsRegular() {
@@ -135,14 +136,14 @@ func (w *Writer) Target(name string) oras.Target {
 	return target{repository: repository{name: name, where: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}
 }
 
-// target is one repository of an archive that is being written.
+// target is one repository of an archive in progress.
 type target struct {
 	repository
 	w *Writer
 }
 
-// Exists says that the content need not be pushed. A manifest exists in the repositories it was pushed to only, so that
-// each repository's index entries are complete.
+// Exists reports whether the content does not have to be pushed. A manifest exists only in the repositories that it was
+// pushed to, so that the index entries of each repository are complete.
 func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error) {
 	there, err := t.w.has(desc)
 	if err != nil || !there || !isManifest(desc.MediaType) {
@@ -152,8 +153,8 @@ func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error)
 	return named, nil
 }
 
-// Push writes content that is not there yet, unless its size or digest is not what expected says. A manifest becomes an
-// entry of the index without a tag.
+// Push writes new content, and fails if its size or digest differs from expected. A manifest becomes an entry of the
+// index without a tag.
 func (t target) Push(ctx context.Context, expected ocispec.Descriptor, body io.Reader) error {
 	if isManifest(expected.MediaType) {
 		if err := checkRepository(t.name); err != nil {
@@ -172,7 +173,7 @@ func (t target) Push(ctx context.Context, expected ocispec.Descriptor, body io.R
 	return t.enter(expected)
 }
 
-// enter makes a manifest an entry of the index that readers will agree with.
+// enter adds a manifest to the index with the media type that readers find in it.
 func (t target) enter(desc ocispec.Descriptor) error {
 	data, err := t.manifest(desc.Digest)
 	if err != nil {
@@ -189,7 +190,7 @@ func (t target) enter(desc ocispec.Descriptor) error {
 	return nil
 }
 
-// Tag names a manifest that was pushed. What had the tag stays in the index without one.
+// Tag gives a tag to a pushed manifest. The manifest that had the tag stays in the index without one.
 func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference string) error {
 	if err := checkRepository(t.name); err != nil {
 		return err
@@ -208,7 +209,8 @@ func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference stri
 	return nil
 }
 
-// has says that the blob is there with the right bytes. One from before is read once: its writer may have been cut off.
+// has reports whether the blob exists and matches its digest. It reads an older blob once, as its writer could have
+// been interrupted.
 func (w *Writer) has(desc ocispec.Descriptor) (bool, error) {
 	if _, err := blobName(desc.Digest); err != nil {
 		return false, err
@@ -253,7 +255,7 @@ func (w *Writer) write(ctx context.Context, expected ocispec.Descriptor, body io
 	return nil
 }
 
-// writeFile makes a file appear in the folder complete, and durable before anything refers to it.
+// writeFile writes a file to the folder atomically, and syncs it before anything refers to it.
 func (w *Writer) writeFile(name string, write func(io.Writer) error) error {
 	file, err := os.CreateTemp(w.dir, ".*.partial")
 	if err != nil {
@@ -266,7 +268,7 @@ func (w *Writer) writeFile(name string, write func(io.Writer) error) error {
 	return w.root.Rename(partial, name)
 }
 
-// finish writes, syncs and closes a file and opens it to readers.
+// finish writes, syncs and closes a file, and makes it readable for others.
 func finish(file *os.File, write func(io.Writer) error) error {
 	err := write(file)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package assemble makes an OCM component version of a module's files: a folder with manifests, a kustomization, or a
-// Helm chart goes in, a component descriptor with its blobs comes out. The same files make the same bytes.
+// Package assemble creates an OCM component version from a module's files: a folder with manifests, a kustomization, or
+// a Helm chart. It returns a component descriptor with its blobs. The same files produce the same bytes.
 package assemble
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Component is a component version in the making.
+// Component is a component version before it is pushed.
 type Component struct {
 	Descriptor ocm.Descriptor
 	// Content is installed; the descriptor's first resource refers to it.
@@ -28,8 +28,8 @@ type Component struct {
 	Values *bundle.Blob
 }
 
-// New makes a component version of files, with the images that they use and those that are named besides. digests are
-// known digests of images, by reference; an image that names a digest itself needs none.
+// New creates a component version of files with these images. digests are the known digests of images, by reference. An
+// image reference with a digest needs none.
 func New(name, version, provider string, files Files, images []string, digests map[string]digest.Digest) (*Component, error) {
 	if err := errors.Join(ocm.CheckName(name), ocm.CheckVersion(version)); err != nil {
 		return nil, err
@@ -74,11 +74,11 @@ const (
 	annotationVersion   = "software.ocm.componentversion"
 )
 
-// Repository is where a component is below a registry's path.
+// Repository returns the component's repository below a registry's path.
 func (c *Component) Repository() string { return "component-descriptors/" + c.Descriptor.Name }
 
-// Push writes the component version into its repository and returns the digest of its manifest. A version that is there
-// already with other content stays as it is, which is an error.
+// Push writes the component version to its repository and returns the digest of its manifest. An existing version with
+// other content is an error and stays unchanged.
 func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Digest, error) {
 	manifest, blobs, err := c.manifest()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Diges
 	return manifest.Descriptor.Digest, store.PushManifest(ctx, to, manifest, tag)
 }
 
-// manifest returns the component version as an OCI artifact, and the blobs that it refers to.
+// manifest returns the component version as an OCI artifact with its blobs.
 func (c *Component) manifest() (bundle.Blob, []bundle.Blob, error) {
 	document, err := c.Descriptor.Document()
 	if err != nil {

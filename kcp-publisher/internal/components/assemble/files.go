@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// Files are what a module installs, as they are packed.
+// Files are the packed content of a module.
 type Files struct {
 	// Type is the resource's: directoryTree, helmChart or kustomize.
 	Type      string
@@ -36,8 +36,8 @@ type Files struct {
 // Renderer returns the objects of content; Confined.Render of package render is one.
 type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 
-// Check renders the files as every agent does, and returns the images of plain manifests. The module's name becomes that
-// of a chart's release.
+// Check renders the files as every agent does, and returns the images of plain manifests. The module's name becomes
+// that of a chart's release.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (images []string, err error) {
 	in := render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace, Kubernetes: render.UsualCapabilities(""),
@@ -63,8 +63,8 @@ const (
 	typeValues, mediaTypeValues             = "helmValues", "application/yaml"
 )
 
-// Read packs what is at a path: a chart as a folder or as `helm package` writes it, a folder with a kustomization, or a
-// folder or file with manifests.
+// Read packs the content at a path: a chart as a folder or as `helm package` writes it, a folder with a kustomization,
+// or a folder or file with manifests.
 func Read(from string) (Files, error) {
 	info, err := os.Stat(from)
 	switch {
@@ -95,13 +95,13 @@ func exists(dir, name string) bool {
 	return err == nil
 }
 
-// file is one with its path inside the folder.
+// file is a file with its path in the folder.
 type file struct {
 	name string
 	data []byte
 }
 
-// readFile reads a file of no more than maxBytes.
+// readFile reads a file of at most maxBytes.
 func readFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func chartArchive(from string) (Files, error) {
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: data, Rendered: true}, nil
 }
 
-// chartFolder packs a chart as `helm package` does, but the same way each time.
+// chartFolder packs a chart like `helm package`, but reproducibly.
 func chartFolder(from string) (Files, error) {
 	if err := regularOnly(os.DirFS(from)); err != nil {
 		return Files{}, fmt.Errorf("%s: %w", from, err)
@@ -160,8 +160,8 @@ func chartFolder(from string) (Files, error) {
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: zipped.Bytes(), Rendered: true}, nil
 }
 
-// regularOnly refuses links and the like, which Helm follows: a chart of somebody else would take files from outside of
-// its folder along.
+// regularOnly refuses links and other special files. Helm follows links, so a third party's chart could include files
+// from outside of its folder.
 func regularOnly(folder fs.FS) error {
 	return fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {
@@ -204,8 +204,7 @@ func packManifests(files []file) (Files, error) {
 	return Files{Type: typeDirectory, MediaType: mediaTypeTar, Packed: packed}, err
 }
 
-// readFolder reads the regular files of a folder that are wanted, in the order of their paths. Hidden files and folders
-// are left out.
+// readFolder reads the wanted regular files of a folder in the order of their paths, without hidden files and folders.
 func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err error) {
 	size := int64(0)
 	err = fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -239,7 +238,7 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 	return files, err
 }
 
-// packTar packs files in the order of their paths, with nothing in it that differs from one time or machine to another.
+// packTar packs files in the order of their paths, without times, owners and other data of the machine.
 func packTar(files []file) ([]byte, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var packed bytes.Buffer

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// imageResource describes an image. Its name and version are those of the image where they can be: only such an image
-// is localized where a signature is required.
+// imageResource describes an image. It has the name and version of the image if those are valid: only then the image is
+// localized if a signature is required.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -41,7 +41,7 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	return resource, nil
 }
 
-// prerelease keeps of a tag what a semantic version may have behind its dash.
+// prerelease replaces the characters of a tag that a semver prerelease does not allow.
 func prerelease(r rune) rune {
 	if r == '_' {
 		return '-'
@@ -49,7 +49,7 @@ func prerelease(r rune) rune {
 	return r
 }
 
-// tellApart gives resources of one name and version that are different images an identity each.
+// tellApart gives different images with one name and version an extra identity each.
 func tellApart(resources []ocm.Resource) {
 	seen := map[string]int{}
 	for i := range resources {
@@ -60,7 +60,7 @@ func tellApart(resources []ocm.Resource) {
 	}
 }
 
-// Unpinned are the images of the component whose digest is not known.
+// Unpinned returns the images of the component without a known digest.
 func (c *Component) Unpinned() (images []string) {
 	for _, r := range c.Descriptor.Resources {
 		if r.IsImage() && !r.Digest.Covered() {
@@ -70,7 +70,7 @@ func (c *Component) Unpinned() (images []string) {
 	return images
 }
 
-// imagesIn returns the images of containers anywhere in an object, sorted.
+// imagesIn returns the images of all containers anywhere in the objects, sorted.
 func imagesIn(objects []*unstructured.Unstructured) []string {
 	var found []string
 	var look func(value any)

@@ -34,8 +34,8 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// Sign adds a signature of this name over all of the component: the digests of its content and images, and everything
-// else but where they are. It does what `ocm sign componentversions` does.
+// Sign adds a signature of this name over the component: the digests of its content and images, and all other fields
+// except their locations. It is equivalent to `ocm sign componentversions`.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {

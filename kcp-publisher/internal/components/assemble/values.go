@@ -9,11 +9,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// maxValuesBytes bounds one file with values, and is the limit of agents for all of them.
+// maxValuesBytes bounds one file with values. Agents apply the same limit to all values together.
 const maxValuesBytes = 1 << 20
 
-// SetValues adds values to a chart: those of files, of which a later one overrides an earlier one, then assignments as
-// Helm's --set takes them.
+// SetValues adds values to a chart: first the files, where later files take precedence, then assignments in the form of
+// Helm's --set.
 func (f *Files) SetValues(files, assignments []string) error {
 	if len(files)+len(assignments) == 0 {
 		return nil
@@ -57,8 +57,8 @@ func readValues(path string) (map[string]any, error) {
 	return values, nil
 }
 
-// merged returns the values of both, those of over where both have one. A null of over stays, as it removes the default
-// of a chart.
+// merged returns the values of both maps, and the value of over for common keys. A null in over stays, since it removes
+// a chart's default.
 func merged(under, over map[string]any) map[string]any {
 	result := map[string]any{}
 	for key, value := range under {

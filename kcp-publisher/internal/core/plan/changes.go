@@ -9,16 +9,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Changes is how what a bundle asks for differs from what the one before it asked for.
+// Changes is the difference between a bundle and the one before it.
 type Changes struct {
-	// Modules are those that were added, left out, or are asked for in any other way: another version, content,
-	// configuration or label. They are sorted.
+	// Modules are the added, removed and changed modules, sorted. A change is another version, content, configuration or
+	// label.
 	Modules []string
 }
 
-// ChangesBetween returns how two states differ for modules, nil where all modules may be concerned. What agents only
-// look for, watch or show is no part of it: the intervals, the catalog, Watchers, windows, offers, and the agent's own
-// image.
+// ChangesBetween returns the modules that differ between two states, nil if all modules may be affected. Intervals, the
+// catalog, Watchers, windows, offers and the agent's own image do not count.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	if before.Takeover != after.Takeover || !equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {
 		return nil
@@ -42,7 +41,7 @@ func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	return &Changes{Modules: slices.Compact(changed)}
 }
 
-// installing returns the settings without those by which no module is installed otherwise.
+// installing returns the settings that affect the installation of modules.
 func installing(s bundle.Settings) bundle.Settings {
 	s.PollInterval, s.ReportInterval, s.Agent, s.Autonomy = metav1.Duration{}, metav1.Duration{}, "", ""
 	return s

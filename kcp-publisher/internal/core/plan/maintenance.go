@@ -10,16 +10,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-// Maintenance says when runtimes may be upgraded where that means downtime.
+// Maintenance selects the windows for upgrades that require downtime.
 type Maintenance struct {
-	// Policy gives runtimes their windows by what their Kymas are labeled with, nil for none.
+	// Policy selects windows by the labels of Kymas, nil for none.
 	Policy *window.Policy
-	// Minimum is how long a window has to stay open for an upgrade to begin in it.
+	// Minimum is how long a window must stay open for an upgrade to begin.
 	Minimum time.Duration
 }
 
-// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, else those of the policy; nil when
-// there is neither. An annotation that means nothing is an error, and never taken for none.
+// Schedule returns the windows in a Kyma's annotation, else those of the policy, nil without both. An invalid
+// annotation is an error, and does not count as absent.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	if text, own := kyma.Annotations[v1beta2.AnnotationMaintenanceWindows]; own {
 		windows, err := window.ParseWindows([]byte(text))

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Published is a bundle as it lies in the registry.
+// Published is a bundle in the registry.
 type Published struct {
 	Predicate bundle.Predicate
 	Digest    digest.Digest
@@ -21,33 +21,31 @@ type Published struct {
 	// StateBlob and CatalogBlob are the two documents.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
-	// Versions are those that the runtime has been given with it, by module: of its manifests, and the last known of
-	// modules that are asked for and do not resolve. No module goes below without a rollback.
+	// Versions are the versions of the bundle's manifests, and the last known versions of requested modules that do not
+	// resolve. Only a rollback gives a module an older version.
 	Versions map[string]string
-	// Changes is how it differs from the bundle before it, Predicate.Previous; nil where that is not known or concerns all
-	// modules.
+	// Changes is the difference from Predicate.Previous, nil if it is unknown or affects all modules.
 	Changes *Changes
 }
 
-// Wanted is what a request was resolved to.
+// Wanted is the result of resolving a request.
 type Wanted struct {
 	Documents bundle.Documents
-	// Asked are the modules that shall be there, resolved or not.
+	// Asked are the requested modules, resolved or not.
 	Asked []string
 	// Versions are those of Published.
 	Versions map[string]string
-	// Critical are the features without which the documents are not to be followed.
+	// Critical are the features that an agent must understand to follow the documents.
 	Critical []bundle.Feature
-	// KeepsAll says that no module is removed: they are given back, or it is not known yet what the runtime asks for.
+	// KeepsAll: no module is removed, because they are given back or the runtime's request is not known yet.
 	KeepsAll bool
 }
 
-// lastBundleValidity is the life of a bundle that says goodbye: a runtime may be carried, switched off, or away for a
-// season.
+// lastBundleValidity is the validity of a deleted Kyma's last bundle: its runtime may be offline for months.
 const lastBundleValidity = 365 * 24 * time.Hour
 
-// Next decides what the next bundle of a runtime says and why it needs one: the first reason that holds, or none when
-// the last bundle says all that there is to say.
+// Next returns the statement of a runtime's next bundle and the first reason for publishing it. The reason is empty if
+// the last bundle is up to date.
 func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time) (bundle.Predicate, Reason) {
 	last, asked := adopted.Last, wanted.Asked
 	next := bundle.Predicate{
@@ -56,7 +54,7 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.KymaUID, Deleting: r.Deleting, Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
 	if r.Deleting {
-		// Nobody renews it: the Kyma may be gone long before its runtime looks again.
+		// No publisher renews it: the Kyma may be gone long before the runtime pulls it.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
 	used, newest := r.used(root, now), adopted.Sequence
@@ -88,7 +86,7 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// sequenceIn returns a bundle's sequence when it is of the root's epoch, else 0.
+// sequenceIn returns a bundle's sequence, 0 if the bundle is of another epoch than the root.
 func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0
@@ -96,8 +94,8 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// pending returns what may be in the runtime and is not asked for any more. A module stays among them until the runtime
-// has applied a bundle that said so and no longer lists it: an agent that was away must still learn of it.
+// pending returns the modules that may be in the runtime and are not requested any more. Each stays in the list until
+// the runtime has applied a bundle that removes it and no longer reports it, because an agent may skip bundles.
 func (s said) pending(last *Published, asked []string, r Runtime) []string {
 	known := slices.Collect(maps.Keys(r.given()))
 	known = append(append(known, r.Installed...), s.removals...)

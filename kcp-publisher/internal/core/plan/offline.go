@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Offline returns the Kyma of a file as it can be planned without a control plane, and by name what it says that needs
-// one. A status in a file is a copy of what was once known, and is not believed.
+// Offline returns the Kyma of a file for planning without a control plane, and the names of its settings that need one.
+// It ignores the status, which may be outdated.
 func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 	known = kyma.DeepCopy()
 	known.Status, known.DeletionTimestamp = v1beta2.KymaStatus{}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet is what a control plane has.
+// Fleet is the state of a control plane.
 type Fleet struct {
 	Kymas    []v1beta2.Kyma
 	Catalog  *catalog.Snapshot
@@ -18,16 +18,16 @@ type Fleet struct {
 	Rollouts []fleet.Rollout
 }
 
-// Preview is what a fleet would be resolved by.
+// Preview resolves the requests of a fleet without publishing.
 type Preview struct {
 	rules  Rules
 	owners Owners
 	view   View
-	// Round is the next look at the rollouts.
+	// Round is the next step of the rollouts.
 	Round rollout.Round
 }
 
-// Preview returns what a fleet would be resolved by. It changes nothing.
+// Preview returns the Preview of a fleet. It changes nothing.
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {
@@ -39,7 +39,7 @@ func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	return &Preview{rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round}
 }
 
-// Request returns what a Kyma's runtime would ask for, with what rollouts would let it have.
+// Request returns the request of a Kyma's runtime, with the versions that rollouts would allow.
 func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	if err := p.owners.Check(kyma); err != nil {
 		return resolve.Request{}, err

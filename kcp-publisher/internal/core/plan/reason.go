@@ -7,61 +7,60 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reason says why a runtime needs a new bundle. Empty means that it needs none.
+// Reason is why a runtime needs a new bundle, empty if it does not.
 type Reason string
 
-// Why a runtime needs a new bundle. They are a label of a metric and a field of what `publish` prints: extend, do not
+// The reasons for a new bundle. They are a label of a metric and a field in the output of `publish`: extend, do not
 // rename.
 const (
 	// ReasonFirst: no bundle was published to the runtime before.
 	ReasonFirst Reason = "First"
 	// ReasonRegistryDiffers: the registry does not hold what was published.
 	ReasonRegistryDiffers Reason = "RegistryDiffers"
-	// ReasonDeleting: the Kyma was deleted, and the runtime is told to remove all modules.
+	// ReasonDeleting: the Kyma was deleted, and the bundle removes all modules.
 	ReasonDeleting Reason = "Deleting"
-	// ReasonRecreated: the last bundle said that the Kyma is deleted, and there is one again.
+	// ReasonRecreated: the last bundle was that of a deleted Kyma, and the Kyma exists again.
 	ReasonRecreated Reason = "Recreated"
-	// ReasonContentChanged: modules, settings, watchers or windows are others.
+	// ReasonContentChanged: modules, settings, watchers or windows changed.
 	ReasonContentChanged Reason = "ContentChanged"
 	// ReasonCatalogChanged: the runtime sees another catalog.
 	ReasonCatalogChanged Reason = "CatalogChanged"
-	// ReasonRemovalAdded: a module is to go that the last bundle did not name.
+	// ReasonRemovalAdded: the bundle removes a module that the last bundle did not remove.
 	ReasonRemovalAdded Reason = "RemovalAdded"
-	// ReasonRemovalWithdrawn: a module that was to go is asked for again.
+	// ReasonRemovalWithdrawn: a module that the last bundle removes is requested again.
 	ReasonRemovalWithdrawn Reason = "RemovalWithdrawn"
-	// ReasonRollbackAdded: a module goes back to an older version, which the last bundle did not say.
+	// ReasonRollbackAdded: the bundle rolls a module back, and the last bundle did not.
 	ReasonRollbackAdded Reason = "RollbackAdded"
-	// ReasonSecretsChanged: other Secrets are sealed for the runtime.
+	// ReasonSecretsChanged: the sealed Secrets changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
 	// ReasonAudienceChanged: the runtime's cluster or key became known, changed, or was revoked.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonKymaChanged: the runtime's Kyma has another generation, or in a runtime with autonomy another spec, which the
-	// bundle answers.
+	// ReasonKymaChanged: the generation of the runtime's Kyma changed, or with autonomy its spec.
 	ReasonKymaChanged Reason = "KymaChanged"
-	// ReasonCertificateIssued: the agent gets a certificate, or another one.
+	// ReasonCertificateIssued: the agent gets a new certificate.
 	ReasonCertificateIssued Reason = "CertificateIssued"
 	// ReasonEpochChanged: the root of trust began a new epoch.
 	ReasonEpochChanged Reason = "EpochChanged"
-	// ReasonRootChanged: there is a newer version of the root of trust.
+	// ReasonRootChanged: the root of trust has a newer version.
 	ReasonRootChanged Reason = "RootChanged"
-	// ReasonSequenceBehind: the runtime or the status knows a newer bundle than the last one.
+	// ReasonSequenceBehind: the runtime or the status names a newer bundle than the last one.
 	ReasonSequenceBehind Reason = "SequenceBehind"
-	// ReasonIssuedAhead: the last bundle was issued by a clock that was ahead, and no agent whose clock is right may take
+	// ReasonIssuedAhead: a publisher whose clock was ahead issued the last bundle, and agents with correct clocks refuse
 	// it.
 	ReasonIssuedAhead Reason = "IssuedAhead"
 	// ReasonValidityTooShort: the last bundle would expire before it is carried to the runtime.
 	ReasonValidityTooShort Reason = "ValidityTooShort"
-	// ReasonRenewalDue: a third of the last bundle's validity is over.
+	// ReasonRenewalDue: a third of the last bundle's validity has passed.
 	ReasonRenewalDue Reason = "RenewalDue"
 )
 
-// due is a reason and whether it holds.
+// due is a reason and whether it applies.
 type due struct {
 	reason Reason
 	holds  bool
 }
 
-// contentReason returns why a runtime is to do something else than the last bundle told it.
+// contentReason returns the first reason that changes a bundle's content.
 func contentReason(last *Published, documents bundle.Documents, next bundle.Predicate, asked []string) Reason {
 	p := last.Predicate
 	return first(
@@ -76,12 +75,12 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 	)
 }
 
-// maxAhead is by how much the clocks of two publishers may differ before the bundles of the one that is ahead are
-// issued again. Agents allow for a day, of which their own clocks need a part.
+// maxAhead is the largest difference between the clocks of two publishers before bundles are issued again. Agents
+// accept a day, and their own clocks use a part of it.
 const maxAhead = time.Hour
 
-// statementReason returns why the same is to be stated once more. Remembered is the newest sequence that the control
-// plane published in the epoch, validity how long a bundle has to be valid to arrive.
+// statementReason returns the first reason for a new statement about the same content. Remembered is the newest
+// published sequence of the epoch. Validity is the time that a bundle needs to arrive.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
 	return first(

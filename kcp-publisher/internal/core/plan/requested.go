@@ -5,10 +5,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxRequestBytes bounds what a status repeats of an annotation, as its definition does.
+// maxRequestBytes limits the annotation value in the status, as the CRD does.
 const maxRequestBytes = 64
 
-// Requested returns the value by which somebody asks for a look at a Kyma now, empty where nobody does or it was
+// Requested returns the annotation value that requests a reconcile of a Kyma, empty without a request or after it was
 // handled.
 func Requested(kyma *v1beta2.Kyma) string {
 	value := bundle.Bounded(kyma.Annotations[v1beta2.AnnotationReconcileRequested], maxRequestBytes)

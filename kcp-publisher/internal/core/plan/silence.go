@@ -12,22 +12,20 @@ import (
 )
 
 const (
-	// carriedSilence is how long reports that are carried by hand may be missing when nobody says otherwise: a season at
-	// sea.
+	// carriedSilence is the default allowed silence of a runtime whose reports are carried by hand, such as on a ship.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence is how long they may be missing at most: bundles are valid as long, and whoever keeps one back
-	// keeps it that long.
+	// maxCarriedSilence limits it: bundles are valid for as long, and an attacker could hold one back for that time.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
-// MaxUnnoted is how long at most a runtime is heard without anything being written: a report that says nothing new is
-// noted once a day.
+// MaxUnnoted is the longest time between two records of a reporting runtime: a report without news is recorded once a
+// day.
 const MaxUnnoted = 24 * time.Hour
 
 // Received is a report that a publisher accepted.
 type Received struct {
 	Made, Arrived time.Time
-	// Recorded is whether the Kyma's status follows from it.
+	// Recorded: the Kyma's status follows from the report.
 	Recorded bool
 }
 
@@ -57,18 +55,18 @@ func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence
 	return last
 }
 
-// RefusedReport reports whether the status of a Kyma says that its latest report is refused.
+// RefusedReport reports whether a Kyma's latest report was refused, by its status.
 func RefusedReport(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// Unnoted returns until when another publisher may have heard a Kyma's runtime without noting it, where this one began
-// at a time and has not looked for its report yet.
+// Unnoted returns until when another publisher may have received a report without recording it. Began is when this
+// publisher started; it has not asked for the report yet.
 func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
-		return time.Time{} // nothing was heard; of what is carried, each report is noted
+		return time.Time{} // the runtime never reported; carried reports are all recorded
 	}
 	if last := r.Observed.Heard.Add(MaxUnnoted); last.Before(began) {
 		return last
@@ -76,9 +74,8 @@ func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	return began
 }
 
-// Heard returns when a runtime was last heard: when its report reached the control plane, by the control plane's clock.
-// A report that is carried by hand tells of the time when it was written; where its runtime's clock is ahead, that is
-// no later than its arrival. The zero time stands for never.
+// Heard returns when the last report reached the control plane, by the control plane's clock, zero for never. For a
+// report that is carried by hand, it is the time of writing, but not later than the arrival.
 func Heard(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		return HeardIn(kyma, *r.Observed)
@@ -86,22 +83,22 @@ func Heard(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// Reports reports whether a runtime is heard by what its Kyma's condition says: the time in the status is noted once a
-// day. Reports that are carried by hand say nothing of now.
+// Reports reports whether a runtime is reporting, by its Kyma's condition: the time in the status is recorded only once
+// a day. Reports that are carried by hand do not count.
 func Reports(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// HeardIn is Heard for what was observed of a Kyma's runtime and may not be in its status.
+// HeardIn is Heard for an observation that may not be in the Kyma's status yet.
 func HeardIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return HeardOf(observed, carried(kyma))
 }
 
-// HeardOf is Heard for what was observed of a runtime whose reports are carried by hand, or not.
+// HeardOf is Heard for an observation; carried: the reports are carried by hand.
 func HeardOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
-		return observed.Time.Time // also where a publisher wrote it that did not note the arrival
+		return observed.Time.Time // also for a status of a publisher that recorded no arrival
 	}
 	return observed.Heard.Time
 }
@@ -111,8 +108,8 @@ func carried(kyma *v1beta2.Kyma) bool {
 	return carried && err == nil
 }
 
-// Allowed returns how long a Kyma's runtime may be silent, and whether its bundles and reports are carried by hand. A
-// duration that cannot be read is as good as none, and the error says so.
+// Allowed returns the allowed silence of a Kyma's runtime, and whether its bundles and reports are carried by hand. For
+// an invalid duration, it returns the default and an error.
 func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
 	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
 	switch annotation {

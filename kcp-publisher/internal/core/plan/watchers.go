@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// JudgeWatchers decides what runtimes are to watch, sorted by name, and why not the rest. Of too many the oldest stay:
-// a new one never ends one that works.
+// JudgeWatchers returns the accepted Watchers, sorted by name, and the reason for each refused one. If there are too
+// many, the oldest are accepted, so that a new Watcher never replaces a working one.
 func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
 	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -22,7 +22,7 @@ func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused ma
 		}
 		r := one.Spec.ResourceToWatch
 		if r.Version == "*" && r.Group == v1beta2.Group {
-			r.Version = v1beta2.GroupVersion.Version // the agent brings these definitions, and they have one stored version
+			r.Version = v1beta2.GroupVersion.Version // the agent installs these CRDs, which have one stored version
 		}
 		next := bundle.Watcher{
 			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch, Field: one.Spec.Field,

@@ -28,22 +28,22 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Commit is one commit, as far as the wanted path.
+// Commit is one commit with the files below the path.
 type Commit struct {
-	// Head is what the branch or tag names: the commit, or an annotated tag that names it.
+	// Head is the hash that the branch or tag names: of the commit, or of an annotated tag.
 	Head string
 	Hash string
-	// Branch is the one that names the commit, empty for a tag.
+	// Branch names the commit, empty for a tag.
 	Branch string
 	// Author is "Name <address>".
 	Author  string
 	Message string
 	Time    time.Time
-	// Files are those below the wanted path.
+	// Files are the files below the path.
 	Files fs.FS
-	// Ignored says what was there and was not read, and why: hidden symbolic links and submodules.
+	// Ignored lists hidden symbolic links and submodules, which are not read, with the reason.
 	Ignored []string
-	// SignedBy names the key that signed, empty where no signature is demanded.
+	// SignedBy names the signing key, empty if no signature is required.
 	SignedBy string
 
 	commit  *object.Commit
@@ -67,7 +67,7 @@ func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
 	return commit, nil
 }
 
-// advertised asks what there is and gives the hash of what the options select.
+// advertised reads the references and returns the hash that the options select.
 func (r *Repository) advertised(ctx context.Context) (plumbing.Hash, transport.UploadPackSession, *packp.AdvRefs, error) {
 	session, err := opened(ctx, func() (transport.UploadPackSession, error) { return r.client.NewUploadPackSession(r.endpoint, r.auth) })
 	if err != nil {
@@ -114,13 +114,13 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetch brings the objects of the newest commit, and of no other where the server can do that.
+// fetch returns the objects of the newest commit. It fetches no history if the server supports shallow fetches.
 func (r *Repository) fetch(ctx context.Context) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
 	head, session, refs, err := r.advertised(ctx)
 	if err != nil {
 		return head, "", nil, err
 	}
-	defer func() { _ = session.Close() }() // everything was read, or the error is told
+	defer func() { _ = session.Close() }() // everything was read, or the error is returned
 	branch = r.branch(refs)
 	if r.isLocal() {
 		objects, err = local{}.Load(r.endpoint)
@@ -128,7 +128,7 @@ func (r *Repository) fetch(ctx context.Context) (head plumbing.Hash, branch stri
 	}
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants = []plumbing.Hash{head}
-	request.Capabilities.Delete(capability.ThinPack) // there is nothing here that a pack could build on
+	request.Capabilities.Delete(capability.ThinPack) // no objects are here that a thin pack could refer to
 	if refs.Capabilities.Supports(capability.Shallow) {
 		request.Depth = packp.DepthCommits(1)
 		if err := request.Capabilities.Set(capability.Shallow); err != nil {
@@ -144,7 +144,7 @@ func (r *Repository) fetch(ctx context.Context) (head plumbing.Hash, branch stri
 	return head, branch, objects, err
 }
 
-// unpacked reads a pack whose size is known to be bearable before any of it is kept.
+// unpacked reads a pack. It checks the size of its objects before it keeps any.
 func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
 	var pack bytes.Buffer
 	if _, err := io.Copy(&pack, &cut{from, maxPackBytes}); err != nil {
@@ -157,7 +157,7 @@ func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
 	return objects, packfile.UpdateObjectStorage(objects, &pack)
 }
 
-// unframed takes a pack out of the channels that it may share with a server's chatter.
+// unframed separates a pack from the server's progress messages.
 func unframed(capabilities *capability.List, from io.Reader) io.Reader {
 	switch {
 	case capabilities.Supports(capability.Sideband64k):
@@ -197,7 +197,7 @@ func (r *Repository) read(head plumbing.Hash, objects storer.EncodedObjectStorer
 	return commit, nil
 }
 
-// commitOf follows an annotated tag to its commit.
+// commitOf returns a commit, or the commit of an annotated tag.
 func commitOf(head plumbing.Hash, objects storer.EncodedObjectStorer) (*object.Commit, error) {
 	tag, err := object.GetTag(objects, head)
 	if err == nil {
@@ -260,8 +260,8 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// unread refuses what may stand in the place of files that were there before: not to read it would look like a wish to
-// remove them. Hidden names are ignored, as hidden folders are.
+// unread refuses an entry that may replace files of an earlier commit: if it were ignored, those files would look
+// removed. Entries with hidden names or in hidden folders are ignored.
 func (c *collector) unread(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)

@@ -17,22 +17,21 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Credentials are what a repository asks for. They are never printed.
+// Credentials authenticate to a repository. They are never printed.
 type Credentials struct {
 	username, password, bearerToken string
-	// ca are certificates, PEM, that an HTTPS server's may descend from, beside those of the system.
+	// ca are trusted CA certificates for HTTPS, in PEM, in addition to the system's.
 	ca []byte
-	// identity is an SSH private key, PEM or OpenSSH, and knownHosts the path of the file with servers' keys.
+	// identity is an SSH private key, in PEM or OpenSSH format. knownHosts is the path of the file with host keys.
 	identity   []byte
 	knownHosts string
 }
 
-// maxCredentialBytes is far more than any key or list of hosts needs.
+// maxCredentialBytes limits each file.
 const maxCredentialBytes = 1 << 20
 
-// ReadCredentials reads a folder that is laid out like the Secret of a GitRepository of Flux, and as it is mounted:
-// username and password, or bearerToken, and ca.crt for HTTPS; identity, known_hosts and, where the key has one,
-// password for SSH.
+// ReadCredentials reads a folder with the files of a Flux GitRepository Secret. For HTTPS: username and password, or
+// bearerToken, and ca.crt. For SSH: identity, known_hosts, and password if the key has one.
 //
 // Source: Flux, GitRepository v1, "Secret reference".
 func ReadCredentials(dir string) (Credentials, error) {
@@ -73,7 +72,7 @@ func readBounded(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// secret reports whether sending the credentials in clear text would give something away.
+// secret reports whether the credentials must not be sent in clear text.
 func (c Credentials) secret() bool { return c.password != "" || c.bearerToken != "" }
 
 func (c Credentials) http() transport.AuthMethod {
@@ -83,7 +82,7 @@ func (c Credentials) http() transport.AuthMethod {
 	case c.password != "":
 		username := c.username
 		if username == "" {
-			username = "git" // hosts that take a token as password want a name, any name
+			username = "git" // hosts that accept a token as password require any user name
 		}
 		return &githttp.BasicAuth{Username: username, Password: c.password}
 	}
@@ -106,7 +105,7 @@ func (c Credentials) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// ssh demands the server's key: without it anybody on the way could say what the fleet shall run.
+// ssh requires the server's key: without it, an attacker on the network could replace the repository.
 func (c Credentials) ssh(endpoint *transport.Endpoint) (transport.AuthMethod, error) {
 	if c.identity == nil || c.knownHosts == "" {
 		return nil, errors.New("ssh needs credentials with the files identity and known_hosts")

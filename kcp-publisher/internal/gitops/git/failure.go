@@ -10,20 +10,20 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// Cause is why a repository did not give what was asked for.
+// Cause is why a request to a repository failed.
 type Cause int
 
 // Causes.
 const (
-	// Unreachable is every other cause: no answer, no such repository, branch or tag, or more than is read.
+	// Unreachable covers all other causes: no response, no such repository, branch or tag, or too much data.
 	Unreachable Cause = iota
-	// CredentialsRefused says that the repository does not accept the credentials.
+	// CredentialsRefused: the server rejects the credentials.
 	CredentialsRefused
-	// HostKeyRefused says that known_hosts does not have the key of the SSH server.
+	// HostKeyRefused: known_hosts does not contain the key of the SSH server.
 	HostKeyRefused
 )
 
-// FetchError says that a repository did not give a commit. Every other error is about the commit that it gave.
+// FetchError is the error of a request to a repository. All other errors are about a fetched commit.
 type FetchError struct {
 	Cause Cause
 	err   error
@@ -33,7 +33,7 @@ func (e *FetchError) Error() string { return e.err.Error() }
 
 func (e *FetchError) Unwrap() error { return e.err }
 
-// hostKeyError names the key that an SSH server showed, and what known_hosts has instead.
+// hostKeyError names an SSH server's key and the keys in known_hosts.
 type hostKeyError struct {
 	file        string
 	host        string
@@ -55,14 +55,14 @@ func (e *hostKeyError) Error() string {
 
 func (e *hostKeyError) Unwrap() error { return e.err }
 
-// fetchError says which cause an error has.
+// fetchError adds the cause to an error.
 func (r *Repository) fetchError(what string, err error) error {
 	failure := &FetchError{err: err}
 	var hostKey *hostKeyError
 	var algorithms *ssh.AlgorithmNegotiationError
 	switch {
 	case errors.As(err, &hostKey):
-		failure.Cause, failure.err = HostKeyRefused, hostKey // without the library's preface
+		failure.Cause, failure.err = HostKeyRefused, hostKey // without the library's prefix
 	case errors.As(err, &algorithms) && algorithms.What == "host key":
 		failure.Cause = HostKeyRefused
 		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a kind that the server has, %s: "+

@@ -10,21 +10,21 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 )
 
-// Limits on what a repository sends. A source of 10,000 Kymas and 1,000 ModuleTemplates is about 30 MiB unpacked.
+// Limits on the data of a repository. A source of 10,000 Kymas and 1,000 ModuleTemplates is about 30 MiB unpacked.
 const (
-	// maxPackBytes bounds what travels, references and objects.
+	// maxPackBytes limits the transferred bytes of references and objects.
 	maxPackBytes = 64 << 20
-	// maxInflatedBytes and maxObjects bound what it becomes: blobs, trees and commits together.
+	// maxInflatedBytes and maxObjects limit the unpacked blobs, trees and commits together.
 	maxInflatedBytes = 256 << 20
 	maxObjects       = 500_000
-	// maxFiles, maxFileBytes and maxFilesBytes bound the files below the path, maxDepth how deep folders nest.
+	// maxFiles, maxFileBytes and maxFilesBytes limit the files below the path, and maxDepth the depth of folders.
 	maxFiles      = 20_000
 	maxFileBytes  = 32 << 20
 	maxFilesBytes = 128 << 20
 	maxDepth      = 32
 )
 
-// bounded cuts responses off that are larger than any honest one.
+// bounded fails responses that are larger than the limit.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -39,7 +39,7 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// cut fails, instead of ending, when there is more than room for.
+// cut is a reader that returns an error, not io.EOF, if there are more bytes than room.
 type cut struct {
 	from io.Reader
 	room int64
@@ -55,8 +55,8 @@ func (c *cut) Read(p []byte) (int, error) {
 
 var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a repository of its own", maxPackBytes>>20)
 
-// measure inflates a pack without keeping anything, and refuses one whose objects are too many or too large together.
-// What a delta becomes is what it says of itself: applying it fails when that is not true.
+// measure inflates a pack without keeping its objects, and refuses a pack with too many or too large objects. For a
+// delta it counts the size that the delta declares: applying a delta with a wrong size fails.
 func measure(pack []byte) error {
 	scanner := packfile.NewScanner(bytes.NewReader(pack))
 	_, count, err := scanner.Header()
@@ -85,7 +85,7 @@ func measure(pack []byte) error {
 	return nil
 }
 
-// counter counts what is written and keeps the beginning of it.
+// counter counts the written bytes and keeps the first ones.
 type counter struct {
 	bytes, limit int64
 	start        []byte
@@ -104,7 +104,7 @@ func (c *counter) add(n int64) error {
 	return nil
 }
 
-// targetSize reads the second of the two sizes that a delta begins with.
+// targetSize returns the second of the two sizes at the start of a delta.
 //
 // Source: git, Documentation/gitformat-pack.txt, "Deltified representation".
 func targetSize(delta []byte) int64 {

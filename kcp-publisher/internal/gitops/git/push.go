@@ -25,9 +25,9 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Change is what a new commit does to the one before it.
+// Change is the difference between a new commit and its parent.
 type Change struct {
-	// Files are the new contents of files that exist, by path below the repository's Path.
+	// Files are the new contents of existing files, by path below the repository's Path.
 	Files                map[string][]byte
 	Name, Email, Message string
 	Time                 time.Time
@@ -35,11 +35,11 @@ type Change struct {
 	Key *SigningKey
 }
 
-// ErrMoved says that somebody else changed the branch since the commit was read.
+// ErrMoved is the error for a branch that changed since the commit was read.
 var ErrMoved = errors.New("the branch changed meanwhile: run the command again")
 
-// Push makes the change a commit on top of base and a branch name it: base's own branch, which must not have moved, or
-// one that does not exist yet. It gives the hash of the new commit.
+// Push commits the change on top of base and returns the hash. The branch is either base's own, which must not have
+// moved, or a new one.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -69,7 +69,7 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 	return hash.String(), nil
 }
 
-// Preview returns what Push would commit, as `git show` does.
+// Preview returns the commit of Push in the format of `git show`.
 func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	made := memory.NewStorage()
 	commit, err := r.compose(base, change, made)
@@ -91,7 +91,7 @@ func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	return commit.String() + "\n" + patch.String(), nil
 }
 
-// compose writes the objects that are new into made.
+// compose writes the new objects into made.
 func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
 	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) 
 	return commit, err
 }
 
-// replaced returns the hash of a tree in which one file has another content.
+// replaced returns the hash of a tree in which one file has new content.
 func replaced(tree *object.Tree, at []string, blob plumbing.Hash, made *memory.Storage) (plumbing.Hash, error) {
 	next := &object.Tree{Entries: slices.Clone(tree.Entries)}
 	i := slices.IndexFunc(next.Entries, func(e object.TreeEntry) bool { return e.Name == at[0] })
@@ -164,7 +164,7 @@ func stored(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
 	return made.SetEncodedObject(encoded)
 }
 
-// both looks for objects among those just made and then where the base came from.
+// both looks objects up among the new ones first, then among those of the base.
 type both struct {
 	*memory.Storage
 	base storer.EncodedObjectStorer
@@ -177,7 +177,7 @@ func (b both) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumb
 	return b.base.EncodedObject(kind, hash)
 }
 
-// keep puts the commit into a repository on this machine.
+// keep stores the commit in a repository on this machine.
 func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	repository, err := gogit.PlainOpen(r.endpoint.Path)
 	if err != nil {
@@ -207,7 +207,7 @@ func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	return repository.Storer.CheckAndSetReference(plumbing.NewHashReference(command.Name, command.New), before)
 }
 
-// notCheckedOut refuses, as git does, to move a branch below the files of whoever works on it, unless the repository
+// notCheckedOut refuses, as git does, to move a branch that is checked out in a working tree, unless the repository
 // allows it.
 func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) error {
 	config, err := repository.Config()
@@ -224,7 +224,7 @@ func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) 
 	return nil
 }
 
-// moved says why a branch is not what it was thought to be.
+// moved returns the error for a branch that has another commit than expected.
 func moved(command *packp.Command) error {
 	if command.Old == plumbing.ZeroHash {
 		return fmt.Errorf("branch %s exists already: choose another name", command.Name.Short())
@@ -232,7 +232,7 @@ func moved(command *packp.Command) error {
 	return ErrMoved
 }
 
-// send puts the commit into a repository elsewhere, which compares the branch with what it was itself.
+// send pushes the commit to a server, which compares the branch with its expected commit.
 func (r *Repository) send(ctx context.Context, made *memory.Storage, command *packp.Command) error {
 	session, err := opened(ctx, func() (transport.ReceivePackSession, error) {
 		return r.client.NewReceivePackSession(r.endpoint, r.auth)
@@ -240,7 +240,7 @@ func (r *Repository) send(ctx context.Context, made *memory.Storage, command *pa
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }() // the answer is in the report
+	defer func() { _ = session.Close() }() // the server reports the result
 	refs, err := session.AdvertisedReferencesContext(ctx)
 	if err != nil {
 		return err

@@ -1,8 +1,7 @@
-// Package git reads the files of one commit from a Git repository, and writes one commit back. A repository's address,
-// branch and credentials go in; the commit's hash, author, time and files come out, all in memory. No git program is
-// run, so that there are no hooks, no filters and no configuration of the machine that could change what is read. What
-// a repository sends is bounded in size, count and time before it is believed, and nothing outside of the wanted path
-// becomes visible.
+// Package git reads the files of one commit from a Git repository, and writes one commit back. Its input is a
+// repository's address, branch and credentials. Its output is the commit's hash, author, time and files, all in memory.
+// It runs no git program, so that no hooks, filters or configuration of the machine change the result. It limits the
+// size, count and time of all data before it uses the data, and never exposes a file outside of the path.
 package git
 
 import (
@@ -28,38 +27,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Options name a place in a repository.
+// Options select a folder of one commit.
 type Options struct {
 	// URL is https://…, http://…, ssh://…, user@host:path, file://… or a path on this machine. It holds no password.
 	URL string
-	// Branch or Tag say which commit, at most one of them; without both it is the one of the repository's own HEAD.
+	// Branch or Tag selects the commit; at most one is set. Without both, it is the repository's HEAD.
 	Branch, Tag string
-	// Path is the folder that is read, by slashes; empty for all.
+	// Path is the folder to read, with slashes; empty for all.
 	Path        string
 	Credentials Credentials
-	// Signers are those of whom one must have signed the commit; nil demands nothing.
+	// Signers are the accepted signers. The commit must have a signature of one of them, unless Signers is nil.
 	Signers *Signers
 }
 
-// Repository is a repository that can be asked. It is safe for concurrent use.
+// Repository reads and writes a repository. It is safe for concurrent use.
 type Repository struct {
 	Options
 	endpoint *transport.Endpoint
 	client   transport.Transport
 	auth     transport.AuthMethod
-	// rest closes connections that nobody uses, nil where none are kept.
+	// rest closes idle connections, nil if none are kept.
 	rest func()
 }
 
-// dialTimeout bounds how long a connection may take, operationTimeout one look, fetch or push as a whole, and
-// idleTimeout how long a connection stays between two requests of one.
+// dialTimeout limits connecting, operationTimeout a whole read, fetch or push, and idleTimeout how long a connection
+// stays open between two requests of one operation.
 const (
 	dialTimeout      = 30 * time.Second
 	operationTimeout = 5 * time.Minute
 	idleTimeout      = 10 * time.Second
 )
 
-// Open checks the options. It does not talk to anybody.
+// Open checks the options. It sends no request.
 func Open(o Options) (*Repository, error) {
 	if o.Branch != "" && o.Tag != "" {
 		return nil, errors.New("a branch and a tag are named: name one of both")
@@ -120,7 +119,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 	return fmt.Errorf("%s: scheme %q is not supported, want https, http, ssh or file", r.URL, protocol)
 }
 
-// Is tells an address of a repository from a folder's path.
+// Is reports whether an address names a repository rather than a folder.
 func Is(address string) bool {
 	if strings.Contains(address, "://") {
 		return true
@@ -129,7 +128,7 @@ func Is(address string) bool {
 	return scp && strings.Contains(host, "@") && !strings.Contains(host, "/")
 }
 
-// Revision names what the options select, for messages.
+// Revision names the branch or tag in messages.
 func (r *Repository) Revision() string {
 	switch {
 	case r.Branch != "":
@@ -140,22 +139,22 @@ func (r *Repository) Revision() string {
 	return "HEAD"
 }
 
-// At returns the same repository at another branch, or tag.
+// At returns the repository with another branch or tag.
 func (r *Repository) At(branch, tag string) *Repository {
 	other := *r
 	other.Branch, other.Tag = branch, tag
 	return &other
 }
 
-// finished ends a look, fetch or push. Whoever polls opens the repository anew each time, for credentials that may have
-// changed: connections that are kept would only pile up until they time out.
+// finished ends an operation. The follower opens the repository for each poll, because credentials may have changed, so
+// idle connections would accumulate until they time out.
 func (r *Repository) finished() {
 	if r.rest != nil {
 		r.rest()
 	}
 }
 
-// Head returns the hash of the newest commit without fetching it; of an annotated tag it may be the tag's own.
+// Head returns the hash of the newest commit without fetching it. For an annotated tag, it may be the tag's hash.
 func (r *Repository) Head(ctx context.Context) (string, error) {
 	defer r.finished()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
@@ -164,7 +163,7 @@ func (r *Repository) Head(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", r.fetchError("look at", err)
 	}
-	_ = session.Close() // it was only read
+	_ = session.Close() // it was only read from
 	return hash.String(), nil
 }
 
@@ -172,7 +171,7 @@ func (r *Repository) failed(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, r.URL, err)
 }
 
-// local opens repositories on this machine, bare ones and those with a working tree.
+// local opens bare and other repositories on this machine.
 type local struct{}
 
 func (local) Load(endpoint *transport.Endpoint) (storer.Storer, error) {

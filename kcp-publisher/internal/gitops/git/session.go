@@ -7,11 +7,11 @@ import (
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 )
 
-// What ~/.ssh/config says of hosts is for people.
+// ~/.ssh/config is not read: it is the configuration of a user.
 func init() { gitssh.DefaultSSHConfig = nil }
 
-// opened opens a session while the context lasts. go-git waits forever for an SSH server that takes a connection and
-// says nothing.
+// opened opens a session until the context ends. go-git waits forever for an SSH server that accepts a connection and
+// sends nothing.
 func opened[S io.Closer](ctx context.Context, open func() (S, error)) (S, error) {
 	type answer struct {
 		session S
@@ -24,7 +24,7 @@ func opened[S io.Closer](ctx context.Context, open func() (S, error)) (S, error)
 		case answers <- answer{session, err}:
 		case <-ctx.Done():
 			if err == nil {
-				_ = session.Close() // nobody waits for it any more
+				_ = session.Close() // the caller has returned
 			}
 		}
 	}()

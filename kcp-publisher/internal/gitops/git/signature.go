@@ -15,16 +15,16 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Signers are whose signatures on a commit count.
+// Signers are the accepted signers of commits.
 type Signers struct {
-	// openPGP is an armored key ring, empty for none.
+	// openPGP is an armored key ring, empty without OpenPGP keys.
 	openPGP string
-	// ssh are public keys by their fingerprint, with the principal that each belongs to.
+	// ssh maps fingerprints of public keys to keys and their principals.
 	ssh map[string]string
 }
 
-// ReadSigners reads a file with an armored OpenPGP key ring, or one of lines as ssh-keygen(1) calls them ALLOWED
-// SIGNERS. Of a line's options only namespaces="git" is known.
+// ReadSigners reads an armored OpenPGP key ring, or a file in the format ALLOWED SIGNERS of ssh-keygen(1). The only
+// supported option is namespaces="git".
 func ReadSigners(name string) (*Signers, error) {
 	data, err := readBounded(name)
 	if err != nil {
@@ -57,7 +57,7 @@ func ReadSigners(name string) (*Signers, error) {
 	return signers, nil
 }
 
-// verify names who signed the commit.
+// verify checks the signature of a commit and returns its signer.
 func (s *Signers) verify(commit *object.Commit) (string, error) {
 	switch {
 	case commit.PGPSignature == "":
@@ -80,7 +80,7 @@ func (s *Signers) verify(commit *object.Commit) (string, error) {
 	return principal, nil
 }
 
-// signedBytes are what a signature of the commit covers.
+// signedBytes returns the bytes that a signature of the commit covers.
 func signedBytes(commit *object.Commit) ([]byte, error) {
 	encoded := &plumbing.MemoryObject{}
 	if err := commit.EncodeWithoutSignature(encoded); err != nil {
@@ -98,7 +98,7 @@ const (
 	sshNamespace = "git"
 )
 
-// sshSignature is what an armored SSH signature holds after its magic, sshSigned what is signed, after the same.
+// sshSignature is the content of an armored SSH signature after its magic, and sshSigned the signed data after it.
 //
 // Source: OpenSSH, PROTOCOL.sshsig.
 type sshSignature struct {

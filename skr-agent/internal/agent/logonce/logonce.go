@@ -1,4 +1,5 @@
-// Package logonce records the last log line of each subject, so that a lasting state is logged once and not in every round.
+// Package logonce records the last log line of each subject, so that a lasting state is logged once and not in every
+// round.
 package logonce
 
 import (

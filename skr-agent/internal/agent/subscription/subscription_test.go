@@ -14,8 +14,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// run runs a Subscription for a while by the test's clock. It returns the number of connections and the times of requested
-// polls.
+// run runs a Subscription for a while by the test's clock. It returns the number of connections and the times of
+// requested polls.
 func run(
 	t *testing.T,
 	lasts time.Duration,

@@ -100,8 +100,8 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// known returns the state of the Deployment. Starts of other Pods do not count, because a user who can evict Pods can cause
-// any number of them.
+// known returns the state of the Deployment. Starts of other Pods do not count, because a user who can evict Pods can
+// cause any number of them.
 func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	starts := 0
 	if pod, count, _ := strings.Cut(deployment.Annotations[v1beta2.AnnotationUnprovenStarts], ":"); pod == d.Pod {

@@ -1,7 +1,7 @@
-// Package upgrade decides which image the agent's Deployment runs. An image must prove itself by doing the agent's work.
-// Otherwise it is rolled back to the last proven one: by the old agent if the new one never becomes ready, and by the new
-// one itself if it restarts too often or does not do its work before the deadline. The decisions are pure, and Deployment
-// applies them.
+// Package upgrade decides which image the agent's Deployment runs. An image must prove itself by doing the agent's
+// work. Otherwise it is rolled back to the last proven one: by the old agent if the new one never becomes ready, and by
+// the new one itself if it restarts too often or does not do its work before the deadline. The decisions are pure, and
+// Deployment applies them.
 package upgrade
 
 import (
@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// MaxStarts is the number of starts of one Pod before its image must have proven itself. It tolerates a node restart, and
-	// rolls back a crash loop after about two minutes.
+	// MaxStarts is the number of starts of one Pod before its image must have proven itself. It tolerates a node restart,
+	// and rolls back a crash loop after about two minutes.
 	MaxStarts = 4
 	// Trial is the time of uninterrupted work after which an image counts as proven.
 	Trial = time.Minute
@@ -22,8 +22,8 @@ const (
 type Known struct {
 	// Set is the image of its template, and Running that of the deciding Pod.
 	Set, Running string
-	// Proven is the last proven image, Failed the one that was rolled back, and Starts the number of starts of the deciding
-	// Pod while Set was not proven.
+	// Proven is the last proven image, Failed the one that was rolled back, and Starts the number of starts of the
+	// deciding Pod while Set was not proven.
 	Proven, Failed string
 	Starts         int
 	// Stuck reports that the Pods of Set did not become ready within the Deployment's progress deadline.

@@ -1,8 +1,10 @@
-// Package autonomy decides the modules of a runtime until the control plane responds to its request. Its input is the bundle
-// in force, the runtime's own Kyma and the installed modules. Its output is the bundle with the runtime's choices. It is pure.
+// Package autonomy decides the modules of a runtime until the control plane responds to its request. Its input is the
+// bundle in force, the runtime's own Kyma and the installed modules. Its output is the bundle with the runtime's
+// choices. It is pure.
 //
-// The runtime does not resolve versions. It chooses among offers that the control plane resolved and signed, so the control
-// plane's later result for the same request is the same. A choice never downgrades a module. Only a signed rollback does.
+// The runtime does not resolve versions. It chooses among offers that the control plane resolved and signed, so the
+// control plane's later result for the same request is the same. A choice never downgrades a module. Only a signed
+// rollback does.
 package autonomy
 
 import (
@@ -21,9 +23,9 @@ type Followed struct {
 	Decided []string
 }
 
-// Follow returns the bundle. If its settings allow autonomy, the result includes the request of the runtime's Kyma if it
-// differs from the bundle's, and earlier choices that are newer than the bundle's versions. A runtime during a takeover
-// chooses nothing, because offers contain neither inherited objects nor their installed versions.
+// Follow returns the bundle. If its settings allow autonomy, the result includes the request of the runtime's Kyma if
+// it differs from the bundle's, and earlier choices that are newer than the bundle's versions. A runtime during a
+// takeover chooses nothing, because offers contain neither inherited objects nor their installed versions.
 func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
 	if b == nil || b.State.Settings.Autonomy != bundle.AutonomyCatalog || b.Statement.Predicate.Deleting ||
 		b.State.Takeover != "" ||
@@ -75,8 +77,8 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 	return followed
 }
 
-// request returns the part of the Kyma's request that the runtime can decide. It returns nil without a Kyma: the request is
-// unknown then, and nothing is removed.
+// request returns the part of the Kyma's request that the runtime can decide. It returns nil without a Kyma: the
+// request is unknown then, and nothing is removed.
 func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
@@ -133,8 +135,8 @@ func keep(
 	return followed
 }
 
-// withdraw removes modules that were installed from offers and that the Kyma no longer requests. The bundle does not contain
-// them.
+// withdraw removes modules that were installed from offers and that the Kyma no longer requests. The bundle does not
+// contain them.
 func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
 	if asked == nil {
 		return
@@ -160,8 +162,8 @@ func (f *Followed) sort() {
 }
 
 // Versions returns the versions of a runtime under a bundle, by module: those of the bundle's manifests, and those of
-// installed Manifests if they are from the bundle's offers or the bundle has none. It ignores other versions, and modules
-// that are being deleted, which can return in any version.
+// installed Manifests if they are from the bundle's offers or the bundle has none. It ignores other versions, and
+// modules that are being deleted, which can return in any version.
 func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {

@@ -1,7 +1,8 @@
-// Package maintenance decides which upgrades wait for the runtime's maintenance window. Its input is the bundle in force, the
-// runtime's Kyma and the time. Its output is a Gate with the reason for each waiting upgrade. It is pure.
+// Package maintenance decides which upgrades wait for the runtime's maintenance window. Its input is the bundle in
+// force, the runtime's Kyma and the time. Its output is a Gate with the reason for each waiting upgrade. It is pure.
 //
-// The runtime decides instead of the control plane, because a bundle can be pulled within a window and applied outside of it.
+// The runtime decides instead of the control plane, because a bundle can be pulled within a window and applied outside
+// of it.
 package maintenance
 
 import (
@@ -26,8 +27,9 @@ type Gate struct {
 	unmanaged map[string]string
 }
 
-// New returns the gate for the bundle in force. An expired bundle starts no waiting upgrade. The Kyma is nil if it does not
-// exist yet. unmanaged is the result of Unmanaged. now must not be before the time of the newest verified statement.
+// New returns the gate for the bundle in force. An expired bundle starts no waiting upgrade. The Kyma is nil if it does
+// not exist yet. unmanaged is the result of Unmanaged. now must not be before the time of the newest verified
+// statement.
 func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil || b.State.Maintenance == nil {
 		return Gate{}
@@ -71,8 +73,8 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether an upgrade waits. Installations, removals and drift correction never wait. Older versions do not wait
-// either: the control plane sends one only to roll back a failed version, which ends an outage.
+// Holds reports whether an upgrade waits. Installations, removals and drift correction never wait. Older versions do
+// not wait either: the control plane sends one only to roll back a failed version, which ends an outage.
 func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
 	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
 }

@@ -7,9 +7,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Unmanaged returns the versions of unmanaged modules by name. A module without a Manifest is found in the known ones, or
-// after a restart in the status of the runtime's Kyma. A module that becomes managed again stays in the result until it has a
-// Manifest. The version is that of its last Manifest, because the upgrade to the bundle's version may have waited.
+// Unmanaged returns the versions of unmanaged modules by name. A module without a Manifest is found in the known ones,
+// or after a restart in the status of the runtime's Kyma. A module that becomes managed again stays in the result until
+// it has a Manifest. The version is that of its last Manifest, because the upgrade to the bundle's version may have
+// waited.
 func Unmanaged(
 	b *bundle.Bundle,
 	known map[string]string,

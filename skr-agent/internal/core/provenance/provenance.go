@@ -1,5 +1,5 @@
-// Package provenance traces an object in the runtime to the publisher's key. Its input is the object, the Manifests and the
-// bundle in force. Its output is the complete chain, or the reason why there is none. It is pure.
+// Package provenance traces an object in the runtime to the publisher's key. Its input is the object, the Manifests and
+// the bundle in force. Its output is the complete chain, or the reason why there is none. It is pure.
 //
 // Any user with access to an object can set its labels and annotations, so these only choose between Manifests whose
 // inventory contains the object. A Manifest counts only if the verified bundle has the same content.
@@ -124,7 +124,8 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	)
 }
 
-// isDefaultCR reports whether the Manifest created the object as its default CR. One that existed before belongs to its user.
+// isDefaultCR reports whether the Manifest created the object as its default CR. One that existed before belongs to its
+// user.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) && cr.GroupVersionKind().GroupKind() == schema.GroupKind{Group: object.Group, Kind: object.Kind} &&
@@ -132,8 +133,8 @@ func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }
 
-// sameContent compares the content and version of the Manifest with the bundle's. A user of the cluster can have written
-// another Manifest.
+// sameContent compares the content and version of the Manifest with the bundle's. A user of the cluster can have
+// written another Manifest.
 func sameContent(m *v1beta2.Manifest, said bundle.Manifest) error {
 	if m.Spec.Version != said.Spec.Version {
 		return fmt.Errorf("spec.version is %q, the bundle's %q", m.Spec.Version, said.Spec.Version)

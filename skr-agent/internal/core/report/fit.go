@@ -18,10 +18,10 @@ const (
 	shortMessageBytes = 96
 )
 
-// fit reduces the report to its limits, so that a large report does not make the runtime silent. It removes entries over a
-// limit first. Then it removes, until the rest fits: messages, resources of modules, watched objects, the largest wishes,
-// modules, and finally all wishes. They are last, because with them the runtime's admin can reduce the report. Omitted parts
-// are marked, so that the control plane does not treat them as deleted.
+// fit reduces the report to its limits, so that a large report does not make the runtime silent. It removes entries
+// over a limit first. Then it removes, until the rest fits: messages, resources of modules, watched objects, the
+// largest wishes, modules, and finally all wishes. They are last, because with them the runtime's admin can reduce the
+// report. Omitted parts are marked, so that the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -124,7 +124,8 @@ func (f *fitting) keepModules(most int) {
 	f.left.Modules += over
 }
 
-// limitWishes omits all wishes if one of them exceeds a limit, because a partial list means that the others were removed.
+// limitWishes omits all wishes if one of them exceeds a limit, because a partial list means that the others were
+// removed.
 func (f *fitting) limitWishes() {
 	if f.report.Kyma == nil {
 		return

@@ -1,5 +1,5 @@
-// Package report computes the report for the control plane and the status of the runtime's own Kyma from the bundle in force,
-// the Kyma and the Manifests. It is pure.
+// Package report computes the report for the control plane and the status of the runtime's own Kyma from the bundle in
+// force, the Kyma and the Manifests. It is pure.
 package report
 
 import (
@@ -41,7 +41,8 @@ type Facts struct {
 	Unmanaged map[string]string
 	// Secrets is the outcome for the bundle's Secrets, nil if it has none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own. Its spec includes the pinned versions. Unreadable is the error of reading these, nil for none.
+	// Kyma is the runtime's own. Its spec includes the pinned versions. Unreadable is the error of reading these, nil for
+	// none.
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
@@ -328,7 +329,7 @@ func synced(conditions []metav1.Condition, facts Facts, set func(string, string,
 	return ""
 }
 
-// watchers sets the condition of the bundle's Watchers, or removes it if there are none.
+// watchers sets the condition of the bundle's Watchers, or removes it without Watchers.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
 		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
@@ -397,8 +398,8 @@ func shortened(d digest.Digest) string {
 	return d.String()
 }
 
-// moduleStatuses returns the status of installed modules, of unresolved ones, and of requested ones that are not in a bundle
-// yet.
+// moduleStatuses returns the status of installed modules, of unresolved ones, and of requested ones that are not in a
+// bundle yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}

@@ -101,9 +101,7 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	}
 }
 
-// TestStatusOfOlderSpecIsNotReported: the trouble of the version before is no trouble of the next, and neither is
-// its health. TestDefaultCRHasNamespaceOfItsScope: dashboards ask for the object at the place that the status
-// names.
+// Dashboards read the object at the location in the status.
 func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}

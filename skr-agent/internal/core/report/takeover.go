@@ -60,8 +60,8 @@ func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {
 	}
 }
 
-// adopted returns the modules that were applied completely with their inherited objects, and the obstacle of the first other
-// one.
+// adopted returns the modules that were applied completely with their inherited objects, and the obstacle of the first
+// other one.
 func adopted(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {

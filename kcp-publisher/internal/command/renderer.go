@@ -1,0 +1,45 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
+)
+
+// renderingFlags select how modules are rendered to find the images that they use.
+type renderingFlags struct{ renderer, kubernetes string }
+
+// noRenderer is the value of --renderer for images that modules list only.
+const noRenderer = "none"
+
+// add adds the flags; when is the condition under which they have an effect.
+func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
+	flags.StringVar(&f.renderer, "renderer", "", when+"path of the skr-agent program that renders modules to find their images; default: skr-agent "+
+		"beside this program or in $PATH; none: include only listed images")
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "", when+"render charts for this version, such as v1.36.3; default: the version that each runtime reported")
+}
+
+// rendering finds the program that renders modules, nil if none is requested or found. Without one, only images that
+// modules list are known.
+func (f *renderingFlags) rendering() (export.Rendering, error) {
+	if f.renderer == noRenderer {
+		return nil, nil
+	}
+	if f.renderer != "" {
+		program, err := exec.LookPath(f.renderer)
+		return export.Renderer{Program: program}.Images, err
+	}
+	if self, err := os.Executable(); err == nil {
+		if beside, err := exec.LookPath(filepath.Join(filepath.Dir(self), "skr-agent")); err == nil {
+			return export.Renderer{Program: beside}.Images, nil
+		}
+	}
+	if program, err := exec.LookPath("skr-agent"); err == nil {
+		return export.Renderer{Program: program}.Images, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,191 @@
+// Package inventory answers which image runs in which runtimes. It joins the modules that runtimes report with the
+// images of each module's version, which a reader finds in signed bundles. It is pure.
+//
+// A runtime counts for the versions of its last report, not for those that were published to it. The age of that report
+// is part of the answer: a runtime whose reports are carried by hand may have changed since.
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+)
+
+// Module is a version of a module.
+type Module struct {
+	Name    string `json:"module"`
+	Version string `json:"version"`
+}
+
+func (m Module) compare(other Module) int {
+	return cmp.Or(cmp.Compare(m.Name, other.Name), cmp.Compare(m.Version, other.Version))
+}
+
+// Runtime is a runtime with the modules of its last report.
+type Runtime struct {
+	ID string
+	// Reported is the time of the report, by the runtime's clock.
+	Reported time.Time
+	// Bundle is the digest of the bundle that the report is about.
+	Bundle  string
+	Modules []Module
+}
+
+// Holder is a runtime in which an image runs.
+type Holder struct {
+	Runtime  string    `json:"runtime"`
+	Reported time.Time `json:"reported"`
+}
+
+// Use is a module's version that uses an image, with the runtimes that run it.
+type Use struct {
+	Module
+	// Runtimes are sorted by id.
+	Runtimes []Holder `json:"runtimes"`
+}
+
+// Image is an image of the fleet.
+type Image struct {
+	// Reference is the image as the module names it.
+	Reference string `json:"image"`
+	// Uses are sorted by module and version.
+	Uses []Use `json:"uses"`
+}
+
+// Runtimes returns the number of runtimes in which the image runs.
+func (i Image) Runtimes() int {
+	ids := map[string]bool{}
+	for _, u := range i.Uses {
+		for _, h := range u.Runtimes {
+			ids[h.Runtime] = true
+		}
+	}
+	return len(ids)
+}
+
+// Oldest returns the time of the oldest report that the image's runtimes are known by.
+func (i Image) Oldest() time.Time {
+	var oldest time.Time
+	for _, u := range i.Uses {
+		for _, h := range u.Runtimes {
+			if oldest.IsZero() || h.Reported.Before(oldest) {
+				oldest = h.Reported
+			}
+		}
+	}
+	return oldest
+}
+
+// Unknown is a module's version whose images could not be found.
+type Unknown struct {
+	Module
+	Runtimes int    `json:"runtimes"`
+	Problem  string `json:"problem"`
+}
+
+// Fleet is the inventory of all images.
+type Fleet struct {
+	// Images are sorted by reference.
+	Images []Image `json:"images"`
+	// Unknown lists the versions whose images are not in the inventory, sorted. Without any, the inventory is complete.
+	Unknown []Unknown `json:"unknown,omitempty"`
+	// Unreported is the number of runtimes that never reported. They are not part of the inventory.
+	Unreported int `json:"unreported,omitempty"`
+}
+
+// Content is the images of a module's version, or the reason why they are not known.
+type Content struct {
+	Images  []string
+	Problem string
+}
+
+// New joins the runtimes with the images of their modules.
+func New(runtimes []Runtime, contents map[Module]Content) Fleet {
+	fleet := Fleet{Images: []Image{}}
+	holders := map[Module][]Holder{}
+	byID := slices.SortedFunc(slices.Values(runtimes), func(a, b Runtime) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range byID {
+		r := &byID[i]
+		if r.Reported.IsZero() {
+			fleet.Unreported++
+			continue
+		}
+		for _, m := range r.Modules {
+			holders[m] = append(holders[m], Holder{r.ID, r.Reported})
+		}
+	}
+	images := map[string][]Use{}
+	for _, m := range slices.SortedFunc(maps.Keys(holders), Module.compare) {
+		content, known := contents[m]
+		if problem := content.Problem; problem != "" || !known {
+			fleet.Unknown = append(fleet.Unknown, Unknown{m, len(holders[m]), cmp.Or(problem, "no bundle with this version was found")})
+		}
+		for _, text := range content.Images {
+			images[text] = append(images[text], Use{m, holders[m]})
+		}
+	}
+	for _, text := range slices.Sorted(maps.Keys(images)) {
+		fleet.Images = append(fleet.Images, Image{text, images[text]})
+	}
+	return fleet
+}
+
+// Select returns the part of the inventory that matches an image and a module; an empty argument matches all. The image
+// is a reference, a digest, or a name with or without its registry.
+func (f Fleet) Select(image, module string) Fleet {
+	selected := Fleet{Images: []Image{}, Unreported: f.Unreported}
+	for _, i := range f.Images {
+		if !matches(i.Reference, image) {
+			continue
+		}
+		i.Uses = slices.DeleteFunc(slices.Clone(i.Uses), func(u Use) bool { return module != "" && u.Name != module })
+		if len(i.Uses) > 0 {
+			selected.Images = append(selected.Images, i)
+		}
+	}
+	for _, u := range f.Unknown {
+		if module == "" || u.Name == module {
+			selected.Unknown = append(selected.Unknown, u)
+		}
+	}
+	return selected
+}
+
+// matches reports whether a reference is the image that was asked for.
+func matches(text, asked string) bool {
+	if asked == "" || text == asked {
+		return true
+	}
+	named, err := reference.ParseNormalizedNamed(text)
+	if err != nil {
+		return false
+	}
+	if digested, ok := named.(reference.Digested); ok && digested.Digest().String() == asked {
+		return true
+	}
+	if named.Name() == asked || reference.Path(named) == asked || strings.HasSuffix(named.Name(), "/"+asked) {
+		return true
+	}
+	wanted, err := reference.ParseNormalizedNamed(asked)
+	if err != nil || wanted.Name() != named.Name() {
+		return false
+	}
+	return covers(named, wanted)
+}
+
+// covers reports whether an image has the tag and the digest of the wanted one, as far as that has them.
+func covers(named, wanted reference.Named) bool {
+	if digested, ok := wanted.(reference.Digested); ok {
+		own, has := named.(reference.Digested)
+		return has && own.Digest() == digested.Digest()
+	}
+	if tagged, ok := wanted.(reference.Tagged); ok {
+		own, has := named.(reference.Tagged)
+		return has && own.Tag() == tagged.Tag()
+	}
+	return true
+}

@@ -1,0 +1,142 @@
+package inventory
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const (
+	pinned = "registry.example/kyma/keda@sha256:1111111111111111111111111111111111111111111111111111111111111111"
+	tagged = "registry.example/kyma/scaler:1.7.0"
+)
+
+var (
+	keda   = Module{"keda", "1.0.0"}
+	older  = Module{"scaler", "1.7.0"}
+	newer  = Module{"scaler", "1.8.0"}
+	broken = Module{"mailer", "1.0.0"}
+)
+
+// small has two runtimes with keda, one of which is air-gapped and runs the older scaler.
+func small() Fleet {
+	return New([]Runtime{
+		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},
+		{ID: "a", Reported: noon.Add(-72 * time.Hour), Modules: []Module{keda, older}},
+		{ID: "never"},
+	}, map[Module]Content{
+		keda: {Images: []string{pinned}}, older: {Images: []string{tagged, pinned}}, newer: {Images: []string{"registry.example/kyma/scaler:1.8.0"}},
+		broken: {Images: []string{"mailer:1"}, Problem: "the chart does not render"},
+	})
+}
+
+func TestInventoryJoinsRuntimesWithTheImagesOfTheirModules(t *testing.T) {
+	old := Holder{"a", noon.Add(-72 * time.Hour)}
+	want := Fleet{
+		Images: []Image{
+			{"mailer:1", []Use{{broken, []Holder{{"b", noon}}}}},
+			{"registry.example/kyma/keda@sha256:" + strings.Repeat("1", 64), []Use{{keda, []Holder{old, {"b", noon}}}, {older, []Holder{old}}}},
+			{tagged, []Use{{older, []Holder{old}}}},
+			{"registry.example/kyma/scaler:1.8.0", []Use{{newer, []Holder{{"b", noon}}}}},
+		},
+		Unknown: []Unknown{{broken, 1, "the chart does not render"}}, Unreported: 1,
+	}
+	got := small()
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %+v\nwant %+v", got, want)
+	}
+	if image := got.Images[1]; image.Runtimes() != 2 || !image.Oldest().Equal(old.Reported) {
+		t.Errorf("the image runs in %d runtimes, the oldest report is of %s", image.Runtimes(), image.Oldest())
+	}
+	missing := New([]Runtime{{ID: "a", Reported: noon, Modules: []Module{keda}}}, nil)
+	if len(missing.Unknown) != 1 || missing.Unknown[0].Problem == "" {
+		t.Errorf("a version without content is %+v", missing.Unknown)
+	}
+}
+
+func TestSelectFindsAnImageByEachOfItsNames(t *testing.T) {
+	for asked, want := range map[string]int{
+		"": 4, pinned: 1, "sha256:" + strings.Repeat("1", 64): 1, "registry.example/kyma/keda": 1, "kyma/keda": 1, "keda": 1,
+		"registry.example/kyma/scaler": 2, "scaler": 2, tagged: 1, "registry.example/kyma/scaler:2": 0, "caler": 0,
+		"sha256:" + strings.Repeat("2", 64): 0, "mailer": 1, "library/mailer": 1, "docker.io/library/mailer:1": 1,
+		"registry.example/kyma/keda:1": 0, "other.example/kyma/keda": 0,
+	} {
+		if got := small().Select(asked, ""); len(got.Images) != want || got.Unreported != 1 || len(got.Unknown) != 1 {
+			t.Errorf("%q: %d images, want %d: %+v", asked, len(got.Images), want, got)
+		}
+	}
+	got := small().Select(pinned, "scaler")
+	if len(got.Images) != 1 || len(got.Images[0].Uses) != 1 || got.Images[0].Uses[0].Module != older || len(got.Unknown) > 0 {
+		t.Errorf("of module scaler: %+v", got)
+	}
+	if uses := small().Images[1].Uses; len(uses) != 2 {
+		t.Errorf("a selection changed the inventory: %+v", uses)
+	}
+}
+
+func TestBillIsValidAndNamesEachImageOnce(t *testing.T) {
+	var out bytes.Buffer
+	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).Encode(small().Bill("fleet-1", noon)); err != nil {
+		t.Fatal(err)
+	}
+	var bom cyclonedx.BOM
+	if err := cyclonedx.NewBOMDecoder(&out, cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
+		t.Fatal(err)
+	}
+	refs, urls := map[string]bool{}, map[string]string{}
+	for _, c := range *bom.Components {
+		if refs[c.BOMRef] {
+			t.Errorf("%s appears twice", c.BOMRef)
+		}
+		refs[c.BOMRef], urls[c.BOMRef] = true, c.PackageURL
+	}
+	for _, d := range *bom.Dependencies {
+		for _, to := range *d.Dependencies {
+			if !refs[to] {
+				t.Errorf("%s depends on %s, which is not a component", d.Ref, to)
+			}
+		}
+	}
+	if len(refs) != 8 {
+		t.Errorf("components are %v", refs)
+	}
+	want := "pkg:oci/keda@sha256%3A" + strings.Repeat("1", 64) + "?repository_url=registry.example%2Fkyma%2Fkeda"
+	if got := urls["image:"+pinned]; got != want {
+		t.Errorf("the package URL is %s, want %s", got, want)
+	}
+}
+
+// BenchmarkTenThousandRuntimes answers one question about a fleet of 10,000 runtimes with 20 modules each, in three
+// versions of four images.
+func BenchmarkTenThousandRuntimes(b *testing.B) {
+	contents := map[Module]Content{}
+	runtimes := make([]Runtime, 10_000)
+	for i := range runtimes {
+		runtimes[i] = Runtime{ID: fmt.Sprint("runtime-", i), Reported: noon}
+		for n := range 20 {
+			m := Module{fmt.Sprint("module-", n), fmt.Sprintf("1.%d.0", i%3)}
+			runtimes[i].Modules = append(runtimes[i].Modules, m)
+			if _, known := contents[m]; !known {
+				var images []string
+				for part := range 4 {
+					images = append(images, fmt.Sprintf("registry.example/%s/part-%d:%s", m.Name, part, m.Version))
+				}
+				contents[m] = Content{Images: images}
+			}
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		found := New(runtimes, contents).Select("registry.example/module-7/part-2:1.1.0", "")
+		if len(found.Images) != 1 || found.Images[0].Runtimes() != 3333 {
+			b.Fatalf("%+v", found.Images)
+		}
+	}
+}

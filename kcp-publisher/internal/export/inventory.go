@@ -1,0 +1,83 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+)
+
+// Contents finds the images of the versions that runtimes run: those that the modules list and those that their rendered
+// objects use. It reads one bundle for each version, of a runtime that reports it, and verifies the bundle's signature.
+// Of a bundle that cannot be read it tries maxBundlesTried other runtimes. Options.Runtimes, Since and Images have no
+// effect.
+func Contents(ctx context.Context, options Options, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error) {
+	g := &gathering{Options: options, used: usedImages{}}
+	found := map[inventory.Module]inventory.Content{}
+	tried := map[inventory.Module]int{}
+	for i := range runtimes {
+		r := &runtimes[i]
+		pending := func(m inventory.Module) bool {
+			content, known := found[m]
+			return (!known || content.Problem != "") && tried[m] < maxBundlesTried
+		}
+		if r.Bundle == "" || !slices.ContainsFunc(r.Modules, pending) {
+			continue
+		}
+		b, err := g.bundle(ctx, r.ID, r.Bundle)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		for _, m := range r.Modules {
+			if !pending(m) {
+				continue
+			}
+			tried[m]++
+			if err != nil {
+				found[m] = inventory.Content{Problem: fmt.Sprintf("read bundle %s of runtime %s: %v", r.Bundle, r.ID, err)}
+				continue
+			}
+			content, inBundle := g.contentOf(ctx, r.ID, m, b)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if inBundle {
+				found[m] = content
+			}
+		}
+	}
+	return found, nil
+}
+
+// maxBundlesTried bounds the bundles that are read for one version.
+const maxBundlesTried = 3
+
+// contentOf returns the images of a module in a bundle, and reports whether the bundle has it in that version.
+func (g *gathering) contentOf(ctx context.Context, runtime string, of inventory.Module, b published) (inventory.Content, bool) {
+	for _, m := range b.State.All() {
+		if m.Module != of.Name || m.Version != of.Version {
+			continue
+		}
+		content := inventory.Content{Images: slices.Clone(m.Spec.LocalizedImages)}
+		if g.Rendering == nil {
+			return content, true
+		}
+		kubernetes := g.KubernetesVersion
+		var err error
+		if kubernetes == "" {
+			kubernetes, err = g.kubernetes(ctx, runtime)
+		}
+		var used []string
+		if err == nil {
+			used, err = g.usedBy(ctx, m, b.State.Settings.ImagePaths, kubernetes)
+		}
+		if err != nil {
+			content.Problem = fmt.Sprintf("find the images of its objects: %v", err)
+			return content, true
+		}
+		content.Images = append(content.Images, unlisted(used, content.Images)...)
+		return content, true
+	}
+	return inventory.Content{}, false
+}

@@ -1,0 +1,165 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+// dataInterval is the time between two looks at data that an upgrade keeps.
+const dataInterval = time.Minute
+
+// keepsData returns why an upgrade does not delete an object that its version drops; empty if it may. Deleting the
+// object would delete data that users have, or objects that the module did not make.
+func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource) (string, error) {
+	gk := keyOf(r).GroupKind()
+	isClaim := gk == schema.GroupKind{Kind: "PersistentVolumeClaim"} || gk == schema.GroupKind{Kind: "PersistentVolume"}
+	if !isClaim && !guard.IsCRD(gk) && !guard.IsNamespace(gk) {
+		return "", nil
+	}
+	live, err := i.actor(m).owned(ctx, r)
+	if live == nil || err != nil || !live.DeletionTimestamp.IsZero() {
+		return "", err
+	}
+	if !i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")(live) || live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
+		return "", nil
+	}
+	const text = "%s is not part of the module any more and stays while it %s: delete it, or set the annotation %s: %q on it"
+	switch {
+	case isClaim:
+		return fmt.Sprintf(text, keyOf(r), "may hold data", v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
+	case guard.IsNamespace(gk):
+		contents, err := i.contents(ctx, r.Name)
+		if err != nil || len(contents) == 0 {
+			return "", err
+		}
+		return fmt.Sprintf(text, keyOf(r), "contains "+firstFew(contents), v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
+	}
+	inUse, err := i.actor(m).instances(ctx, r, func(key, *metav1.PartialObjectMetadata) bool { return false })
+	if err != nil || len(inUse) == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse)), nil
+}
+
+// contents names objects in a namespace that Kubernetes did not create there by itself. Objects with a controller count
+// as their controller, which is an object itself. A kind that cannot be listed counts as an object.
+func (i *Installer) contents(ctx context.Context, namespace string) ([]string, error) {
+	lists, err := i.actors[""].discovery.ServerPreferredResources()
+	var found []string
+	if err != nil {
+		if len(lists) == 0 {
+			return nil, fmt.Errorf("read the kinds that the API server serves: %w", err)
+		}
+		found = append(found, "objects of an API that is not available ("+err.Error()+")")
+	}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, resource := range list.APIResources {
+			if !resource.Namespaced || !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "delete") {
+				continue
+			}
+			more, err := i.objectsOf(ctx, version.WithKind(resource.Kind), namespace)
+			if err != nil {
+				return nil, err
+			}
+			if found = append(found, more...); len(found) > few {
+				return found, nil
+			}
+		}
+	}
+	return found, nil
+}
+
+// objectsOf names objects of a kind in a namespace, a few of them.
+func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]string, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	var found []string
+	for {
+		err := i.cluster.List(ctx, list, client.InNamespace(namespace), client.Limit(100), client.Continue(list.Continue))
+		switch {
+		case err == nil:
+		case isUnserved(err), apierrors.IsMethodNotSupported(err):
+			return nil, nil
+		case apierrors.IsForbidden(err), apierrors.IsInternalError(err):
+			return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s)", gvk.Kind, plain(err))}, nil
+		default:
+			return nil, fmt.Errorf("list objects of kind %s in namespace %s: %w", gvk.Kind, namespace, err)
+		}
+		for n := range list.Items {
+			o := &list.Items[n]
+			if o.DeletionTimestamp.IsZero() && metav1.GetControllerOfNoCopy(o) == nil && !isMadeByKubernetes(gvk, o) {
+				found = append(found, keyIn(gvk.GroupKind(), o.Namespace, o.Name).String())
+			}
+		}
+		if list.Continue == "" || len(found) > few {
+			return found, nil
+		}
+	}
+}
+
+// isMadeByKubernetes reports whether Kubernetes and common platforms create an object in every namespace, or for
+// another object.
+func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) bool {
+	switch (schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind}) {
+	case schema.GroupKind{Kind: "Event"}, schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}, schema.GroupKind{Kind: "Endpoints"},
+		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}, schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}:
+		return true
+	case schema.GroupKind{Kind: "ConfigMap"}:
+		return slices.Contains([]string{"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"}, o.Name)
+	case schema.GroupKind{Kind: "ServiceAccount"}:
+		return slices.Contains([]string{"default", "builder", "deployer"}, o.Name)
+	case schema.GroupKind{Kind: "Secret"}:
+		return o.Annotations["kubernetes.io/service-account.name"] != ""
+	case schema.GroupKind{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:
+		return strings.HasPrefix(o.Name, "system:")
+	}
+	return gvk.Group == "metrics.k8s.io"
+}
+
+// keepNamespaces takes the module's marks off namespaces that a removed module leaves because they contain objects of
+// others, and returns the rest.
+func (i *Installer) keepNamespaces(ctx context.Context, m *v1beta2.Manifest, stage []v1beta2.Resource) ([]v1beta2.Resource, error) {
+	var empty []v1beta2.Resource
+	for _, r := range stage {
+		if !guard.IsNamespace(keyOf(r).GroupKind()) || guard.IsShared(keyOf(r), i.Namespace) {
+			empty = append(empty, r)
+			continue
+		}
+		live, err := i.actor(m).owned(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", keyOf(r), err)
+		}
+		if live == nil || !live.DeletionTimestamp.IsZero() || live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True || !i.owner(m).Made(live) {
+			empty = append(empty, r)
+			continue
+		}
+		contents, err := i.contents(ctx, r.Name)
+		if err != nil {
+			return nil, err
+		}
+		if len(contents) == 0 {
+			empty = append(empty, r)
+			continue
+		}
+		if err := i.actor(m).unmark(ctx, live); err != nil {
+			return nil, fmt.Errorf("leave %s in place: %w", keyOf(r), err)
+		}
+		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "%s stays: it contains %s", keyOf(r), firstFew(contents))
+	}
+	return empty, nil
+}

@@ -1,0 +1,308 @@
+package install
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+// leaveToOthers removes the fields of an object that other programs fill in: the rules of an aggregated ClusterRole, and
+// CA bundles that an injector sets. Server-side apply then leaves the values in the cluster as they are. It returns an
+// error for an annotation ignore-fields that is invalid.
+func leaveToOthers(o *unstructured.Unstructured) error {
+	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
+		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {
+			unstructured.RemoveNestedField(o.Object, "rules")
+		}
+	}
+	injected := hasInjector(o)
+	for _, holder := range caHolders(o) {
+		if bundle, ok := holder["caBundle"].(string); ok && (injected || isPlaceholder(bundle)) {
+			delete(holder, "caBundle")
+		}
+	}
+	_, err := ignoredFields(o)
+	return err
+}
+
+// caHolders returns the parts of an object that can have a CA bundle.
+func caHolders(o *unstructured.Unstructured) []map[string]any {
+	var holders []map[string]any
+	add := func(from map[string]any, path ...string) {
+		if holder, found, err := unstructured.NestedFieldNoCopy(from, path...); found && err == nil {
+			if fields, ok := holder.(map[string]any); ok {
+				holders = append(holders, fields)
+			}
+		}
+	}
+	switch gvk := o.GroupVersionKind(); gvk.GroupKind() {
+	case schema.GroupKind{Group: guard.AdmissionGroup, Kind: "ValidatingWebhookConfiguration"},
+		schema.GroupKind{Group: guard.AdmissionGroup, Kind: "MutatingWebhookConfiguration"}:
+		webhooks, _ := o.Object["webhooks"].([]any)
+		for _, entry := range webhooks {
+			if webhook, ok := entry.(map[string]any); ok {
+				add(webhook, "clientConfig")
+			}
+		}
+	case schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
+		add(o.Object, "spec", "conversion", "webhook", "clientConfig")
+	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
+		add(o.Object, "spec")
+	}
+	return holders
+}
+
+// isPlaceholder reports whether a CA bundle holds no certificate: generators write such values for an injector to
+// replace, for example Cg==, which is a line break.
+func isPlaceholder(bundle string) bool {
+	decoded, err := base64.StdEncoding.DecodeString(bundle)
+	if err != nil {
+		return false // the API server refuses it by name
+	}
+	block, _ := pem.Decode(decoded)
+	return block == nil || len(block.Bytes) == 0
+}
+
+// hasInjector reports whether an annotation asks an injector for the object's CA bundle.
+//
+// Source: cert-manager documentation, CA Injector; OpenShift documentation, service CA certificates.
+func hasInjector(o *unstructured.Unstructured) bool {
+	for annotation, value := range o.GetAnnotations() {
+		if strings.HasPrefix(annotation, "cert-manager.io/inject-") || annotation == "service.beta.openshift.io/inject-cabundle" && value == "true" {
+			return true
+		}
+	}
+	return false
+}
+
+// pointer is a JSON pointer, in parts.
+type pointer []string
+
+func (p pointer) String() string { return "/" + strings.Join(p, "/") }
+
+// maxIgnoredFields bounds the JSON pointers of one object.
+const maxIgnoredFields = 50
+
+// ignoredFields returns the fields that an object's annotation ignore-fields leaves to others after the object was
+// created: JSON pointers, as a JSON array or divided by commas or whitespace.
+//
+// Source: RFC 6901.
+func ignoredFields(o *unstructured.Unstructured) ([]pointer, error) {
+	text := strings.TrimSpace(o.GetAnnotations()[v1beta2.AnnotationIgnoreFields])
+	if text == "" {
+		return nil, nil
+	}
+	var all []string
+	if strings.HasPrefix(text, "[") {
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			return nil, fmt.Errorf("%s: annotation %s is not a JSON array of pointers: %w", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, err)
+		}
+	} else {
+		all = strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
+	}
+	if len(all) > maxIgnoredFields {
+		return nil, fmt.Errorf("%s: annotation %s has %d pointers: use at most %d", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, len(all), maxIgnoredFields)
+	}
+	pointers := make([]pointer, len(all))
+	for n, text := range all {
+		parts := strings.Split(text, "/")
+		if parts[0] != "" || len(parts) < 2 || slices.Contains(parts[1:], "") {
+			return nil, fmt.Errorf("%s: annotation %s: %q is not a JSON pointer such as /spec/replicas", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, text)
+		}
+		for i, part := range parts {
+			parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
+		}
+		if pointers[n] = parts[1:]; isIdentity(pointers[n]) {
+			return nil, fmt.Errorf("%s: annotation %s: %s identifies the object and its owner: remove it from the list", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, text)
+		}
+	}
+	return pointers, nil
+}
+
+// isIdentity reports whether a pointer contains fields by which the agent and the API server recognize an object.
+func isIdentity(p pointer) bool {
+	switch {
+	case p[0] == "apiVersion" || p[0] == "kind" || len(p) == 1 && p[0] == "metadata":
+		return true
+	case p[0] != "metadata":
+		return false
+	case p[1] != "labels" && p[1] != "annotations":
+		return true
+	}
+	return len(p) == 2 || slices.Contains([]string{v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy, v1beta2.AnnotationIgnoreFields}, p[2])
+}
+
+// keepLive gives objects the values of the cluster in the fields that others own: those of the annotation
+// ignore-fields, and the replicas of a workload that an autoscaler scales. Objects that do not exist yet keep the
+// values of the content. It changes copies.
+func (i *Installer) keepLive(ctx context.Context, a *actor, stage []*unstructured.Unstructured, dropped keys) ([]*unstructured.Unstructured, error) {
+	kept := slices.Clone(stage)
+	for n, o := range stage {
+		pointers, err := ignoredFields(o)
+		if err != nil {
+			return nil, err
+		}
+		replicas, scalable, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		if len(pointers) == 0 && !scalable {
+			continue
+		}
+		live, err := a.get(ctx, resourceOf(o))
+		if live == nil || err != nil {
+			if err != nil && !isUnconverted(err) {
+				return nil, err
+			}
+			continue // applying it reports the same error
+		}
+		if now := integer(live, 1, "spec", "replicas"); scalable && now != replicas && now != 0 {
+			scaled, err := i.isAutoscaled(ctx, resourceOf(o), dropped)
+			if err != nil {
+				return nil, err
+			}
+			if scaled {
+				pointers = append(pointers, pointer{"spec", "replicas"})
+			}
+		}
+		if len(pointers) == 0 {
+			continue
+		}
+		kept[n] = o.DeepCopy()
+		for _, p := range pointers {
+			takeLive(kept[n], live, p, i.FieldManager)
+		}
+	}
+	return kept, nil
+}
+
+// takeLive gives an object the live value of a field. It leaves the field out if another manager owns it, so that a
+// change between reading and applying is not overwritten.
+func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
+	value, found := at(live.Object, p)
+	if !found || isOwnedByOther(live.GetManagedFields(), p, manager) {
+		set(o.Object, p, nil, false)
+		return
+	}
+	set(o.Object, p, value, true)
+}
+
+// isOwnedByOther reports whether another field manager owns a field. Pointers into lists are not looked up.
+func isOwnedByOther(entries []metav1.ManagedFieldsEntry, p pointer, manager string) bool {
+	for _, e := range entries {
+		if e.FieldsV1 == nil || e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields); err != nil {
+			continue
+		}
+		path := make([]string, len(p))
+		for n, part := range p {
+			path[n] = "f:" + part
+		}
+		if _, found, err := unstructured.NestedFieldNoCopy(fields, path...); found && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns the value that a pointer names.
+func at(value any, p pointer) (any, bool) {
+	for _, part := range p {
+		switch v := value.(type) {
+		case map[string]any:
+			next, ok := v[part]
+			if !ok {
+				return nil, false
+			}
+			value = next
+		case []any:
+			n, err := strconv.Atoi(part)
+			if err != nil || n < 0 || n >= len(v) {
+				return nil, false
+			}
+			value = v[n]
+		default:
+			return nil, false
+		}
+	}
+	return value, true
+}
+
+// set writes a field that a pointer names, or removes it. It creates the maps on the way, and no items of lists.
+func set(object map[string]any, p pointer, value any, present bool) {
+	last := p[len(p)-1]
+	for n, part := range p[:len(p)-1] {
+		next, found := at(object, pointer{part})
+		if !found && present {
+			next = map[string]any{}
+			object[part] = next
+		}
+		switch v := next.(type) {
+		case map[string]any:
+			object = v
+		case []any:
+			index, err := strconv.Atoi(p[n+1])
+			if err != nil || index < 0 || index >= len(v) {
+				return
+			}
+			if n+1 == len(p)-1 {
+				if present {
+					v[index] = value
+				}
+				return
+			}
+			item, ok := v[index].(map[string]any)
+			if !ok {
+				return
+			}
+			set(item, p[n+2:], value, present)
+			return
+		default:
+			return
+		}
+	}
+	if present {
+		object[last] = value
+	} else {
+		delete(object, last)
+	}
+}
+
+// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload; those of KEDA are such as well. A cluster
+// whose autoscalers the agent may not read has none.
+func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, dropped keys) (bool, error) {
+	mapping, err := i.cluster.RESTMapper().RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
+	if err != nil {
+		return false, ignoreUnserved(err)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("HorizontalPodAutoscalerList"))
+	if err := i.cluster.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return false, ignoreForbidden(ignoreUnserved(err))
+	}
+	return slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
+		version, err := schema.ParseGroupVersion(textAt(&hpa, "spec", "scaleTargetRef", "apiVersion"))
+		return err == nil && !dropped.has(guard.KeyOf(&hpa)) && version.Group == r.Group && textAt(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
+			textAt(&hpa, "spec", "scaleTargetRef", "name") == r.Name
+	}), nil
+}
+
+func ignoreUnserved(err error) error {
+	if isUnserved(err) {
+		return nil
+	}
+	return err
+}

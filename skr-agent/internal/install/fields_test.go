@@ -1,0 +1,113 @@
+package install
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestLeaveToOthers(t *testing.T) {
+	const webhook = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: x%s}\nwebhooks:\n- name: a\n  clientConfig: {url: u, caBundle: "
+	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // the start of a PEM block
+	full := "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
+	caOf := func(o *unstructured.Unstructured) any {
+		if holders := caHolders(o); len(holders) == 1 {
+			return holders[0]["caBundle"]
+		}
+		return "no holder"
+	}
+	for name, c := range map[string]struct {
+		yaml string
+		want any
+	}{
+		"a line break":                      {"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a, clientConfig: {caBundle: Cg==}}]", nil},
+		"an empty bundle":                   {"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a, clientConfig: {caBundle: ''}}]", nil},
+		"a word":                            {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: Y2FCdW5kbGU=}", nil},
+		"a truncated certificate":           {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + certificate + "}", nil},
+		"a certificate":                     {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + full + "}", full},
+		"a certificate with an injector":    {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: {cert-manager.io/inject-ca-from: a/b}}\nspec: {caBundle: " + full + "}", nil},
+		"a definition's conversion webhook": {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: {conversion: {webhook: {clientConfig: {caBundle: Cg==}}}}", nil},
+		"a field of the same name":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {caBundle: Cg==}", "no holder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := liveObject(t, c.yaml)
+			require.NoError(t, leaveToOthers(o))
+			require.Equal(t, c.want, caOf(o))
+		})
+	}
+
+	role := liveObject(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []")
+	require.NoError(t, leaveToOthers(role))
+	require.NotContains(t, role.Object, "rules")
+	role = liveObject(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []")
+	require.NoError(t, leaveToOthers(role))
+	require.Contains(t, role.Object, "rules")
+}
+
+func TestIgnoredFields(t *testing.T) {
+	of := func(value string) ([]pointer, error) {
+		o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap"}}
+		o.SetName("x")
+		o.SetAnnotations(map[string]string{"kyma-pull.dev/ignore-fields": value})
+		return ignoredFields(o)
+	}
+	for value, want := range map[string][]pointer{
+		"":                                 nil,
+		"/spec/replicas":                   {{"spec", "replicas"}},
+		"/data/a, /data/b\n/data/c":        {{"data", "a"}, {"data", "b"}, {"data", "c"}},
+		`["/metadata/labels/example~1x"]`:  {{"metadata", "labels", "example/x"}},
+		"/data/a~01":                       {{"data", "a~1"}},
+		"/spec/template/spec/containers/0": {{"spec", "template", "spec", "containers", "0"}},
+	} {
+		got, err := of(value)
+		require.NoError(t, err, value)
+		require.Equal(t, want, got, value)
+	}
+	for value, message := range map[string]string{
+		"spec.replicas":  `ConfigMap x: annotation kyma-pull.dev/ignore-fields: "spec.replicas" is not a JSON pointer`,
+		"/":              "is not a JSON pointer",
+		"[/spec]":        "is not a JSON array of pointers",
+		"/metadata":      "identifies the object and its owner",
+		"/metadata/name": "identifies the object and its owner",
+		"/metadata/annotations/operator.kyma-project.io~1owned-by": "identifies the object and its owner",
+		"/metadata/labels": "identifies the object and its owner",
+		"/kind":            "identifies the object and its owner",
+	} {
+		_, err := of(value)
+		require.ErrorContains(t, err, message, value)
+	}
+}
+
+func TestTakeLive(t *testing.T) {
+	owned := func(by, fields string) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{{Manager: by, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)}}
+	}
+	for name, c := range map[string]struct {
+		object, live, want string
+		p                  pointer
+		managed            []metav1.ManagedFieldsEntry
+	}{
+		"the agent owns the field":       {"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", pointer{"spec", "replicas"}, owned("kyma-pull", `{"f:spec":{"f:replicas":{}}}`)},
+		"another manager owns the field": {"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", pointer{"spec", "replicas"}, owned("hpa", `{"f:spec":{"f:replicas":{}}}`)},
+		"the field does not exist":       {"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", pointer{"spec", "replicas"}, nil},
+		"an item of a list":              {"{spec: {list: [{a: 1}, {a: 2}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", pointer{"spec", "list", "1", "a"}, nil},
+		"a whole item":                   {"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", pointer{"list", "1"}, nil},
+		"an item that is out of range":   {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", pointer{"list", "1"}, nil},
+		"a field below a missing one":    {"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", pointer{"spec", "a", "b"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := "\napiVersion: v1\nkind: X\n"
+			read := func(text string) *unstructured.Unstructured { return liveObject(t, kind+"x: "+text) }
+			o, live := read(c.object), read(c.live)
+			managed := c.managed
+			for n := range managed {
+				managed[n].FieldsV1 = metav1.NewFieldsV1(`{"f:x":` + string(managed[n].FieldsV1.GetRawBytes()) + `}`)
+			}
+			live.SetManagedFields(managed)
+			takeLive(o, live, append(pointer{"x"}, c.p...), "kyma-pull")
+			require.Equal(t, read(c.want).Object["x"], o.Object["x"])
+		})
+	}
+}

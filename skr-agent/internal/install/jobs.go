@@ -1,0 +1,121 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+// A Job runs once per version. Kubernetes deletes a completed Job after its TTL; creating it again would repeat, for
+// example, a migration. The watch of Jobs sees in the metadata of a deleted Job whether it had completed, and the
+// Manifest's annotation completed-jobs records it.
+
+var jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
+
+// maxCompletedJobs bounds the annotation.
+const maxCompletedJobs = 200
+
+// jobVersion identifies the version whose Jobs run: the one in force, or the one that was begun since then.
+func jobVersion(m *v1beta2.Manifest) string {
+	switch applied := m.Applied(); {
+	case applied == nil:
+		return m.Wanted().Digest
+	case applied.Begun != "":
+		return applied.Begun
+	default:
+		return applied.Digest
+	}
+}
+
+// completedJobs returns the Jobs of the Manifest's version that completed and were deleted.
+func completedJobs(m *v1beta2.Manifest) keys {
+	noted := strings.Fields(m.Annotations[v1beta2.AnnotationCompletedJobs])
+	completed := keys{}
+	if len(noted) == 0 || noted[0] != jobVersion(m) {
+		return completed
+	}
+	for _, name := range noted[1:] {
+		namespace, name, _ := strings.Cut(name, "/")
+		completed[keyIn(jobKind, namespace, name)] = struct{}{}
+	}
+	return completed
+}
+
+// noteCompleted records Jobs of a Manifest's version that completed and were deleted.
+func (i *Installer) noteCompleted(ctx context.Context, m *v1beta2.Manifest, jobs keys) error {
+	completed := completedJobs(m)
+	before := len(completed)
+	for k := range jobs {
+		completed[k] = struct{}{}
+	}
+	if len(completed) == before {
+		return nil
+	}
+	names := make([]string, 0, len(completed))
+	for k := range completed {
+		names = append(names, k.Namespace+"/"+k.Name)
+	}
+	slices.Sort(names)
+	names = names[:min(len(names), maxCompletedJobs)]
+	next := m.DeepCopy()
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, v1beta2.AnnotationCompletedJobs, strings.Join(append([]string{jobVersion(m)}, names...), " "))
+	if err := i.cluster.Patch(ctx, next, client.MergeFrom(m)); err != nil {
+		return fmt.Errorf("record completed Jobs: %w", err)
+	}
+	next.DeepCopyInto(m)
+	return nil
+}
+
+// recordCompleted records the Jobs that the watch saw complete and go.
+func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
+	name := client.ObjectKeyFromObject(m)
+	jobs := i.watches.takeCompleted(name)
+	err := i.noteCompleted(ctx, m, jobs)
+	if err != nil {
+		for k := range jobs {
+			i.watches.markCompleted(name, k)
+		}
+	}
+	return err
+}
+
+// withoutCompleted returns a stage without the Jobs that completed for this version. A Job with a TTL that is missing
+// from a version in force has completed as well, unless the agent saw that it was deleted before: seen are the objects
+// that changed. The agent may not have run at that time.
+func (i *Installer) withoutCompleted(ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys) ([]*unstructured.Unstructured, error) {
+	completed, expired := completedJobs(m), keys{}
+	applied, before := m.Applied(), keysOf(m.Status.Synced)
+	var left []*unstructured.Unstructured
+	for _, o := range stage {
+		k := guard.KeyOf(o)
+		if k.GroupKind() != jobKind {
+			left = append(left, o)
+			continue
+		}
+		if completed.has(k) {
+			continue
+		}
+		_, hasTTL, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
+		if hasTTL && applied != nil && applied.Begun == "" && before.has(k) && !seen.has(k) {
+			live, err := i.actor(m).owned(ctx, resourceOf(o))
+			if err != nil {
+				return nil, err
+			}
+			if live == nil {
+				expired[k] = struct{}{}
+				continue
+			}
+		}
+		left = append(left, o)
+	}
+	return left, i.noteCompleted(ctx, m, expired)
+}

@@ -1,0 +1,158 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+// An object is identified by its group, kind, namespace and name. The version is only the way in which it is read:
+// Kubernetes and CRDs stop serving versions, and a conversion webhook can fail for one version only. Reading and
+// deleting therefore use any version that works, starting with the one that the object was applied in.
+
+// inAnyVersion calls do with an object's version. If the API server does not serve it, or cannot convert to it, do is
+// called with the other served versions until one works. The error is that of the recorded version, or errAbsentKind
+// if the API server does not serve the kind in any version.
+func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
+	first := do(r)
+	if !isUnserved(first) && !isUnconverted(first) {
+		return first
+	}
+	versions, err := a.servedVersions(schema.GroupKind{Group: r.Group, Kind: r.Kind})
+	if err != nil {
+		return fmt.Errorf("find a version of %s that the API server serves: %w", r.Kind, err)
+	}
+	if len(versions) == 0 {
+		return errAbsentKind
+	}
+	for _, version := range versions {
+		if version == r.Version {
+			continue
+		}
+		r.Version = version
+		err := do(r)
+		if !isUnserved(err) && !isUnconverted(err) {
+			return err
+		}
+		if isUnserved(first) {
+			first = err
+		}
+	}
+	return first
+}
+
+// errAbsentKind is the error for a kind that the API server does not serve in any version.
+var errAbsentKind = errors.New("the API server does not serve this kind in any version")
+
+// isUnserved reports whether an error is about a version or kind that is not served, and not about an object. The API
+// server answers such requests without naming an object.
+func isUnserved(err error) bool {
+	if err == nil {
+		return false
+	}
+	if meta.IsNoMatchError(err) {
+		return true
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse })
+}
+
+// isUnconverted reports whether the API server may be unable to convert a stored object to the version that was asked
+// for. It answers with an internal error then, as for other problems of its own.
+func isUnconverted(err error) bool { return apierrors.IsInternalError(err) }
+
+// servedVersions asks the API server in which versions it serves a kind now, the preferred one first.
+func (a *actor) servedVersions(gk schema.GroupKind) ([]string, error) {
+	groups, err := a.discovery.ServerGroups()
+	if err != nil {
+		return nil, err
+	}
+	var versions []string
+	for _, group := range groups.Groups {
+		if group.Name != gk.Group {
+			continue
+		}
+		for _, version := range group.Versions {
+			list, err := a.discovery.ServerResourcesForGroupVersion(version.GroupVersion)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == gk.Kind && !strings.Contains(r.Name, "/") }) {
+				versions = append(versions, version.Version)
+			}
+		}
+	}
+	return versions, nil
+}
+
+// hidden returns why an object of a kind that is not served in any version may still exist: its definition is
+// installed and serves no version, or the server of its API is away. It is empty if the kind is gone.
+func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, error) {
+	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+	found, err := i.actors[""].get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})
+	if err != nil {
+		return "", ignoreForbidden(err)
+	}
+	if found != nil {
+		if service, _, _ := unstructured.NestedMap(found.Object, "spec", "service"); service != nil {
+			return fmt.Sprintf("the server of APIService %s does not serve it", found.GetName()), nil
+		}
+	}
+	if !guard.IsCustom(r.Group) {
+		return "", nil
+	}
+	definitions := &metav1.PartialObjectMetadataList{}
+	definitions.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	if err := i.cluster.List(ctx, definitions); err != nil {
+		return "", ignoreForbidden(err)
+	}
+	for n := range definitions.Items {
+		d := &definitions.Items[n]
+		if !strings.HasSuffix(d.Name, "."+r.Group) || d.DeletionTimestamp != nil {
+			continue
+		}
+		definition, err := i.actors[""].get(ctx, v1beta2.Resource{Name: d.Name, GroupVersionKind: crdKind})
+		if err != nil {
+			return "", err
+		}
+		if definition != nil && textAt(definition, "spec", "names", "kind") == r.Kind {
+			return fmt.Sprintf("CustomResourceDefinition %s serves no version of it", d.Name), nil
+		}
+	}
+	return "", nil
+}
+
+// crdKind is the kind of definitions.
+var crdKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// unlistable returns why the API server cannot list a kind whose watch does not start, nil if it can or the watch has
+// started: a conversion webhook does not respond. The watch itself only retries.
+func (i *Installer) unlistable(ctx context.Context, a *actor, r v1beta2.Resource) error {
+	if !i.watches.unsynced(r) {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvkOf(r).GroupVersion().WithKind(r.Kind + "List"))
+	if err := a.cluster.List(ctx, list, client.Limit(1)); apierrors.IsInternalError(err) {
+		return fmt.Errorf("list objects of its kind: %w", err)
+	}
+	return nil
+}

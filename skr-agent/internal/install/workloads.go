@@ -1,0 +1,132 @@
+package install
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// workloadState returns the state of objects of Kubernetes' own kinds where kstatus differs from what users expect: a
+// running Job is not ready, and an object that its spec keeps from progressing is. ok is false for all other objects.
+func workloadState(s observation) (state v1beta2.State, message string, ok bool) {
+	o := s.object
+	if o.GetDeletionTimestamp() != nil {
+		return "", "", false
+	}
+	switch o.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+		state, message = jobState(o)
+		return state, message, true
+	case schema.GroupKind{Kind: "Pod"}:
+		if textAt(o, "status", "phase") == "Failed" {
+			return v1beta2.StateError, "Pod has failed: " + textAt(o, "status", "reason"), true
+		}
+	case schema.GroupKind{Kind: "PersistentVolumeClaim"}:
+		if s.waitsForPod && isUnclaimed(o) {
+			return v1beta2.StateReady, "waits for the first Pod that uses it", true
+		}
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+		return pausedState(o)
+	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+		return onDeleteState(o)
+	}
+	return "", "", false
+}
+
+// jobState returns Processing until a Job has completed. kstatus returns Current for a Job that has only started.
+//
+// Source: Kubernetes documentation, Jobs: terminal conditions, suspending a Job.
+func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
+	wanted := integer(o, 1, "spec", "parallelism")
+	wanted = integer(o, wanted, "spec", "completions")
+	done, active := integer(o, 0, "status", "succeeded"), integer(o, 0, "status", "active")
+	suspended, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
+	switch {
+	case isTrue(o, "Complete"):
+		return v1beta2.StateReady, fmt.Sprintf("Job has completed: %d of %d", done, wanted)
+	case isTrue(o, "Failed"):
+		return v1beta2.StateError, fmt.Sprintf("Job has failed: %d Pods failed", integer(o, 0, "status", "failed"))
+	case suspended:
+		return v1beta2.StateReady, "Job is suspended"
+	case textAt(o, "status", "startTime") == "":
+		return v1beta2.StateProcessing, "Job has not started"
+	}
+	return v1beta2.StateProcessing, fmt.Sprintf("Job is running: %d of %d have completed, %d are active", done, wanted, active)
+}
+
+// pausedState returns the state of a paused Deployment: its controller rolls nothing out until it is resumed, so only
+// the Pods that exist count.
+//
+// Source: Kubernetes documentation, Deployments: pausing and resuming a rollout.
+func pausedState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
+	paused, _, _ := unstructured.NestedBool(o.Object, "spec", "paused")
+	if !paused || !isObserved(o) {
+		return "", "", false
+	}
+	pods, available := integer(o, 0, "status", "replicas"), integer(o, 0, "status", "availableReplicas")
+	if available < pods {
+		return v1beta2.StateProcessing, fmt.Sprintf("Deployment is paused, available: %d of %d", available, pods), true
+	}
+	return v1beta2.StateReady, "Deployment is paused", true
+}
+
+// onDeleteState returns the state of a DaemonSet or StatefulSet whose Pods change only when they are deleted by hand:
+// Pods of an older revision count as ready.
+//
+// Source: Kubernetes documentation, DaemonSet update strategy and StatefulSet update strategies: OnDelete.
+func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
+	if textAt(o, "spec", "updateStrategy", "type") != "OnDelete" || !isObserved(o) {
+		return "", "", false
+	}
+	wanted, ready := integer(o, 1, "spec", "replicas"), integer(o, 0, "status", "readyReplicas")
+	if o.GetKind() == "DaemonSet" {
+		wanted, ready = integer(o, -1, "status", "desiredNumberScheduled"), integer(o, 0, "status", "numberAvailable")
+		if wanted < 0 {
+			return "", "", false
+		}
+	}
+	if ready < wanted {
+		return v1beta2.StateProcessing, fmt.Sprintf("Ready: %d/%d", ready, wanted), true
+	}
+	return v1beta2.StateReady, "Pods are replaced when they are deleted (OnDelete)", true
+}
+
+// annotationSelectedNode is on a claim whose Pod was scheduled: its volume is being provisioned.
+//
+// Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
+const annotationSelectedNode = "volume.kubernetes.io/selected-node"
+
+// isUnclaimed reports whether no Pod uses a claim yet, as far as the scheduler has written.
+func isUnclaimed(o *unstructured.Unstructured) bool {
+	return textAt(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
+}
+
+// isObserved reports whether a controller has seen the latest spec of an object.
+func isObserved(o *unstructured.Unstructured) bool {
+	return integer(o, 0, "status", "observedGeneration") >= o.GetGeneration() && o.GetGeneration() > 0
+}
+
+func isTrue(o *unstructured.Unstructured, condition string) bool {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if found, _ := c.(map[string]any); found["type"] == condition && found["status"] == "True" {
+			return true
+		}
+	}
+	return false
+}
+
+func textAt(o *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(o.Object, path...)
+	return text
+}
+
+func integer(o *unstructured.Unstructured, without int64, path ...string) int64 {
+	if n, found, err := unstructured.NestedInt64(o.Object, path...); found && err == nil {
+		return n
+	}
+	return without
+}
