@@ -84,7 +84,7 @@ test-race: assets ## the race detector over publishing while keys change, and ov
 # make test runs a part of the same histories.
 histories: ## 10,000 random histories each of attackers and of key changes, and 100,000 of rollouts; HISTORIES=N for another number
 	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -timeout $(TIMEOUT) ./kcp-publisher/internal/controller ./kcp-publisher/internal/core/rollout \
-	  -run 'TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo|TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories|TestRandomHistoriesKeepEveryPromise'
+	  -run 'TestOtherRuntimesCannotChangeARuntimesBundle|TestRandomHistoriesFollowTheModel|TestRandomHistoriesKeepEveryPromise'
 
 # Root of a Debian gets the browser from its archive; elsewhere $CHROMIUM names one. Without, the tests skip and say so.
 test-ui: ## the web page in a real Chromium, judged by axe-core; pictures of it in bin/screenshots

@@ -144,7 +144,7 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	t.Run("scrapes", func(t *testing.T) { scrapes(t, f, address) })
 
 	f.Registry.Intercept(nil)
-	until(t, 30*time.Second, "that it answers again is said", func() (bool, string) { return of("answers for this runtime again") == 1, "no line yet" })
+	until(t, 30*time.Second, "that it answers again is said", func() (bool, string) { return of("responds for this runtime again") == 1, "no line yet" })
 }
 
 // scrapes asks for metrics as nobody, as somebody without a right to them, and as Prometheus.

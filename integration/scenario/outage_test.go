@@ -130,13 +130,13 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	must(t, f.Registry.Stop())
 	promote(t, f, "1.8.0")
 	until(t, 30*time.Second, "the publisher noticed", func() (bool, string) {
-		return strings.Contains(f.Publisher().Log(), "publishing waits"), "no line yet"
+		return strings.Contains(f.Publisher().Log(), "publishing is on hold"), "no line yet"
 	})
 	untilRegistry(t, r, metav1.ConditionFalse, v1beta2.ReasonRegistryUnavailable)
 	if err := fleet.Until(ctx, 4*time.Second, "more noise", func() (bool, string) {
-		return strings.Count(f.Publisher().Log(), "publishing waits") > 1, ""
+		return strings.Count(f.Publisher().Log(), "publishing is on hold") > 1, ""
 	}); err == nil {
-		t.Errorf("the outage was logged %d times", strings.Count(f.Publisher().Log(), "publishing waits"))
+		t.Errorf("the outage was logged %d times", strings.Count(f.Publisher().Log(), "publishing is on hold"))
 	}
 	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
 	must(t, err)

@@ -300,7 +300,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
 	until(t, 30*time.Second, "the publisher says that nobody has the runtime", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
-		return bytes.Contains(log, []byte("a Secret is for a runtime that no Kyma has")), fmt.Sprint(err)
+		return bytes.Contains(log, []byte("a Secret is for an unknown runtime")), fmt.Sprint(err)
 	})
 	stripped := untilSecret(t, a, "scaler-login", "for the scaler")
 	change(t, a.API, stripped, func(stripped *corev1.Secret) {

@@ -17,10 +17,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// adversaryHistories is how many are run by default with a fixed seed.
+// adversaryHistories is the default number of histories with a fixed seed.
 const adversaryHistories = 250
 
-// histories are random ones of a seed.
+// histories are random histories with a seed.
 type histories struct{ seed, count uint64 }
 
 // historiesToRun returns the random histories of a test by name. By default all have a fixed seed, so each run tries
@@ -38,12 +38,12 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
-// TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo lets an adversary who owns the registry, one runtime with its
+// TestOtherRuntimesCannotChangeARuntimesBundle lets an adversary who owns the registry, one runtime with its
 // key, a publisher key that was rotated out, and the right to edit one Kyma take turns with an operator who promotes
 // and rolls back, a publisher that crashes, and an honest runtime. After every look of that runtime a model, which
 // knows what the operator did and asks none of the code under test, says what may be in force. Where the adversary
 // leaves, the runtime gets what it should have.
-func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
+func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestARuntimeGetsOnlyWhatWasMeantForItWhateverOthersDo(t *testing.T) {
 	}
 }
 
-// run takes random steps, then lets the adversary leave.
+// run takes random steps, and then ends the adversary's actions.
 func (w *adversary) run() {
 	turns := []turn{
 		{6, "the victim's Kyma is reconciled", func() { w.reconcile("victim", false) }},
@@ -107,12 +107,12 @@ func (w *adversary) run() {
 	w.leave()
 }
 
-// leave ends what the adversary does, and compares with what the operator wants.
+// leave ends the adversary's actions, and compares the result with the operator's intent.
 func (w *adversary) leave() {
 	w.told = append(w.told, "the adversary leaves")
 	*w.hidden = false
 	for range 4 {
-		w.now = w.now.Add(2 * time.Hour) // what was not to be had is looked for again
+		w.now = w.now.Add(2 * time.Hour) // failed lookups are repeated
 		w.reconcile("victim", false)
 		w.look()
 		w.report()
@@ -122,7 +122,7 @@ func (w *adversary) leave() {
 	}
 }
 
-// look is one of the victim: what it accepts is compared with what was meant.
+// look is a poll of the victim. It compares the accepted bundle with the intended one.
 func (w *adversary) look() {
 	before := maps.Clone(w.inForce)
 	accepted, refused := w.agentLooks()
@@ -156,7 +156,7 @@ func (w *adversary) look() {
 	}
 }
 
-// checkStatus compares the status of the victim's Kyma with the one before.
+// checkStatus compares the status of the victim's Kyma with the previous one.
 func (w *adversary) checkStatus(before, after *v1beta2.RuntimeStatus) {
 	if before == nil || before.Published == nil || after.Published == nil {
 		return
@@ -181,7 +181,7 @@ func (w *adversary) promote() {
 	}
 }
 
-// rollBack is what `rollout undo` makes of a track.
+// rollBack applies `rollout undo` to a track.
 func (w *adversary) rollBack() {
 	if w.offered == 0 || w.gate != nil {
 		return
@@ -199,7 +199,7 @@ func (w *adversary) wanted() string {
 	return w.versions[w.offered]
 }
 
-// edit changes what mallory may: her own Kyma.
+// edit changes mallory's own Kyma, which she is allowed to edit.
 func (w *adversary) edit() {
 	kyma := w.kymas["mallory"]
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: one(w.random, "mallory", "victim", "other")}
@@ -207,7 +207,7 @@ func (w *adversary) edit() {
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: w.random.IntN(2) == 0}}}
 }
 
-// recreate deletes her Kyma and makes it anew, as the younger one.
+// recreate deletes mallory's Kyma and creates it again, as the younger one.
 func (w *adversary) recreate() {
 	w.made++
 	kyma := kymaNamed("mallory", fmt.Sprint("mallory-", w.made), w.now)
@@ -215,7 +215,7 @@ func (w *adversary) recreate() {
 	w.kymas["mallory"] = kyma
 }
 
-// forge signs what a thief of a retired key likes, as the successor of the newest bundle too.
+// forge signs arbitrary bundles with a stolen, retired key, also as a successor of the latest bundle.
 func (w *adversary) forge() {
 	p := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint}, Epoch: 1, RootVersion: 2,

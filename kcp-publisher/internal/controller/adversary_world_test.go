@@ -42,14 +42,14 @@ const (
 	evilImage     = "evil.example/agent@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 )
 
-// surroundings are what all histories share: keys, roots, released components and the catalogs that offer them.
+// surroundings are shared by all histories: keys, roots, released components and catalogs.
 type surroundings struct {
 	first, newest                    trust.Root
 	retired, own, victimKey, mallory stolenKey
 	versions                         []string
 	content                          map[string]digest.Digest // by version
 	components                       *memory.Store
-	catalogs                         []*catalog.Snapshot // by the version that the channel has
+	catalogs                         []*catalog.Snapshot // by the version in the channel
 	schema                           *kymaschema.Schema
 	thiefs                           bundle.Documents
 }
@@ -101,7 +101,7 @@ func newSurroundings(t *testing.T) *surroundings {
 	return s
 }
 
-// release puts a component version into the module repository and returns the digest of what it installs.
+// release pushes a component version to the module repository and returns the digest of its content.
 func (s *surroundings) release(t *testing.T, version string) digest.Digest {
 	t.Helper()
 	raw := bundle.NewBlob("application/yaml", []byte("kind: ConfigMap # "+version))
@@ -154,7 +154,7 @@ func (m modules) Open(string) (oras.ReadOnlyTarget, error) {
 func (m modules) Repository(string) string { return "modules.example/keda" }
 func (m modules) String() string           { return "modules.example" }
 
-// adversary is one history: the real parts of both sides, and what is known to be true.
+// adversary is one history: the real parts of both sides, and the expected state.
 type adversary struct {
 	*testing.T
 	*surroundings
@@ -167,20 +167,20 @@ type adversary struct {
 	hidden    *bool
 	publisher *publish.Publisher
 	reports   *reports
-	// kymas are what the API server has.
+	// kymas are the Kymas in the API server.
 	kymas map[string]*v1beta2.Kyma
 	made  int
-	// bundles are all that were ever pushed to a runtime, and told the reports of the victim.
+	// bundles are all bundles that were ever pushed for a runtime, and told the reports of the victim.
 	bundles, reported []bundle.Blob
 	malice            int64
 
-	// What the operator did.
+	// The operator's actions.
 	offered    int
 	gate       *rollout.Decision
 	promoted   []string
 	rolledBack map[string]bool
 
-	// What the victim's agent keeps.
+	// The persistent state of the victim's agent.
 	accepted bundle.Accepted
 	inForce  map[string]string
 	observed *bundle.Observed
@@ -220,7 +220,7 @@ func (w *adversary) must(err error) {
 
 func digestOf(text string) digest.Digest { return digest.Digest(text) }
 
-// restart starts a publisher, which remembers nothing but the statuses.
+// restart starts a publisher that only knows the statuses.
 func (w *adversary) restart() {
 	var err error
 	w.publisher, err = publish.New(publish.Options{
@@ -232,7 +232,7 @@ func (w *adversary) restart() {
 	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.Release), NewSlimmer())
 }
 
-// reconcile does what the controller does with a Kyma; a crash loses the status that follows a push.
+// reconcile acts like the controller for a Kyma. A crash loses the status after a push.
 func (w *adversary) reconcile(name string, crash bool) {
 	kyma := w.kymas[name].DeepCopy()
 	var all []v1beta2.Kyma
@@ -285,12 +285,12 @@ func (w *adversary) reconcile(name string, crash bool) {
 	}
 }
 
-// record returns what the publisher knows of a Kyma's runtime.
+// record returns the publisher's record of a Kyma's runtime.
 func (w *adversary) record(kyma *v1beta2.Kyma) *publish.Record {
 	return (&Kymas{fleet: w.reports.fleet}).published(kyma)
 }
 
-// judgeReport reads the newest report of a Kyma's runtime, and takes over what counts.
+// judgeReport reads the latest report of a Kyma's runtime, and applies it if it is accepted.
 func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) fleetstate.Report {
 	from := rules.Reporter(kyma, nil, w.now)
 	from.Content = func(r bundle.Report) error { return ingest.Check(w.schema, r) }
@@ -318,7 +318,7 @@ func (w *adversary) repository(name string) oras.Target {
 	return repository
 }
 
-// keep remembers a bundle for who puts old ones back.
+// keep stores a bundle for later replays.
 func (w *adversary) keep(runtime string, outcome publish.Outcome) {
 	fetched, err := store.Fetch(w.Context(), w.repository(bundle.DesiredRepository(runtime)), outcome.Published.Digest.String())
 	w.must(err)
@@ -336,7 +336,7 @@ func (w *adversary) replay() {
 	}
 }
 
-// agentLooks does what the victim's agent does. It returns the bundle if another one was accepted, or why not.
+// agentLooks acts like the victim's agent. It returns the newly accepted bundle, or the reason for a refusal.
 func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 	repository := w.repository(bundle.DesiredRepository("victim"))
 	fetched, err := store.Fetch(w.Context(), repository, bundle.TagDesired)
@@ -374,7 +374,7 @@ func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 	return &opened, ""
 }
 
-// report is the victim's own.
+// report returns the victim's own report.
 func (w *adversary) report() {
 	w.sequence = bundle.NextSequence(w.sequence, w.now)
 	r := bundle.Report{Runtime: "victim", Fleet: w.newest.Fleet, Sequence: w.sequence, Time: w.now.UTC().Truncate(time.Second), Observed: w.observed, Refused: w.refused}
@@ -384,7 +384,7 @@ func (w *adversary) report() {
 	w.reported = append(w.reported, w.send("victim", r, w.victimKey))
 }
 
-// send signs a report and puts it where that of a runtime belongs.
+// send signs a report and pushes it to a runtime's repository.
 func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob {
 	blob, err := bundle.ComposeReport(r, key.signer)
 	w.must(err)
@@ -394,7 +394,7 @@ func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob 
 	return blob
 }
 
-// lie signs anything with the key of mallory's runtime, in the place of either runtime's report.
+// lie signs arbitrary reports with mallory's key, for either runtime's repository.
 func (w *adversary) lie() {
 	w.malice++
 	r := bundle.Report{

@@ -35,7 +35,7 @@ func logged(t *testing.T) (context.Context, *bytes.Buffer) {
 	return ctrl.LoggerInto(t.Context(), log), &lines
 }
 
-func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
+func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 	ctx, lines := logged(t)
 	broken := errors.New("500")
 	b := &registryBackoff{ping: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
@@ -48,7 +48,7 @@ func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
 		if b.wait(named("r0"), now) <= 0 || b.wait(named("r1"), now) != 0 {
 			t.Fatalf("r0 waits %s, r1 %s", b.wait(named("r0"), now), b.wait(named("r1"), now))
 		}
-		b.answered(ctx, named("r1"), now, true, true) // what goes well with others changes nothing for it
+		b.answered(ctx, named("r1"), now, true, true) // success of other runtimes changes nothing for it
 		now, last = now.Add(wait+fleetstate.MaxWait), wait
 	}
 	if last < fleetstate.MaxWait/4 {
@@ -66,7 +66,7 @@ func TestOneBadRepositoryHoldsBackItsOwnRuntime(t *testing.T) {
 	}
 }
 
-func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
+func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	ctx, lines := logged(t)
 	down := errors.New("connection refused")
 	b := &registryBackoff{ping: func(context.Context) error { return down }, fleet: fleetstate.New(nil)}
@@ -95,7 +95,7 @@ func TestARegistryThatIsDownHoldsBackAll(t *testing.T) {
 	}
 }
 
-// A pass that cannot write must wait longer each time, although the registry answers its reads.
+// A pass that cannot write must wait longer each time, although the registry can be read.
 func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	refusing := &refusingStore{Store: w.place}
@@ -122,14 +122,14 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	}
 }
 
-// refusingStore answers every write with 403.
+// refusingStore refuses every write with 403.
 type refusingStore struct {
 	store.Store
 	writes  int
 	allowed bool
 }
 
-// Repository returns a repository that can be read.
+// Repository returns a read-only repository.
 func (s *refusingStore) Repository(ctx context.Context, name string) (store.ReadWriter, error) {
 	repository, err := s.Store.Repository(ctx, name)
 	return refusingRepository{repository, s}, err
@@ -148,7 +148,7 @@ func (r refusingRepository) Push(ctx context.Context, d ocispec.Descriptor, body
 	return &errcode.ErrorResponse{Method: http.MethodPut, URL: &url.URL{Host: "registry.example"}, StatusCode: http.StatusForbidden}
 }
 
-func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {
+func TestManyFailingRuntimesLogFewLines(t *testing.T) {
 	ctx, lines := logged(t)
 	b := &registryBackoff{ping: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
 	for round := range 2 {
@@ -167,7 +167,7 @@ func TestManyRuntimesThatFailAreNotManyLines(t *testing.T) {
 	}
 }
 
-func TestARegistryIsDownWhenItDoesNotAnswerAtAll(t *testing.T) {
+func TestRegistryIsDownOnlyIfThePingFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		down   bool
@@ -191,7 +191,7 @@ func TestARegistryIsDownWhenItDoesNotAnswerAtAll(t *testing.T) {
 	}
 }
 
-// failingRuntimes returns what the metric says of runtimes that the registry does not answer for.
+// failingRuntimes returns the value of the metric of failing runtimes.
 func failingRuntimes(t *testing.T) float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
@@ -206,7 +206,7 @@ func failingRuntimes(t *testing.T) float64 {
 	return 0
 }
 
-func TestShardsOfOneProcessCountTheirFailingRuntimesTogether(t *testing.T) {
+func TestFailingRuntimesOfAllShardsAreAddedUp(t *testing.T) {
 	ctx, _ := logged(t)
 	before, broken := failingRuntimes(t), errors.New("500")
 	first, second := registryBackoff{fleet: fleetstate.New(nil)}, registryBackoff{fleet: fleetstate.New(nil)}

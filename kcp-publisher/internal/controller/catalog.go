@@ -21,40 +21,41 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogSettles is how long changes are gathered: applying a folder of templates is one change of the catalog, not
-// fifty.
+// catalogSettles is how long changes are collected, so that applying a folder of templates is one change of the
+// catalog, not fifty.
 const catalogSettles = 200 * time.Millisecond
 
-// Catalog keeps the newest snapshot of the catalog. No Kyma is resolved by it before the rollouts have seen it.
+// Catalog keeps the latest snapshot of the catalog. No Kyma is resolved with a snapshot before the rollouts have
+// processed it.
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
-	// Restricted are modules that no Kyma sees without a kymaSelector.
+	// Restricted are modules that require a kymaSelector.
 	Restricted []string
-	// Events receives an Event for each object that no bundle carries. Nil in shards other than the first.
+	// Events receives an Event for each object that no bundle contains. It is nil in all shards except the first.
 	Events events.EventRecorder
-	// Changed receives every Kyma that somebody asks to look at.
+	// Changed receives every Kyma that must be reconciled.
 	Changed chan event.GenericEvent
 
-	// moved receives an event when the catalog is another.
+	// moved receives an event when the catalog has changed.
 	moved    chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// held counts the changes that are being made and are not to be seen by halves, ended those that are complete, and
-	// seen those of them that the snapshot has; again asks for reading the catalog.
+	// held counts the unfinished changes that must not be read partially. ended counts the finished ones, and seen
+	// those in the snapshot. again requests reading the catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
-	// began is when the newest of those changes began, in Unix nanoseconds; waited says that Kymas have been put off for
-	// long since then.
+	// began is when the latest of those changes began, in Unix nanoseconds. waited is true if Kymas have been postponed
+	// for long since then.
 	began  atomic.Int64
 	waited atomic.Bool
 	again  chan event.GenericEvent
-	// fleet records the Kymas that have something to publish.
+	// fleet records the Kymas with pending work.
 	fleet *fleetstate.Fleet
-	// marked counts how often all Kymas were asked to be looked at.
+	// marked counts how often all Kymas were marked for reconciliation.
 	marked atomic.Int64
 }
 
-// Hold keeps the catalog, and with it every bundle, as it is until the change that is being made is complete.
+// Hold freezes the catalog, and with it every bundle, until the change in progress is complete.
 func (c *Catalog) Hold() (release func()) {
 	c.began.Store(time.Now().UnixNano())
 	c.held.Add(1)
@@ -63,15 +64,15 @@ func (c *Catalog) Hold() (release func()) {
 		c.held.Add(-1)
 		select {
 		case c.again <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
-		default: // there is a look to come
+		default: // a read is already pending
 		}
 	})
 }
 
-// changing reports whether bundles would be of half a change.
+// changing reports whether bundles could be based on a partial change.
 func (c *Catalog) changing() bool { return c.held.Load() > 0 || c.ended.Load() != c.seen.Load() }
 
-// changingFor returns how long a change has been under way that is not complete, 0 without one.
+// changingFor returns how long an unfinished change has been in progress, or 0.
 func (c *Catalog) changingFor() time.Duration {
 	if c.held.Load() == 0 {
 		return 0
@@ -79,10 +80,10 @@ func (c *Catalog) changingFor() time.Duration {
 	return time.Since(time.Unix(0, c.began.Load()))
 }
 
-// Snapshot returns the newest catalog, nil before the first was read.
+// Snapshot returns the latest catalog, or nil before the first read.
 func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
-// Reconcile reads the whole catalog; the request's name means nothing.
+// Reconcile reads the whole catalog. The request's name is ignored.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	ended := c.ended.Load()
 	if c.held.Load() > 0 {
@@ -101,15 +102,15 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
 	}
 	if c.held.Load() > 0 || c.ended.Load() != ended {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read may be half of a change
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the result may contain a partial change
 	}
 	before := c.snapshot.Load()
 	same := before != nil && before.Revision == next.Revision
 	if same && c.seen.Load() == ended {
 		return ctrl.Result{}, nil
 	}
-	// The same catalog after a change is another snapshot all the same: no Kyma is resolved by the gates from before that
-	// change.
+	// After a change, even an equal catalog is a new snapshot, so that no Kyma is resolved with the gates from before
+	// that change.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
 	mandatoryModules.Set(float64(len(next.Mandatory())))
@@ -120,7 +121,7 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
 }
 
-// reportWithheld logs the objects that no bundle carries, and emits an Event on each, once for each cause.
+// reportWithheld logs the objects that no bundle contains, and emits an Event for each, once per cause.
 func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
 	known := map[string]bool{}
 	if before != nil {
@@ -141,7 +142,7 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 	}
 }
 
-// markAll asks for a look at every Kyma.
+// markAll requests a reconciliation of every Kyma.
 func (c *Catalog) markAll(ctx context.Context) error {
 	kymas, err := c.mark(ctx)
 	if err != nil {
@@ -155,7 +156,7 @@ func (c *Catalog) markAll(ctx context.Context) error {
 	return nil
 }
 
-// mark returns all Kymas, which are not to be changed, for a look at each; no look before counts for them any more.
+// mark returns all Kymas for reconciliation and invalidates their earlier passes. The Kymas must not be changed.
 func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.marked.Add(1)
 	var kymas v1beta2.KymaList
@@ -165,7 +166,7 @@ func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	return kymas.Items, nil
 }
 
-// publish asks for a look at a Kyma that has something to publish.
+// publish requests a reconciliation of a Kyma with pending work.
 func (c *Catalog) publish(ctx context.Context, kyma *v1beta2.Kyma) error {
 	c.fleet.Edit(client.ObjectKeyFromObject(kyma), func(r *fleetstate.Runtime) { r.Pending.Add(time.Now()) })
 	return send(ctx, c.Changed, kyma)
@@ -180,10 +181,10 @@ func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) e
 	}
 }
 
-// gathered turns every event into the one request there is, a little later.
+// gathered maps every event to the single request, after a short delay.
 func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
 
-// gatheredFor turns every event into the one request there is, after as long as given.
+// gatheredFor maps every event to the single request, after the delay.
 func gatheredFor(settles time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestTheCatalogStaysAsItIsWhileItIsHeld(t *testing.T) {
-	c := &Catalog{again: make(chan event.GenericEvent, 1)} // nothing to read: looking at it would panic
+func TestCatalogIsFrozenWhileHeld(t *testing.T) {
+	c := &Catalog{again: make(chan event.GenericEvent, 1)} // reading it would panic, because there is no reader
 	first, second := c.Hold(), c.Hold()
 	for name, release := range map[string]func(){"held twice": func() {}, "held once": first, "released twice by the same": first} {
 		release()
@@ -36,7 +36,7 @@ func TestTheCatalogStaysAsItIsWhileItIsHeld(t *testing.T) {
 	}
 }
 
-// duringLists calls back before each list, when a catalog is read.
+// duringLists calls a function before each list, while a catalog is read.
 type duringLists struct {
 	client.Reader
 	call func()
@@ -47,7 +47,7 @@ func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOpti
 	return nil
 }
 
-func TestNoKymaIsResolvedByWhatWasBeforeAChange(t *testing.T) {
+func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1), moved: make(chan event.GenericEvent, 9)}
 	look := func(during func()) ctrl.Result {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestNoKymaIsResolvedByWhatWasBeforeAChange(t *testing.T) {
 	}
 }
 
-func TestHowLongAChangeTakesIsCountedFromTheNewestHold(t *testing.T) {
+func TestChangingForCountsFromTheLatestHold(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1)}
 	if took := c.changingFor(); took != 0 {
 		t.Errorf("without a change: %s", took)

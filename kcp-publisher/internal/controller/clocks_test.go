@@ -18,10 +18,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// TestWrongClocksHealOnceTheyAreSet lets the clock of either side be wrong for a while, in which the runtime's wish
+// TestRuntimesRecoverAfterTheirClocksAreCorrected lets the clock of either side be wrong for a while, in which the runtime's wish
 // changes. Nothing is accepted meanwhile that should not be, as the histories' model says. Once the clock is right, the
 // next pass of the publisher reaches the runtime, without a person, and whether or not the publisher is restarted.
-func TestWrongClocksHealOnceTheyAreSet(t *testing.T) {
+func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
 		publisher, agent time.Duration // how far the clock is ahead
@@ -66,9 +66,9 @@ func TestWrongClocksHealOnceTheyAreSet(t *testing.T) {
 	}
 }
 
-// TestARuntimeWhoseClockWasAheadWithThePublishersNeedsAPerson: such an agent has verified a time from the future, which
-// no new epoch takes back. The runbook deletes its state.
-func TestARuntimeWhoseClockWasAheadWithThePublishersNeedsAPerson(t *testing.T) {
+// TestClockThatWasAheadOnBothSidesNeedsAnOperator: such an agent has verified a time in the future, which no new epoch
+// resets. The runbook deletes its state.
+func TestClockThatWasAheadOnBothSidesNeedsAnOperator(t *testing.T) {
 	h := newHistory(t, nil)
 	right := h.now
 	h.now = right.AddDate(0, 0, 300)
@@ -92,10 +92,9 @@ func TestARuntimeWhoseClockWasAheadWithThePublishersNeedsAPerson(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatWasOffWhileItsCertificateExpiredIsKnownAgain: its key is what the control plane knows it by, and a
-// certificate only stands in for a lost memory. Where both are gone, a person enrolls the runtime again, and the
-// refusal says so.
-func TestAnAgentThatWasOffWhileItsCertificateExpiredIsKnownAgain(t *testing.T) {
+// TestAgentWithAnExpiredCertificateIsRecognized: the control plane recognizes its key, and a certificate only replaces
+// lost data. Without both, an operator must enroll the runtime again, and the refusal names that fix.
+func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	h := newHistory(t, nil)
 	snapshot, err := catalog.New(nil, nil)
 	h.must(err)

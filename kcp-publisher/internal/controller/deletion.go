@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// addFinalizer keeps a Kyma until its runtime is empty.
+// addFinalizer keeps a deleted Kyma until its runtime is empty.
 func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	kyma, before := p.kyma, p.kyma.DeepCopy()
 	controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma)
@@ -26,9 +26,9 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// lastView returns what a deleted Kyma is resolved by while the control plane is changed by halves and that lasts, nil
-// for others. Its last bundle has no modules and no catalog, so it cannot be of half a change; and what is in the way
-// of the change may be the Kyma itself, such as in a quota.
+// lastView returns the view for a deleted Kyma during a long partial change of the control plane, or nil for other
+// Kymas. The last bundle of a deleted Kyma has no modules and no catalog, so the change cannot affect it. The Kyma
+// itself may even block the change, for example through a quota.
 func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() || k.Catalog.changingFor() < reconcile.HoldSettles {
 		return nil
@@ -36,14 +36,14 @@ func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 	if view := k.Rollouts.View(); view != nil {
 		return view
 	}
-	none, err := catalog.New(nil, nil) // this process began in the middle of the change
+	none, err := catalog.New(nil, nil) // this process started during the change
 	if err != nil {
 		return nil
 	}
 	return &plan.View{Catalog: none}
 }
 
-// removeFinalizer lets a Kyma disappear for a reason.
+// removeFinalizer completes the deletion of a Kyma for a reason.
 func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason, message string) error {
 	if err := k.removeManifests(ctx, kyma); err != nil {
 		return err

@@ -12,29 +12,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// announceDeviation says that the registry did not hold what was published.
+// announceDeviation reports that the registry did not hold the published bundle.
 func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *plan.Deviation) {
 	if d == nil {
 		return
 	}
 	registryDeviations.WithLabelValues(d.Reason).Inc()
 	runtime := plan.RuntimeID(kyma)
-	ctrl.LoggerFrom(ctx).Info("the registry does not hold what was published, publishing it again", "runtime", runtime, "reason", d.Reason, "detail", d.Message)
+	ctrl.LoggerFrom(ctx).Info("the registry does not hold the published bundle, publishing it again", "runtime", runtime, "reason", d.Reason, "detail", d.Message)
 	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s", noted(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
 }
 
-// announceRestored says that something of the whole fleet's was missing in the registry.
+// announceRestored reports that a shared object of the fleet was missing in the registry.
 func announceRestored(ctx context.Context, what string) {
 	registryDeviations.WithLabelValues(restored).Inc()
-	ctrl.LoggerFrom(ctx).Info("published again what was missing in the registry", "what", what)
+	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
 }
 
-// restored is the reason of what is no runtime's own.
+// restored is the reason for content that belongs to no single runtime.
 const restored = "SharedMissing"
 
-// announceNewer says that a runtime has accepted a newer bundle than the newest that its status knows: another
-// publisher is at work, or the control plane lost its memory. The registry is looked at again, and what is published
-// next is newer than both.
+// announceNewer reports that a runtime has accepted a newer bundle than its status records. Another publisher is
+// active, or the control plane lost data. The registry is checked again, and the next bundle gets a newer sequence than
+// both.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()
@@ -45,6 +45,6 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 		return
 	}
 	k.published(kyma).Recheck()
-	message := fmt.Sprintf("the runtime has accepted bundle %d, the newest that is known to be published is %d", observed.Sequence, newest.Sequence)
+	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest known published bundle is %d", observed.Sequence, newest.Sequence)
 	k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
 }

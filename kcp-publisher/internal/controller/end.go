@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// end is the only exit of a pass: it removes the finalizer of a deleted Kyma that needs nothing more, writes the status
-// of the state, updates the record, and returns when the Kyma is reconciled next.
+// end is the only exit of a pass. It removes the finalizer of a deleted Kyma that is done, writes the status for the
+// state, updates the record, and returns when the Kyma is reconciled next.
 func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
 	if state == reconcile.Due && p.outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
@@ -31,12 +31,12 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	if reason, message := k.finalizable(p, state); reason != "" {
 		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
 	}
-	var until time.Time // until when this pass stands for equal ones
+	var until time.Time // until when this pass is valid for equal ones
 	write := k.judge(p, state)
 	if state == reconcile.Due {
 		if write {
-			until = settles(p.before, p.kyma, p.status, p.outcome, k.Now(), k.PollInterval)
-			write = until.IsZero() // else there is nothing to write
+			until = settledUntil(p.before, p.kyma, p.status, p.outcome, k.Now(), k.PollInterval)
+			write = until.IsZero() // otherwise there is nothing to write
 			if !write {
 				k.count(p.kyma)
 			}
@@ -52,8 +52,8 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 	return k.next(p, state, until), nil
 }
 
-// finalizable returns why a deleted Kyma needs its finalizer no longer, empty if it does. Its last bundle was published
-// and its runtime is empty, or it need not wait for that.
+// finalizable returns why a deleted Kyma no longer needs its finalizer, or "". Its last bundle was published and its
+// runtime is empty, or it need not wait for that.
 func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message string) {
 	if !p.facts.Deleted {
 		return "", ""
@@ -66,13 +66,13 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
 		}
 		return plan.FinalizableUntold(p.kyma)
-	case reconcile.Unreachable: // a deleted Kyma whose runtime is gone needs no registry
+	case reconcile.Unreachable: // a deleted Kyma of a gone runtime needs no registry
 		return plan.FinalizableUntold(p.kyma)
 	}
 	return "", ""
 }
 
-// judge makes the Kyma's status follow from the state of a pass, and reports whether it may have to be written.
+// judge derives the Kyma's status from the state of a pass, and reports whether the status may have to be written.
 func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 	switch state {
 	case reconcile.Due:
@@ -97,7 +97,7 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 	return false
 }
 
-// setStatus makes the status follow from everything that the pass found.
+// setStatus derives the status from all facts of the pass.
 func (k *Kymas) setStatus(p *pass) {
 	before := p.kyma.Status
 	if p.runtime.Secrets != nil && !p.runtime.Secrets.Partial {
@@ -109,16 +109,16 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent records a report, and makes the status that of a silent runtime if its allowed silence is over. Before that
-// it says nothing else.
+// setSilent records a report, and marks the runtime as silent if its allowed silence has passed. It changes nothing
+// else.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
-	allowed, carried, _ := k.Rules.Allowed(p.kyma) // an invalid annotation is reported once the Kyma can be published to
+	allowed, carried, _ := k.Rules.Allowed(p.kyma) // an invalid annotation is reported when publishing is possible again
 	k.noteReport(p.kyma, newest)
 	p.kyma.Status, silent = ingest.Unheard(p.kyma.Status, p.kyma.Generation, allowed, carried, k.reports.unnoted(p.kyma), k.Now())
 	return silent
 }
 
-// answered records that the registry answered in a pass without trouble.
+// answered records that the registry responded in a pass without failures.
 func (k *Kymas) answered(ctx context.Context, p *pass, state reconcile.State) {
 	reported := !p.newest.Asked.Before(p.started)
 	switch {
@@ -131,7 +131,7 @@ func (k *Kymas) answered(ctx context.Context, p *pass, state reconcile.State) {
 	}
 }
 
-// rests reports whether the pass ended with the check of the bundle, without the report.
+// rests reports whether the pass ended after the check of the bundle, without the report.
 func (p *pass) rests() bool { return p.facts.Postponed && p.facts.Bundle == reconcile.Yes }
 
 // next returns when the Kyma is reconciled next.

@@ -10,24 +10,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 )
 
-// KymaEvents are which Events are made of what happens to runtimes. Each is a write to the API server.
+// KymaEvents selects the Events about runtimes. Each Event is a write to the API server.
 type KymaEvents string
 
-// AllEvents tells of everything; FailureEvents only of what is wrong.
+// AllEvents emits all Events; FailureEvents only those about failures.
 const (
 	AllEvents     KymaEvents = "all"
 	FailureEvents KymaEvents = "failures"
 )
 
-// ParseKymaEvents returns what a flag says.
+// ParseKymaEvents parses the value of a flag.
 func ParseKymaEvents(text string) (KymaEvents, error) {
 	if e := KymaEvents(text); slices.Contains([]KymaEvents{AllEvents, FailureEvents}, e) {
 		return e, nil
 	}
-	return "", fmt.Errorf("%q is none of %s and %s", text, AllEvents, FailureEvents)
+	return "", fmt.Errorf("%q: want %s or %s", text, AllEvents, FailureEvents)
 }
 
-// tell makes Events of what a status says that was written just now.
+// tell emits the Events for a status that was just written.
 func (k *Kymas) tell(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	for _, e := range ingest.Happened(before, kyma.Status) {
 		kind := corev1.EventTypeNormal
@@ -38,8 +38,7 @@ func (k *Kymas) tell(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	}
 }
 
-// event makes an Event of what happens to a runtime, unless those of its kind are not wanted. What a Watcher asks to be
-// told of is none of these.
+// event emits an Event about a runtime, unless its type is disabled. Events for Watchers are not subject to this.
 func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
 		return

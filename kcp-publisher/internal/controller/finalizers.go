@@ -20,17 +20,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// manifestsPoll is how often it is looked whether lifecycle-manager has Manifests of a module that is deleted.
+// manifestsPoll is the interval between checks whether lifecycle-manager has Manifests of a deleted module.
 const manifestsPoll = 10 * time.Second
 
-// rightsPoll is how often a removal is tried again that the publisher has no right to.
+// rightsPoll is the interval between attempts to remove a finalizer without the right to.
 const rightsPoll = 10 * time.Minute
 
-// foreignFinalizers removes from deleted objects of one kind the finalizers of a lifecycle-manager that may not be
-// there any more.
+// foreignFinalizers removes lifecycle-manager's finalizers from deleted objects of one kind, because lifecycle-manager
+// may no longer exist.
 type foreignFinalizers struct {
 	client client.Client
-	direct client.Reader // of Manifests, which are read too seldom to be watched
+	direct client.Reader // for Manifests, which are read too rarely to be watched
 	events events.EventRecorder
 	kind   client.Object
 }
@@ -51,8 +51,8 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 	return nil
 }
 
-// Reconcile removes the finalizer from one object. A lifecycle-manager that is still there deletes its Manifests of a
-// mandatory module before it does so itself: while there are any, the finalizer stays.
+// Reconcile removes the finalizer from one object. An active lifecycle-manager deletes its Manifests of a mandatory
+// module before it removes the finalizer. While such Manifests exist, the finalizer stays.
 func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := f.kind.DeepCopyObject().(client.Object)
 	if err := f.client.Get(ctx, req.NamespacedName, object); err != nil {
@@ -64,7 +64,7 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	manifest, err := f.manifestOf(ctx, object.GetNamespace(), module)
 	if err == nil && manifest != "" {
-		f.tell(object, fmt.Sprintf("finalizer %s stays while lifecycle-manager has Manifests of module %s, such as %s: no runtime of this publisher has the module any more", finalizer, module, manifest))
+		f.tell(object, fmt.Sprintf("finalizer %s stays while lifecycle-manager has Manifests of module %s, such as %s; all runtimes of this publisher have removed the module", finalizer, module, manifest))
 		return ctrl.Result{RequeueAfter: manifestsPoll}, nil
 	}
 	if err == nil {
@@ -92,7 +92,7 @@ func (f *foreignFinalizers) remove(ctx context.Context, object client.Object, fi
 	return nil
 }
 
-// manifestOf returns the name of a Manifest of a module in the control plane, empty without one.
+// manifestOf returns the name of a module's Manifest in the control plane, or "".
 func (f *foreignFinalizers) manifestOf(ctx context.Context, namespace, module string) (string, error) {
 	if module == "" {
 		return "", nil

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// hearingsInterval is how often a shard tells when its runtimes were heard, while a rollout is under way.
+	// hearingsInterval is how often a shard sends the times of its runtimes' reports while a rollout is active.
 	hearingsInterval = 5 * time.Second
-	// hearingsOutdated is after how long without a word from a shard its runtimes may have been heard without the
-	// planner's knowing.
+	// hearingsOutdated is the time after a shard's last message after which its runtimes may have reported without the
+	// planner's knowledge.
 	hearingsOutdated = 30 * time.Second
-	// shardsTick is how often it is looked whether there is something to tell or to read.
+	// shardsTick is the interval between checks for messages to send or read.
 	shardsTick = time.Second
 )
 
-// HearingsWriter makes the planner know when a shard's runtimes were heard.
+// HearingsWriter sends the times of a shard's last reports to the planner.
 type HearingsWriter func(ctx context.Context, data []byte) error
 
-// hearings tells the planner when the runtimes of a shard were heard, while it has to know.
+// hearings sends the times of a shard's last reports to the planner while it needs them.
 type hearings struct{ kymas *Kymas }
 
-// Start tells it until the context ends.
+// Start sends them until the context ends.
 func (h hearings) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardsTick)
 	defer tick.Stop()
@@ -42,7 +42,7 @@ func (h hearings) Start(ctx context.Context) error {
 			if err == nil {
 				last, told = time.Now(), ""
 			} else if text := err.Error(); text != told && ctx.Err() == nil {
-				ctrl.LoggerFrom(ctx).Error(err, "failed to tell the planner of rollouts when runtimes were heard: rollouts wait")
+				ctrl.LoggerFrom(ctx).Error(err, "failed to send the times of reports to the rollout planner, rollouts are on hold")
 				told = text
 			}
 		}
@@ -62,7 +62,7 @@ func (h hearings) tell(ctx context.Context, s *Shard) error {
 	return s.Tell(ctx, data)
 }
 
-// hearings returns when runtimes were heard, for another process.
+// hearings returns the times of the last reports, for another process.
 func (r *reports) hearings() shard.Hearings {
 	r.mu.Lock()
 	began, now := r.began, r.now()
@@ -79,9 +79,8 @@ func (r *reports) hearings() shard.Hearings {
 	return all
 }
 
-// lastReportOf returns the time of the last report of a Kyma's runtime, by its status and by what its shard received,
-// nil for nothing yet. If the shard has not written for long, or has not asked for the report yet, a report may have
-// arrived that is not recorded.
+// lastReportOf returns the time of a runtime's last report, from its Kyma's status and from the shard's message (nil
+// for none). If the shard's message is old, or the shard has not read the report yet, an unrecorded report may exist.
 func lastReportOf(kyma *v1beta2.Kyma, received *shard.Hearings, now time.Time) silence.LastReport {
 	outdated := received == nil || now.Sub(received.At) > hearingsOutdated
 	var since time.Time

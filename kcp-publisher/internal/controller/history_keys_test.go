@@ -27,7 +27,7 @@ type stolenKey struct {
 	signer     trust.Signer
 }
 
-// steal returns the attacker a key, and the key's thumbprint.
+// steal gives the attacker a key, and returns the key's thumbprint.
 func (h *history) steal(signer trust.Signer) string {
 	public, err := signer.PublicKey()
 	h.must(err)
@@ -37,7 +37,7 @@ func (h *history) steal(signer trust.Signer) string {
 	return thumbprint
 }
 
-// change makes the next version of the root with all root keys, as `kcp-publisher keys` does.
+// change creates the next version of the root with all root keys, like `kcp-publisher keys`.
 func (h *history) change(change func(*keys.Change) error) {
 	c, err := h.folder.Change(h.now.AddDate(1, 0, 0))
 	h.must(err)
@@ -65,7 +65,7 @@ func (h *history) rotatePublisher(dropOld bool) {
 	h.model.roots = append(h.model.roots, next)
 }
 
-// revoke takes out a key that does not sign: the one that does has to be rotated first.
+// revoke removes a key that is not in use. The key in use must be rotated first.
 func (h *history) revoke() {
 	before := h.model.newestRoot()
 	revoked := one(h.random, h.stolen...).thumbprint
@@ -94,7 +94,7 @@ func (h *history) newEpoch() {
 	h.model.roots = append(h.model.roots, next)
 }
 
-// noteRoot notes the first version.
+// noteRoot records the first version.
 func (h *history) noteRoot(loaded publish.Keys) {
 	key := h.steal(loaded.Signer)
 	h.raw = []trust.Root{loaded.Root}
@@ -102,7 +102,7 @@ func (h *history) noteRoot(loaded publish.Keys) {
 	h.model.forget()
 }
 
-// hideRoots removes some of the newest versions from the registry.
+// hideRoots removes some of the latest versions from the registry.
 func (h *history) hideRoots() { h.removeRoots(h.model.version + 1 - int64(h.random.IntN(2))) }
 
 func (h *history) removeRoots(from int64) {
@@ -118,7 +118,7 @@ func (h *history) removeRoots(from int64) {
 	}
 }
 
-// forgeRoot puts the version after the agent's where it looks: all that this fleet says, with a key of the attacker.
+// forgeRoot replaces the version after the agent's with a copy that also lists an attacker's key.
 func (h *history) forgeRoot() {
 	draft, err := h.raw[h.model.version-1].Draft(h.now.AddDate(1, 0, 0))
 	h.must(err)
@@ -132,14 +132,14 @@ func (h *history) forgeRoot() {
 	h.putNextRoot(data)
 }
 
-// exchangeRoot puts a version of the fleet's own where the agent looks for another.
+// exchangeRoot replaces a version with another one of the fleet.
 func (h *history) exchangeRoot() {
 	if other := one(h.random, h.raw...); other.Version != h.model.version+1 {
 		h.putNextRoot(other.Raw)
 	}
 }
 
-// putNextRoot puts a root where the agent looks for the next one, and takes the later ones away.
+// putNextRoot replaces the next root for the agent, and removes later ones.
 func (h *history) putNextRoot(data []byte) {
 	version := h.model.version + 1
 	h.removeRoots(version)

@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agent does what a runtime's agent does with the parts of bundle, and keeps what the agent keeps.
+// agent acts like a runtime's agent with the functions of package bundle, and has the same persistent state.
 type agent struct {
 	pinned []byte
-	// What survives a restart.
+	// State that survives a restart.
 	keptRoot, keptAccepted []byte
 
 	root     trust.Root
@@ -88,11 +88,11 @@ func (a *agent) look(ctx context.Context, place store.Store, now time.Time) (*re
 	return nil, err
 }
 
-// root is what was decided about one version of the root of trust.
+// root is the decision about one version of the root of trust.
 type root struct {
 	version, epoch int64
 	expires        time.Time
-	// signer signs bundles, listed are all whose bundles count.
+	// signer is the key that signs bundles, listed are all keys whose bundles are valid.
 	signer string
 	listed map[string]bool
 }
@@ -103,13 +103,13 @@ func (r root) next(now time.Time) root {
 	return r
 }
 
-// made is a bundle that somebody made, with what it says.
+// made is a bundle with its content and its creator.
 type made struct {
 	blob            bundle.Blob
 	key, runtime    string
 	epoch, sequence int64
 	issued, expires time.Time
-	// statement is equal for equal statements, exchanged says that a document is not the one that was signed.
+	// statement is equal for equal statements. exchanged is true if a document is not the signed one.
 	statement int
 	exchanged bool
 
@@ -119,18 +119,18 @@ type made struct {
 
 // model records the history and applies the rules of docs/concepts/verification.md to it.
 type model struct {
-	// roots are the versions, the first at 0. offered are those that lie in the registry; forged is the one that lies
-	// there and is not the fleet's, 0 for none.
+	// roots are the versions, starting at 0. offered are those in the registry. forged is a foreign one in the
+	// registry, or 0.
 	roots   []root
 	offered map[int64]bool
 	forged  int64
-	// used is the key that the running publisher signs with, published what the status remembers of each runtime.
+	// used is the running publisher's signing key, published the record of each runtime in its status.
 	used      string
 	published map[string]*made
 	bundles   []*made
 	lying     *made
 
-	// What the agent knows.
+	// The agent's knowledge.
 	version int64
 	newest  time.Time
 	last    struct {
@@ -142,7 +142,7 @@ type model struct {
 
 func (m *model) newestRoot() root { return m.roots[len(m.roots)-1] }
 
-// offer says that the publisher put all versions up to this one.
+// offer records that the publisher has pushed all versions up to this one.
 func (m *model) offer(version int64) {
 	for v := int64(1); v <= version; v++ {
 		m.offered[v] = true
@@ -160,7 +160,7 @@ func (m *model) follow() {
 	}
 }
 
-// look says what the agent has to say to what lies there, and takes over what it has to accept.
+// look returns the required decision of the agent about the registry's content, and applies it.
 func (m *model) look(clock time.Time) refusal.Reason {
 	m.follow()
 	if m.lying == nil || m.lying.blob.Descriptor.Digest == m.inForce {

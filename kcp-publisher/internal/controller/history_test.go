@@ -34,18 +34,18 @@ import (
 
 const (
 	fixedSeed     = 5
-	keyHistories  = 100 // with a fixed seed, which leads to all that the test wants to see
+	keyHistories  = 100 // a fixed seed that covers all cases of the test
 	keySeed       = 7
 	steps         = 12
 	bundlesLive   = 7 * 24 * time.Hour
 	berlin, paris = "berlin", "paris"
 )
 
-// TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories lets a publisher with its key folder, an attacker who owns the
+// TestRandomHistoriesFollowTheModel lets a publisher with its key folder, an attacker who owns the
 // registry and has every publisher key there ever was, and an agent take turns in random order. After every look of the
 // agent it compares what the agent has applied with a model, which knows what happened and asks none of the code under
 // test. Where the attacker leaves, all is well again.
-func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
+func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +76,7 @@ func TestOnlyWhatTheModelAllowsIsAcceptedInRandomHistories(t *testing.T) {
 	}
 }
 
-// history is one of them: the real parts, and beside them what is known to be true.
+// history is one random history: the real parts, and the expected state.
 type history struct {
 	*testing.T
 	random *rand.Rand
@@ -87,16 +87,16 @@ type history struct {
 	place  *attacked
 	folder keys.Folder
 	keys   *Keys
-	// records are what the publisher knows of each runtime.
+	// records are the publisher's records of the runtimes.
 	records map[string]*publish.Record
 	raw     []trust.Root // all versions of the root
 	now     time.Time
 	skew    time.Duration // how far the agent's clock is ahead
-	fast    bool          // what berlin wants
+	fast    bool          // the version that berlin requests
 
-	// documents are two pairs that lie in the registry, for whoever forges.
+	// documents are two pairs of documents in the registry, for forgeries.
 	documents [2]bundle.Documents
-	// stolen are the attacker's own key and all publisher keys there ever were, in the order in which they were made.
+	// stolen are the attacker's own key and all former publisher keys, in order of creation.
 	stolen []stolenKey
 
 	agent agent
@@ -138,7 +138,7 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 	return h
 }
 
-// run takes random steps, then sometimes lets the attacker go.
+// run takes random steps, and sometimes ends the attacker's actions.
 func (h *history) run() {
 	turns := []turn{
 		{4, "berlin is published to", func() { h.publish(berlin) }},
@@ -189,7 +189,7 @@ func (h *history) heal() {
 	h.skew = 0
 	h.removeRoots(h.model.forged)
 	if h.model.newest.After(h.now) {
-		h.must(h.agent.forget()) // a wrong clock and a stolen key at once: what was verified is ahead of the time
+		h.must(h.agent.forget()) // a wrong clock and a stolen key at once: the verified time is in the future
 		h.model.forget()
 	}
 	h.rotatePublisher(true)
@@ -211,7 +211,7 @@ func (h *history) heal() {
 	}
 }
 
-// look lets the agent look, and compares.
+// look polls as the agent, and compares the decision with the model.
 func (h *history) look() {
 	want := h.model.look(h.now.Add(h.skew))
 	refused, err := h.agent.look(h.Context(), h.place, h.now.Add(h.skew))
@@ -235,7 +235,7 @@ func (h *history) look() {
 	}
 }
 
-// lookAndDie is a kill after the root was kept and before a bundle was.
+// lookAndDie simulates a kill after the root was stored and before a bundle was.
 func (h *history) lookAndDie() {
 	h.model.follow()
 	h.must(h.agent.follow(h.Context(), h.place))
@@ -281,7 +281,7 @@ func (h *history) publish(runtime string) {
 	h.model.offer(made.predicate.RootVersion)
 }
 
-// refusedExpired reports whether the publisher refused because its root of trust is over, which it must do exactly
+// refusedExpired reports whether the publisher refused because its root of trust has expired. It must refuse exactly
 // then.
 func (h *history) refusedExpired(err error) bool {
 	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
@@ -291,7 +291,7 @@ func (h *history) refusedExpired(err error) bool {
 	return expired
 }
 
-// made remembers what a bundle says, by whom.
+// made records the content and creator of a bundle.
 func (h *history) made(blob bundle.Blob, p bundle.Predicate, key string) *made {
 	m := &made{
 		blob: blob, key: key, runtime: p.Audience.Runtime, epoch: p.Epoch, sequence: p.Sequence,
@@ -315,7 +315,7 @@ func (h *history) replay() {
 	h.put(h.model.lying.blob)
 }
 
-// forge signs what a attacker likes: from nothing, or an older statement once more.
+// forge signs an arbitrary new statement as the attacker, or an older statement again.
 func (h *history) forge() {
 	key := one(h.random, h.stolen...)
 	issued := h.now.Add(one(h.random, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().Truncate(time.Millisecond)
@@ -328,12 +328,12 @@ func (h *history) forge() {
 	if len(h.model.bundles) > 0 && h.random.IntN(4) == 0 {
 		older := one(h.random, h.model.bundles...)
 		p, statement = older.predicate, older.statement
-		if older.documents != nil { // the same subjects make the same statement
+		if older.documents != nil { // the same subjects create the same statement
 			h.forged(*older.documents, p, key, statement)
 			return
 		}
 		statement = -1
-		p.Sequence = max(1, p.Sequence+1) // there is none after the last
+		p.Sequence = max(1, p.Sequence+1) // there is no sequence after the last one
 	}
 	h.forged(h.documents[h.random.IntN(2)], p, key, statement)
 }
@@ -346,7 +346,7 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 	m.documents = &documents
 	for _, before := range h.model.bundles {
 		if statement < 0 && before.documents != nil && before.documents.State.Descriptor.Digest == documents.State.Descriptor.Digest && reflect.DeepEqual(before.predicate, p) {
-			statement = before.statement // two that say the same by chance
+			statement = before.statement // two equal statements by chance
 		}
 	}
 	if statement >= 0 {
@@ -356,7 +356,7 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 	h.put(blob)
 }
 
-// exchange puts another document under somebody's statement.
+// exchange puts another document under an existing statement.
 func (h *history) exchange() {
 	if h.model.lying == nil {
 		return
@@ -377,7 +377,7 @@ func (h *history) exchange() {
 	h.put(m.blob)
 }
 
-// restartPublisher starts one as the command does: with the keys that are in the folder.
+// restartPublisher starts a publisher like the command, with the keys in the folder.
 func (h *history) restartPublisher() {
 	loaded, err := h.folder.Load(h.Context())
 	h.must(err)
@@ -391,7 +391,7 @@ func (h *history) restartPublisher() {
 	h.model.used = h.model.newestRoot().signer
 }
 
-// record returns what the publisher knows of a runtime.
+// record returns the publisher's record of a runtime.
 func (h *history) record(runtime string) *publish.Record {
 	if h.records[runtime] == nil {
 		h.records[runtime] = &publish.Record{}
@@ -414,7 +414,7 @@ func (h *history) takeUpKeys() {
 	h.model.offer(newest.version)
 }
 
-// attacked is a registry that an attacker owns: blobs are readable in all repositories, and tags disappear.
+// attacked is a registry that an attacker controls: blobs can be read from all repositories, and tags disappear.
 type attacked struct {
 	*store.Memory
 	gone map[string]bool // repositories and their tags

@@ -16,16 +16,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Keys loads what is changed in the key folder, without a restart, and puts every version of the root of trust where
-// agents find it.
+// Keys loads changes in the key folder without a restart, and publishes every version of the root of trust.
 type Keys struct {
 	Folder    keys.Folder
 	Publisher *publish.Publisher
-	// Interval is how often the folder is looked at.
+	// Interval is the interval between checks of the folder.
 	Interval time.Duration
-	// Tokens are those of the start.
+	// Tokens are the initial token secrets.
 	Tokens trust.TokenSecrets
-	// Events tells of the root's end, about the publisher's Lease in a namespace.
+	// Events receives notices about the root's expiry, on the publisher's Lease in a namespace.
 	Events    events.EventRecorder
 	Namespace string
 	// Lease is the name of the publisher's Lease.
@@ -35,11 +34,11 @@ type Keys struct {
 	changed func(context.Context) error
 	mu      sync.Mutex // guards Tokens
 	trouble string
-	// replaced says that keys are in use by which nothing was published yet.
+	// replaced is true if the keys in use have not published anything yet.
 	replaced bool
 }
 
-// rootWarning is how long before its end a root of trust is complained about, once a day.
+// rootWarning is the time before the expiry of the root of trust at which daily warnings begin.
 const rootWarning = 30 * 24 * time.Hour
 
 func (k *Keys) tokens() trust.TokenSecrets {
@@ -48,10 +47,10 @@ func (k *Keys) tokens() trust.TokenSecrets {
 	return k.Tokens
 }
 
-// NeedLeaderElection says that one publisher at a time looks after the roots.
+// NeedLeaderElection returns true, because only one publisher at a time manages the roots.
 func (k *Keys) NeedLeaderElection() bool { return true }
 
-// Start looks at the folder until the context ends.
+// Start checks the folder until the context ends.
 func (k *Keys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
 	var warned, looked time.Time
@@ -63,7 +62,7 @@ func (k *Keys) Start(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && err.Error() != k.trouble && refusal.Of(err) != nil:
-			log.Error(err, "publishing has stopped: no runtime would accept what these keys sign")
+			log.Error(err, "publishing has stopped: runtimes would refuse the signatures of these keys")
 			k.trouble = err.Error()
 		case err != nil && err.Error() != k.trouble:
 			log.Error(err, "failed to load new keys, continuing with the previous ones")

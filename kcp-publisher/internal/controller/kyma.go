@@ -1,6 +1,6 @@
-// Package controller runs the control plane's side in a cluster: it watches Kymas, ModuleTemplates and
-// ModuleReleaseMetas and keeps each runtime's bundle and each Kyma's status in line. Its controllers read, call the
-// pure packages and write.
+// Package controller runs the controllers of the control plane. They watch Kymas, ModuleTemplates and
+// ModuleReleaseMetas, and keep each runtime's bundle and each Kyma's status in line. They read objects, call the pure
+// packages, and write the results.
 package controller
 
 import (
@@ -33,48 +33,47 @@ type Kymas struct {
 	Catalog   *Catalog
 	Place     store.Store
 	Keys      *Keys
-	// PollInterval is how often a runtime's report is asked for of which something is awaited.
+	// PollInterval is the interval for reading the report of a runtime that is not idle.
 	PollInterval time.Duration
 	// DeletionTimeout is how long a deleted Kyma waits for its runtime to be empty.
 	DeletionTimeout time.Duration
-	// Rules are those that do not change while the publisher runs: settings, maintenance and the allowed silence.
+	// Rules are the rules that do not change while the publisher runs: settings, maintenance and the allowed silence.
 	Rules      plan.Rules
 	Signatures SignatureKeys
-	// Source returns the commit that the control plane has, nil for none; it is nil itself where no repository is
-	// followed.
+	// Source returns the commit of the control plane, or nil. It is nil itself if no repository is followed.
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
-	// Shard is which part of the fleet this is, nil for all of it.
+	// Shard is this publisher's part of the fleet, or nil for all of it.
 	Shard *Shard
-	// SecretsNamespace is where the Secrets are that are for runtimes; empty when none are to be read.
+	// SecretsNamespace is the namespace of the Secrets for runtimes. If it is empty, no Secrets are read.
 	SecretsNamespace string
-	secrets          client.Reader // of that namespace, nil without
-	// ImagePullSecret is the Secret that all runtimes get to pull their modules' images; empty for none.
+	secrets          client.Reader // for that namespace, or nil
+	// ImagePullSecret is the Secret with which all runtimes pull their modules' images, or empty.
 	ImagePullSecret types.NamespacedName
-	pullSecrets     client.Reader // of that Secret, nil without
-	direct          client.Reader // of what is read too seldom to be watched
-	unaddressed     sync.Map      // Secrets for runtimes that no Kyma has, as it was logged, by namespace and name
-	// Notify tells the agents of a runtime that a bundle was pushed for it, nil for nobody. It returns at once.
+	pullSecrets     client.Reader // for that Secret, or nil
+	direct          client.Reader // for objects that are read too rarely to be watched
+	unaddressed     sync.Map      // Secrets for runtimes without a Kyma, as logged, by namespace and name
+	// Notify notifies a runtime's agents about a new bundle, or is nil. It returns immediately.
 	Notify func(runtime string)
 	Now    func() time.Time
-	// KymaEvents are which Events are made of what happens to runtimes; all unless it is set.
+	// KymaEvents selects the Events about runtimes. The default is all.
 	KymaEvents KymaEvents
 
-	// ApprovedByCommit reports whether the operator who allowed a Git commit allowed a removal with it; nil where no
-	// repository is followed.
+	// ApprovedByCommit reports whether an operator approved a removal by allowing its Git commit. Nil without a
+	// repository.
 	ApprovedByCommit func(kyma, module string) bool
-	// Holding returns which Git commit keeps bundles from being published, empty for none; it is nil where no repository is
-	// followed.
+	// Holding returns the Git commit that prevents bundles from being published, empty for none. Nil without a
+	// repository.
 	Holding func() string
-	// Limits bound the modules that are removed from runtimes without an approval.
+	// Limits are the limits of removals without an approval.
 	Limits removal.Limits
-	// Compared returns when a comparison with Git's newest commit began that found it applied, and Compare requests a
-	// comparison; both are nil where no repository is followed.
+	// Compared returns the start of the comparison that found Git's newest commit applied, and Compare requests a
+	// comparison. Both are nil without a repository.
 	Compared func() time.Time
 	Compare  func()
 
-	// Slimmer is that of the Kymas' cache.
+	// Slimmer is the Slimmer of the Kymas' cache.
 	Slimmer *Slimmer
 
 	// fleet has a record of each runtime.
@@ -82,11 +81,11 @@ type Kymas struct {
 	backoff registryBackoff
 	counted part
 	reports *reports
-	// checkReport says what in a report the API server would refuse.
+	// checkReport returns an error if the API server would refuse the content of a report.
 	checkReport func(bundle.Report) error
 }
 
-// remember makes a fleet the one that all parts record runtimes in.
+// remember makes all parts use the same fleet.
 func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
@@ -96,15 +95,15 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 }
 
 const (
-	// recordedSoon is how long a Kyma waits that needs a bundle and whose status had to be written first.
+	// recordedSoon is the delay for a Kyma that needs a bundle after its status was written first.
 	recordedSoon = 50 * time.Millisecond
-	// statusSettles is how long at least the status of a Kyma is postponed after its bundle was pushed: other runtimes'
-	// bundles go first.
+	// statusSettles is the minimum delay of a status after a bundle was pushed, because bundles of other runtimes take
+	// precedence.
 	statusSettles = 300 * time.Millisecond
 )
 
-// Reconcile brings the registry in line with what one Kyma requests, and the Kyma with what its runtime reports. A
-// conflict is not a failure: the cache may be behind this publisher's own write, and the Kyma is reconciled again soon.
+// Reconcile brings the registry in line with a Kyma's request, and the Kyma with its runtime's report. A conflict is
+// not a failure: the cache may be behind the publisher's own write, and the Kyma is reconciled again soon.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
@@ -113,7 +112,7 @@ func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return result, err
 }
 
-// reconcile takes the actions that package reconcile decides on until the pass ends. It is the only way through a pass.
+// reconcile runs the actions that package reconcile selects until the pass ends. Every pass goes through it.
 func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	kyma, err := k.read(ctx, req)
 	if kyma == nil || err != nil {
@@ -132,7 +131,7 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 }
 
-// read returns the Kyma of the cache, which must not be changed, or nil if there is nothing to do.
+// read returns the Kyma from the cache, which must not be changed, or nil if there is nothing to do.
 func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
@@ -155,25 +154,26 @@ func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, erro
 	return kyma, nil
 }
 
-// forget drops the record of a Kyma that is gone, or that belongs to another shard.
+// forget drops the record of a Kyma that was deleted or belongs to another shard.
 func (k *Kymas) forget(kyma types.NamespacedName) {
 	if runtimeStates.drop(&k.counted, kyma).Backoff != nil {
 		registryFailing.Add(-1)
 	}
 }
 
-// resolvedBy returns the rules and the view that a Kyma is resolved by; the view is nil while it has to wait.
+// resolvedBy returns the rules and the view for resolving a Kyma. The view is nil while the Kyma must wait.
 func (k *Kymas) resolvedBy(kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
-	// The source is read before it is known that nothing changes: no bundle names a commit whose change began meanwhile.
+	// The source is read before checking for changes in progress, so that no bundle names a commit whose application
+	// has only begun.
 	rules, view := k.rules(), k.view()
 	if view == nil {
 		view = k.lastView(kyma)
-		rules.Source, rules.Changing = nil, true // a bundle that is made all the same is of no commit
+		rules.Source, rules.Changing = nil, true // a bundle that is built anyway belongs to no commit
 	}
 	return rules, view
 }
 
-// view returns what Kymas are resolved by, nil while that is not known or about to change.
+// view returns the view for resolving Kymas, or nil while it is unknown or about to change.
 func (k *Kymas) view() *plan.View {
 	view := k.Rollouts.View()
 	_, known := k.Watchers.Snapshot()
@@ -183,7 +183,7 @@ func (k *Kymas) view() *plan.View {
 	return view
 }
 
-// heldShown is how long a commit is held before Kymas say so: a commit that is applied at once writes no status.
+// heldShown is the time after which Kymas show a held commit. A commit that is applied at once writes no status.
 const heldShown = 30 * time.Second
 
 // holding returns why only renewals are published, empty for a change that has just begun.
@@ -194,7 +194,7 @@ func (k *Kymas) holding(changing time.Duration) string {
 	return k.Holding()
 }
 
-// rules returns what holds for all runtimes now.
+// rules returns the rules that currently apply to all runtimes.
 func (k *Kymas) rules() plan.Rules {
 	rules := k.Rules
 	rules.Watchers, _ = k.Watchers.Snapshot()

@@ -17,10 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack has two publishers at work on one runtime, as for a
-// moment after somebody took the lease from one. The first reads the Kyma as the second left it, and then as it was
-// long ago.
-func TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack(t *testing.T) {
+// TestFormerLeaderDoesNotOverwriteANewerStatus runs two publishers for one runtime, as shortly after a lost lease. The
+// first reads the Kyma as the second left it, and then an old version.
+func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}}
@@ -42,7 +41,7 @@ func TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack(t *testing.T)
 	}
 
 	w.kymas = first
-	first.PollInterval = time.Hour // what it knows of reports is fresh
+	first.PollInterval = time.Hour // its known reports stay fresh
 	w.look()
 	seen := read()
 	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence || is.ReportSequence < was.ReportSequence {
@@ -71,7 +70,7 @@ func TestAPublisherThatDoesNotKnowOfTheNextLeaderTakesNoStatusBack(t *testing.T)
 	}
 }
 
-func TestAReportIsOvertakenByANewerOneOfItsKeyOnly(t *testing.T) {
+func TestReportIsOvertakenOnlyByANewerOneOfItsKey(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	mine := &v1beta2.RuntimeKey{Thumbprint: trusttest.Thumbprint(t, signer)}
 	at := noon.UnixMilli()

@@ -22,23 +22,23 @@ func (k *Kymas) export() {
 	runtimeStates.join(&k.counted)
 }
 
-// Retire takes these Kymas out of the metrics: from now on another process counts them.
+// Retire removes these Kymas from the metrics, because another process counts them from now on.
 func (k *Kymas) Retire() {
 	runtimeStates.leave(&k.counted)
 	k.backoff.retire()
 }
 
-// count counts a Kyma in the metrics as it stands.
+// count updates the metrics for a Kyma.
 func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	catalog := k.Catalog.Snapshot()
 	if catalog == nil {
-		return // which of its modules are known is not known
+		return // the catalog's modules are not known yet
 	}
 	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
 }
 
-// noteWritten says by metrics and Events what a status says that the one before it did not. It is called once for each
-// status that was written, so that neither a heartbeat nor a restart says it again.
+// noteWritten emits metrics and Events for the news in a status. It is called once for each written status, so
+// heartbeats and restarts do not repeat them.
 func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	if took, is := appliedAfter(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())
@@ -63,7 +63,7 @@ func isSilent(conditions []metav1.Condition) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
 }
 
-// knownReason returns a reason that a runtime reported, as the label of a metric.
+// knownReason returns a reported reason as a metric label.
 func knownReason(reason refusal.Reason) refusal.Reason {
 	if slices.Contains(refusal.Reasons, reason) {
 		return reason

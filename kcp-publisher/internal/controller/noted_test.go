@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-func TestABundleIsAppliedOnceWithTheFirstReportThatNamesIt(t *testing.T) {
+func TestAppliedMetricCountsTheFirstReportOfABundle(t *testing.T) {
 	status := func(published, observed string, heard time.Duration) v1beta2.KymaStatus {
 		r := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: published, Time: metav1.NewTime(noon)}}
 		if observed != "" {
@@ -43,7 +43,7 @@ func TestABundleIsAppliedOnceWithTheFirstReportThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestSilenceIsToldOnceAndSoIsItsEnd(t *testing.T) {
+func TestSilenceAndItsEndEmitOneEventEach(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Events: recorder}
 	status := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
@@ -72,7 +72,7 @@ func TestSilenceIsToldOnceAndSoIsItsEnd(t *testing.T) {
 	}
 }
 
-func TestOnlyFailuresAreToldWhereNothingElseIsWanted(t *testing.T) {
+func TestFailureEventsOmitNormalEvents(t *testing.T) {
 	for _, c := range []struct {
 		wanted KymaEvents
 		kind   string
@@ -88,7 +88,7 @@ func TestOnlyFailuresAreToldWhereNothingElseIsWanted(t *testing.T) {
 			t.Errorf("%s Events of type %s: %d, want %d", c.wanted, c.kind, got, c.want)
 		}
 	}
-	// A runtime that is heard again is no failure.
+	// A runtime that reports again is not a failure.
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Events: recorder, KymaEvents: FailureEvents}
 	reporting := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
@@ -100,7 +100,7 @@ func TestOnlyFailuresAreToldWhereNothingElseIsWanted(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheRootIsToldAtItsTimesAndByNoRestart(t *testing.T) {
+func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
 	expires := noon.Add(40 * 24 * time.Hour)
 	k := &Keys{Events: recorder, Namespace: "kcp-system"}
@@ -126,7 +126,7 @@ func TestTheEndOfTheRootIsToldAtItsTimesAndByNoRestart(t *testing.T) {
 	}
 }
 
-func TestReasonsThatRuntimesMakeUpHaveOneSeries(t *testing.T) {
+func TestUnknownReasonsShareOneSeries(t *testing.T) {
 	if got := knownReason("Expired"); got != refusal.Expired {
 		t.Errorf("a known one is %s", got)
 	}
@@ -135,8 +135,8 @@ func TestReasonsThatRuntimesMakeUpHaveOneSeries(t *testing.T) {
 	}
 }
 
-// A process that begins remembers no report. What the status tells of was told by the one before.
-func TestARestartRepeatsNoEventOfRefusals(t *testing.T) {
+// A new process knows no report. The previous process announced the content of the status.
+func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)
 	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil)}

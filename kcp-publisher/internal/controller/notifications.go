@@ -11,15 +11,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// Has reports whether a Kyma is of this runtime.
+// Has reports whether a Kyma has this runtime.
 func (k *Kymas) Has(ctx context.Context, runtime string) bool {
 	kymas, err := k.of(ctx, runtime)
 	return err == nil && len(kymas) > 0
 }
 
-// Look has the Kymas of a runtime looked at now, because a registry says that it has a report. The registry is asked
-// for the report again, however short a while ago it was asked; nothing else is different from the look at the next
-// poll.
+// Look reconciles the Kymas of a runtime after a registry's notification about a report. The registry is read again for
+// the report, however recently it was read. Otherwise it equals the reconciliation at the next poll.
 func (k *Kymas) Look(ctx context.Context, runtime string) error {
 	kymas, err := k.of(ctx, runtime)
 	if err != nil {
@@ -34,13 +33,13 @@ func (k *Kymas) Look(ctx context.Context, runtime string) error {
 	return nil
 }
 
-// notified is a Kyma that is looked at because a notification says so.
+// notified is a Kyma that is reconciled because of a notification.
 type notified struct{ *v1beta2.Kyma }
 
 func notifiedOf(name types.NamespacedName, runtime string) notified {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = name.Namespace, name.Name
-	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // by which a rollout may wait for it
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime} // with which a rollout may await it
 	return notified{kyma}
 }
 
@@ -57,7 +56,7 @@ func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName,
 	return names, nil
 }
 
-// kymasOfRuntime returns the Kymas of a runtime. They are the cache's and must not be changed.
+// kymasOfRuntime returns the Kymas of a runtime from the cache. They must not be changed.
 func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
 	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime}, client.UnsafeDisableDeepCopy); err != nil {
@@ -66,7 +65,7 @@ func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) (
 	return kymas.Items, nil
 }
 
-// notify records that a registry has a report: an earlier answer does not count anymore.
+// notify records that a registry has a report. Earlier responses are no longer fresh.
 func (r *reports) notify(kyma types.NamespacedName) {
 	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestANotificationHasTheRegistryAskedAgain(t *testing.T) {
+func TestNotificationReadsTheReportAgain(t *testing.T) {
 	requests, kyma := 0, kymaOf("one")
 	var r *reports
 	r = asking(t, func(w http.ResponseWriter, _ *http.Request) {
 		requests++
-		if requests == 2 { // while the answer is on its way
+		if requests == 2 { // while the response is in transit
 			r.notify(client.ObjectKeyFromObject(kyma))
 		}
 		w.WriteHeader(http.StatusNotFound)

@@ -19,9 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// The order in which Kymas are looked at: what a rollout waits for, then what an event asked for, then what nobody
-// asked for. What a notification asks for is among the last: whoever sends notifications all the time would keep polls
-// from being made otherwise.
+// Reconciliations are ordered: runtimes that a rollout awaits, then requests by events, then polls. Notifications count
+// as polls, because constant notifications could otherwise block all polls.
 const (
 	awaited = 1
 	changed = 0
@@ -29,12 +28,12 @@ const (
 )
 
 const (
-	// awaitedPolls is how many times as often as others a runtime is asked for its report that a rollout waits for.
+	// awaitedPolls is how many times more often a report is read if a rollout awaits it.
 	awaitedPolls = 6
-	// awaitedAtOnce is how many runtimes may be asked so often; of more, each is asked less often.
+	// awaitedAtOnce is the number of runtimes that can be read so often. With more, each is read less often.
 	awaitedAtOnce = 100
-	// restingPolls is how many times less often than others a runtime is asked from which nothing is awaited, and
-	// restingPoll how often at least, unless all are asked less often than that.
+	// restingPolls is how many times less often the report of an idle runtime is read. restingPoll limits that
+	// interval, unless the poll interval is longer.
 	restingPolls = 2
 	restingPoll  = time.Minute
 )
@@ -45,7 +44,7 @@ func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
 	return pending
 }
 
-// pendingAfter records how a pass ended. If it is not done, the Kyma still has something to publish.
+// pendingAfter records the end of a pass. If the work is not done, it stays pending.
 func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if done {
@@ -56,12 +55,12 @@ func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 	})
 }
 
-// dropPending records that nothing is published to a Kyma until something else changes.
+// dropPending records that nothing is published for a Kyma until another change.
 func (k *Kymas) dropPending(kyma types.NamespacedName) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.Pending{} })
 }
 
-// published returns what the publisher knows of a Kyma's runtime.
+// published returns the publisher's record of a Kyma's runtime.
 func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
 	return k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {
 		if r.Published == nil {
@@ -70,7 +69,7 @@ func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
 	}).Published
 }
 
-// inOrder puts the Kymas of events into the queue in their order.
+// inOrder queues the Kymas of events by priority.
 func (k *Kymas) inOrder() handler.EventHandler {
 	return handler.Funcs{GenericFunc: func(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
@@ -92,7 +91,7 @@ func (k *Kymas) inOrder() handler.EventHandler {
 	}}
 }
 
-// orderOf returns the priority of looks at a Kyma that nobody asks for, or only a notification.
+// orderOf returns the priority of reconciliations of a Kyma that only a poll or notification requests.
 func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
 		return new(awaited)
@@ -100,8 +99,8 @@ func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
 	return new(routine)
 }
 
-// pollOf returns how often a Kyma's runtime is asked for its report: more often while a rollout waits for it, and less
-// often while nobody does.
+// pollOf returns the interval for reading a runtime's report: shorter while a rollout awaits it, longer while the
+// runtime is idle.
 func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
 	if !view.Awaits(plan.RuntimeID(kyma)) {
@@ -114,15 +113,14 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
 }
 
-// restingPollOf returns how often a runtime is asked from which nothing is awaited, where others are asked at an
-// interval.
+// restingPollOf returns the interval for reading the report of an idle runtime, given the interval for others.
 func restingPollOf(poll time.Duration) time.Duration {
 	return max(poll, min(restingPolls*poll, restingPoll))
 }
 
-// freshEnough returns how old what is known of a runtime's report may be before the registry is asked again. One look
-// has something to publish: the report can wait for the next one, so that the whole fleet's bundles go first. A look
-// that somebody asked for takes nothing as known.
+// freshEnough returns how old the known report can be before the registry is read again. If there is something to
+// publish, the report can wait until the next pass, so that the bundles of the whole fleet take precedence. A requested
+// pass always reads the registry.
 func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
@@ -134,8 +132,8 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll is the result of a look after which nothing is to be done but to ask for the report again that was asked for
-// at a time, or once the look does not stand any more, whichever is first; zero for one that stands for no other.
+// nextPoll returns the result of a pass that only needs to read the report again: when that is due, or when the pass is
+// no longer settled, whichever is first. until is zero for a pass that is not settled.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollOf(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestWhatARolloutWaitsForComesBeforeOtherChangesAndThoseBeforePolls(t *testing.T) {
+func TestAwaitedRuntimesPrecedeChangesAndPolls(t *testing.T) {
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return noon }}
 	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
 	q := priorityqueue.New[ctrl.Request]("order")
@@ -40,8 +40,8 @@ func TestWhatARolloutWaitsForComesBeforeOtherChangesAndThoseBeforePolls(t *testi
 	}
 }
 
-// TestNotificationsWithoutEndKeepNoPollBack has a poll among notifications of other runtimes.
-func TestNotificationsWithoutEndKeepNoPollBack(t *testing.T) {
+// TestConstantNotificationsDoNotBlockPolls has a poll among notifications of other runtimes.
+func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	k := &Kymas{}
 	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
 	q := priorityqueue.New[ctrl.Request]("order")
@@ -67,7 +67,7 @@ func TestNotificationsWithoutEndKeepNoPollBack(t *testing.T) {
 	}
 }
 
-func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
+func TestPollOf(t *testing.T) {
 	now := noon
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
 	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
@@ -118,7 +118,7 @@ func TestHowOftenARuntimeIsAskedForItsReport(t *testing.T) {
 	}
 }
 
-// restingKyma is one from whose runtime nothing is awaited.
+// restingKyma returns the Kyma of an idle runtime.
 func restingKyma(runtime string) *v1beta2.Kyma {
 	kyma := kymaOf(runtime)
 	kyma.Status.State = v1beta2.StateReady
@@ -126,7 +126,7 @@ func restingKyma(runtime string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestALookAtRolloutsThatChangesNothingKeepsTheView(t *testing.T) {
+func TestUnchangedRolloutsKeepTheView(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.settle()
@@ -140,7 +140,7 @@ func TestALookAtRolloutsThatChangesNothingKeepsTheView(t *testing.T) {
 	}
 }
 
-func TestAKymaStaysDueUntilItWasPublishedOrIsGone(t *testing.T) {
+func TestWorkStaysPendingUntilPublishedOrDeleted(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	w.settle()
@@ -172,7 +172,7 @@ func TestAKymaStaysDueUntilItWasPublishedOrIsGone(t *testing.T) {
 	}
 }
 
-func TestAPromotionIsPublishedBeforeAnybodyAsksForReports(t *testing.T) {
+func TestPromotionIsPublishedBeforeReportsAreRead(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	w.settle()

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// pass is one reconcile of a Kyma: the facts that decide what it does, and what its actions found.
+// pass is one reconciliation of a Kyma: the facts that determine its actions, and the results of those actions.
 type pass struct {
 	name    types.NamespacedName
 	started time.Time
@@ -28,31 +28,32 @@ type pass struct {
 	rules   plan.Rules
 	basis   fleetstate.Basis
 	settled fleetstate.Settled
-	// kyma is the cache's, and must not be changed, until own was called. before is the Kyma as the API server has it.
+	// kyma is the cache's object and must not be changed until own was called. before is the Kyma as the API server has
+	// it.
 	kyma, before *v1beta2.Kyma
-	// requested is the value of the annotation by which an operator requested this pass, empty for none.
+	// requested is the value of the annotation with which an operator requested this pass, or empty.
 	requested string
-	// postponed is when the report is asked for first, and firstCheck whether this process has not checked the bundle yet.
+	// postponed is when the report is read first. firstCheck is true if this process has not checked the bundle yet.
 	postponed  time.Time
 	firstCheck bool
-	// pending is whether the pass began with something to publish, and begun whether that was taken from the record.
+	// pending is true if the pass began with something to publish. begun is true if that was taken from the record.
 	pending, begun bool
-	// wait is how long the registry must not be asked, 0 if it answered.
+	// wait is how long the registry must not be used, or 0.
 	wait    time.Duration
 	answer  *answer
 	newest  fleetstate.Report
 	runtime plan.Runtime
 	outcome publish.Outcome
-	// renewed is the newest bundle while nothing else is published, nil if it is not known.
+	// renewed is the newest bundle while only renewals are published, nil if it is unknown.
 	renewed *plan.Published
-	// status are the facts that the status follows from.
+	// status contains the facts for the status.
 	status ingest.Facts
 }
 
-// begin reads the facts that cost no request.
+// begin reads the facts that need no request.
 func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
-	// The counts of changes are read before what was changed.
+	// The counts of changes are read before the changed objects.
 	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
 	rules, view := k.resolvedBy(kyma)
 	p := &pass{
@@ -78,7 +79,7 @@ func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	return p
 }
 
-// own makes the Kyma of a pass a copy that may be changed.
+// own replaces the Kyma of a pass with a copy that can be changed.
 func (p *pass) own() {
 	if p.before == nil {
 		p.kyma = p.kyma.DeepCopy()
@@ -86,7 +87,7 @@ func (p *pass) own() {
 	}
 }
 
-// take takes one action and adds its result to the facts.
+// take runs one action and adds its result to the facts.
 func (k *Kymas) take(ctx context.Context, p *pass, action reconcile.Action) error {
 	if action == reconcile.AskNewest {
 		k.askNewest(ctx, p)
@@ -112,7 +113,7 @@ func (k *Kymas) take(ctx context.Context, p *pass, action reconcile.Action) erro
 	}
 }
 
-// askNewest asks which report is the newest. Nothing is made of the Kyma but this comparison.
+// askNewest reads which report is the latest. It only compares its digest.
 func (k *Kymas) askNewest(ctx context.Context, p *pass) {
 	known := k.reports.remembered(p.kyma)
 	answer := k.reports.ask(ctx, p.kyma, known, k.freshEnough(p.kyma, false))
@@ -124,7 +125,7 @@ func (k *Kymas) askNewest(ctx context.Context, p *pass) {
 	p.newest.Asked = answer.at
 }
 
-// admit checks whether anything may be published to a Kyma.
+// admit checks whether publishing for a Kyma is allowed.
 func (k *Kymas) admit(ctx context.Context, p *pass) {
 	kyma := p.kyma
 	p.status = ingest.Facts{Generation: kyma.Generation, Finished: kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished}
@@ -141,7 +142,8 @@ func (k *Kymas) admit(ctx context.Context, p *pass) {
 	}
 }
 
-// refusal returns why nothing may be published to a Kyma. It adds to its status what is known without the runtime.
+// refusal returns why publishing for a Kyma is not allowed. It adds the facts that are known without the runtime to the
+// status.
 func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 	if p.status.Silence, p.status.Carried, err = p.rules.Allowed(p.kyma); err != nil && !p.facts.Deleted {
 		return err
@@ -168,7 +170,7 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	}
 }
 
-// fetchNewest fetches the newest report.
+// fetchNewest fetches the latest report.
 func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	fresh := k.PollInterval / 2
 	p.wait = 0 // a requested pass does not wait
@@ -192,20 +194,20 @@ func (k *Kymas) fetchNewest(ctx context.Context, p *pass) {
 	}
 }
 
-// failed records that the registry did not answer for a runtime. The error is the reason for this runtime alone; down
-// is whether the registry answers no request.
+// failed records a failed registry request for a runtime. The error is the cause for this runtime alone. down is true
+// if the registry is down.
 func (k *Kymas) failed(ctx context.Context, p *pass, err error) (down bool, why error) {
 	p.wait, down = k.backoff.failed(ctx, p.name, k.Now(), err)
 	return down, unanswered(err)
 }
 
-// unanswered returns why the registry did not answer for one runtime, in the same words each time: a condition with a
-// port or a time in it would be written in every pass.
+// unanswered returns the cause of failed requests for one runtime without details. A condition with a port or time
+// would be written in every pass.
 func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
 		return reason.With(reason.RegistryNotAnswering, answer)
 	}
-	return reason.Errorf(reason.RegistryNotAnswering, "the registry answers, but not the requests for this runtime: see the publisher's log")
+	return reason.Errorf(reason.RegistryNotAnswering, "the registry responds, but the requests for this runtime fail: see the publisher's log")
 }
 
 // renew keeps the bundle of a Kyma from expiring while nothing new is published.
@@ -275,7 +277,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		facts.Published, facts.Given = &p.outcome.Published, view.Given(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
 		facts.Templates = view.Catalog.Templates(p.outcome.Published.Templates()...)
 	case errors.Is(err, publish.ErrMayNotPush):
-		return err // another process publishes to the runtime now
+		return err // another process is publishing for the runtime
 	case store.Unavailable(err):
 		var down bool
 		if down, facts.PublishError = k.failed(ctx, p, err); down {
@@ -288,7 +290,7 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 		facts.PublishError = err
 		if _, refused := store.Answered(err); refused {
 			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
-			k.failed(ctx, p, err) // without a wait, a refused write would be repeated in every poll
+			k.failed(ctx, p, err) // without a delay, a refused write would be repeated in every poll
 		}
 		publishFailures.Inc()
 	}

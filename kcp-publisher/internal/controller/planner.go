@@ -18,20 +18,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Planner does what is done once for a fleet that is divided into shards: it makes and moves rollouts, labels Kymas
-// with their shards, and keeps the status of Watchers and the finalizers of deleted objects. It publishes nothing.
+// Planner does the work that is done once for a fleet with shards. It creates and advances rollouts, labels Kymas with
+// their shards, and maintains the status of Watchers and the finalizers of deleted objects. It publishes nothing.
 type Planner struct {
 	Catalog *Catalog
-	// Shards is into how many shards the fleet is divided.
+	// Shards is the number of shards of the fleet.
 	Shards int
-	// PollInterval is how often shards ask for the report of a runtime.
+	// PollInterval is the interval at which shards read the report of a runtime.
 	PollInterval time.Duration
-	// AgentPollInterval is how often agents look for a bundle, and ReportInterval how often they report although nothing
-	// changed; 0 for their own setting.
+	// AgentPollInterval and ReportInterval are the agents' configured intervals for polling and for reporting without
+	// changes, or 0 for the defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce tells the shards which state of the control plane is planned, and whether a rollout is under way.
+	// Announce informs the shards about the planned state of the control plane, and whether a rollout is active.
 	Announce func(ctx context.Context, state string, active bool) error
-	// Hearings returns what a shard told last of when its runtimes were heard; nil for nothing yet.
+	// Hearings returns a shard's last message with the times of its reports, or nil.
 	Hearings func(ctx context.Context, shard int) ([]byte, error)
 	Now      func() time.Time
 
@@ -80,7 +80,7 @@ func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	return lastReportOf(kyma, (*p.heard.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
 }
 
-// Start reads what the shards tell, while a rollout is under way, until the context ends.
+// Start reads the shards' messages while a rollout is active, until the context ends.
 func (p *Planner) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardsTick)
 	defer tick.Stop()
@@ -96,8 +96,8 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// listen reads what the shards tell, and lets the rollouts move by what is new. A shard that cannot be read has told
-// what it told before.
+// listen reads the shards' messages and triggers the rollouts if they contain news. The last message of an unreadable
+// shard stays valid.
 func (p *Planner) listen(ctx context.Context) {
 	before, isNew := *p.heard.Load(), false
 	next := make([]*shard.Hearings, p.Shards)
@@ -109,7 +109,7 @@ func (p *Planner) listen(ctx context.Context) {
 		}
 		told, err := shard.DecodeHearings(data)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "failed to read when runtimes were heard", "shard", n)
+			ctrl.LoggerFrom(ctx).Error(err, "failed to read the times of a shard's reports", "shard", n)
 			continue
 		}
 		if before[n] == nil || !before[n].At.Equal(told.At) {
@@ -122,11 +122,11 @@ func (p *Planner) listen(ctx context.Context) {
 	p.heard.Store(&next)
 	select {
 	case p.Catalog.moved <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
-	default: // there is a look to come
+	default: // a check is already pending
 	}
 }
 
-// shardLabels labels each Kyma with its shard, so that the shard's process, and no other, has it in its cache.
+// shardLabels labels each Kyma with its shard, so that only the shard's process has it in its cache.
 type shardLabels struct {
 	client client.Client
 	shards int
@@ -156,9 +156,9 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownerFirst reports whether the runtime of a Kyma has another owner without a label yet: a shard that saw this Kyma
-// alone would give it the runtime. Without an owner, the oldest Kyma is labeled first. A watch shows labels in the order
-// in which they were written.
+// ownerFirst reports whether a Kyma's runtime belongs to another Kyma that has no label yet. A shard that only sees
+// this Kyma would treat it as the owner. Without an owner, the oldest Kyma is labeled first. A watch delivers labels in
+// the order in which they were written.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// mayPostpone reports whether a Kyma can be reconciled without its report after a start: its status shows that nothing
-// is awaited from the runtime and nothing is wrong, and nothing changed since this process began. Its bundle is adopted
-// at once; its report is read when a poll would be due. A process that starts therefore asks the registry for one thing
-// of each runtime, not for two of all runtimes at once.
+// mayPostpone reports whether a Kyma can be reconciled without its report after a start. Its status must show an idle
+// runtime without problems, and nothing may have changed since the process started. Its bundle is adopted at once, and
+// its report is read at the next poll. A new process therefore makes one request for each runtime, not two for all at
+// once.
 func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this fleetstate.Basis) bool {
 	switch {
 	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
@@ -25,7 +25,7 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 		return false
 	}
 	if k.Now().Sub(plan.Heard(kyma)) > plan.MaxUnnoted {
-		return false // nobody noted it for so long that it may be silent
+		return false // it was not recorded for so long that it may be silent
 	}
 	for _, c := range kyma.Status.Conditions {
 		if c.Status != metav1.ConditionTrue {
@@ -35,13 +35,13 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 	return true
 }
 
-// firstPoll returns when a report is asked for first that nobody waits for: not all of a fleet's at once.
+// firstPoll returns when an idle runtime's report is read first, spread over the fleet.
 func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
 }
 
-// postpone returns until when the first report of a Kyma's runtime is not asked for: until the given time, or what was
-// noted before. It is the past where it was asked for, or somebody said that there is one.
+// postpone returns when the first report of a Kyma's runtime is read: at the given time, or at the recorded one. It
+// returns a past time if the report was read already or a notification arrived.
 func (r *reports) postpone(kyma *v1beta2.Kyma, until time.Time) time.Time {
 	known := r.remembered(kyma)
 	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// requests counts what a registry is asked for, by method and by what of a runtime it is about.
+// requests counts the requests to a registry, by method and by the kind of repository.
 type requests struct {
 	http.RoundTripper
 	mu sync.Mutex
@@ -42,7 +42,7 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// taken returns what was counted of manifests since the last call.
+// taken returns the number of manifest requests since the last call.
 func (r *requests) taken() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *requests) taken() map[string]int {
 	return was
 }
 
-// atRest is a fleet without a policy whose publisher asks a real registry and has nothing to do.
+// atRest is an idle fleet without a policy whose publisher uses a real registry.
 func atRest(t *testing.T, runtimes int) (*waves, *requests) {
 	t.Helper()
 	w, asked := newWaves(t, newSurroundings(t), runtimes), &requests{by: map[string]int{}}
@@ -76,13 +76,13 @@ func wantAsked(t *testing.T, what string, asked *requests, want map[string]int) 
 	}
 }
 
-func TestAPublisherThatStartsAsksForOneThingOfEachRuntimeAtRest(t *testing.T) {
+func TestStartedPublisherMakesOneRequestPerIdleRuntime(t *testing.T) {
 	const runtimes = 6
 	w, asked := atRest(t, runtimes)
 	w.restart()
 	w.look()
 	wantAsked(t, "at the start", asked, map[string]int{"GET runtimes": runtimes})
-	w.look() // whatever else makes Kymas be looked at
+	w.look() // other causes for reconciling Kymas
 	wantAsked(t, "at once again", asked, map[string]int{})
 	w.now = w.now.Add(restingPoll)
 	w.look()
@@ -95,7 +95,7 @@ func TestAPublisherThatStartsAsksForOneThingOfEachRuntimeAtRest(t *testing.T) {
 	wantAsked(t, "later", asked, map[string]int{"HEAD reports": runtimes})
 }
 
-func TestAPublisherThatStartsReadsTheReportsThatItNeeds(t *testing.T) {
+func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 	const runtimes = 4
 	one := types.NamespacedName{Namespace: "kcp-system", Name: "runtime-001"}
 	for what, c := range map[string]struct {
@@ -142,7 +142,7 @@ func (w *waves) changed(name types.NamespacedName, change func(*v1beta2.Kyma)) {
 	w.must(w.api.Update(w.Context(), kyma))
 }
 
-// replaceBundle puts something else in the place of a runtime's bundle.
+// replaceBundle replaces a runtime's bundle with other content.
 func (w *waves) replaceBundle(runtime string) {
 	w.Helper()
 	to, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtime))
@@ -154,11 +154,11 @@ func (w *waves) replaceBundle(runtime string) {
 	w.must(store.PushManifest(w.Context(), to, manifest, bundle.TagDesired))
 }
 
-func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
+func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
-	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}} // as this look sees it, whatever is in force by now
+	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}} // as this pass sees it, regardless of the current view
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
 	}
@@ -195,7 +195,7 @@ func TestOnlyAKymaAtRestIsTakenOverWithoutItsReport(t *testing.T) {
 	}
 }
 
-func TestAReportIsPutOffOnce(t *testing.T) {
+func TestReportIsPostponedOnce(t *testing.T) {
 	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
 	if got := r.postpone(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
@@ -217,7 +217,7 @@ func TestAReportIsPutOffOnce(t *testing.T) {
 	}
 }
 
-func TestARuntimeThatWaitsForItsFirstLookIsNotTheOldestHeard(t *testing.T) {
+func TestPostponedRuntimeIsNotTheOldestReport(t *testing.T) {
 	now := noon
 	r := newReports(nil, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
@@ -245,8 +245,8 @@ func TestARuntimeThatWaitsForItsFirstLookIsNotTheOldestHeard(t *testing.T) {
 	}
 }
 
-// TestAPollOfAFleetAtRestIsOneRequest: of a heartbeat two, one of which is for the report.
-func TestAPollOfAFleetAtRestIsOneRequest(t *testing.T) {
+// TestPollOfAnIdleRuntimeIsOneRequest: a heartbeat takes two requests, one of them for the report.
+func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	const runtimes = 3
 	w, asked := atRest(t, runtimes)
 	w.now = w.now.Add(2 * w.kymas.PollInterval)
@@ -257,7 +257,7 @@ func TestAPollOfAFleetAtRestIsOneRequest(t *testing.T) {
 	asked.taken()
 	w.look()
 	wantAsked(t, "a heartbeat", asked, map[string]int{"HEAD reports": runtimes, "GET reports": 1})
-	// Another Kyma that has the runtime makes no look due, and is noticed all the same.
+	// Another Kyma of the same runtime invalidates no pass, but is still noticed.
 	other := kymaNamed("other", "other", w.now.Add(-24*time.Hour))
 	other.Labels = map[string]string{v1beta2.LabelRuntimeID: w.names[1]}
 	w.must(w.api.Create(t.Context(), other))
@@ -274,7 +274,7 @@ func TestAPollOfAFleetAtRestIsOneRequest(t *testing.T) {
 	}
 }
 
-// heartbeat lets a runtime report the same once more.
+// heartbeat makes a runtime report the same content again.
 func (w *waves) heartbeat(name string) {
 	w.Helper()
 	kept := w.digests[name]

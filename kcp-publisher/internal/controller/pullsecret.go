@@ -17,16 +17,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// newPullSecretCache returns a cache of one Secret and of no others, so that rights on that name are enough.
+// newPullSecretCache returns a cache of only one Secret, so that rights for that name are sufficient.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
 	return newCacheOf(mgr, secret.Namespace, cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name)})
 }
 
-// allKymas asks for a look at every Kyma: the Secret that changed is for all runtimes.
+// allKymas requests a reconciliation of every Kyma, because the changed Secret is for all runtimes.
 func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	kymas, err := k.Catalog.mark(ctx)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas that a changed image pull Secret is for")
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas for a changed image pull Secret")
 		return nil
 	}
 	requests := make([]ctrl.Request, 0, len(kymas))
@@ -36,8 +36,8 @@ func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
 	return requests
 }
 
-// readPullSecret returns the Secret that all runtimes get, none without one. The problem is why there is none to give:
-// what the runtimes have already stays there.
+// readPullSecret returns the Secret for all runtimes, or none if it is not configured. problem is why it is
+// unavailable. Runtimes keep their existing copy then.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil
@@ -48,7 +48,7 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 		return nil, nil, fmt.Errorf("read image pull Secret %s: %w", k.ImagePullSecret, err)
 	}
 	if apierrors.IsNotFound(err) || !secret.DeletionTimestamp.IsZero() {
-		return nil, reason.Errorf(reason.SecretMissing, "image pull Secret %s: is not there: create it, or run without --image-pull-secret", k.ImagePullSecret), nil
+		return nil, reason.Errorf(reason.SecretMissing, "image pull Secret %s not found: create it, or run without --image-pull-secret", k.ImagePullSecret), nil
 	}
 	if secret.Type != corev1.SecretTypeDockerConfigJson && secret.Type != corev1.SecretTypeDockercfg {
 		return nil, reason.Errorf(reason.SecretMissing, "image pull Secret %s: type %q: want %s", k.ImagePullSecret, secret.Type, corev1.SecretTypeDockerConfigJson), nil
@@ -56,8 +56,7 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }
 
-// forAllRuntimes returns the Secret as one that no module needs in particular, and under its own name, by which
-// workloads know it.
+// forAllRuntimes returns the Secret without a module and under its own name, which workloads refer to.
 func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil

@@ -35,13 +35,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// emptyRegistry is a real registry that forgets with the test.
+// emptyRegistry is a real registry in memory.
 func emptyRegistry(t *testing.T) store.Store {
 	t.Helper()
 	return observedRegistry(t, nil)
 }
 
-// observedRegistry is emptyRegistry whose requests are sent through a transport.
+// observedRegistry is an emptyRegistry whose requests are sent through a transport.
 func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTripper) store.Store {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
@@ -62,10 +62,10 @@ func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTr
 	return place
 }
 
-// quiet is a context whose logger says nothing.
+// quiet returns a context without a logger.
 func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// race is a publisher at work on several runtimes while people change its keys and agents look.
+// race is a publisher for several runtimes while its keys are changed and agents poll.
 type race struct {
 	*testing.T
 	place     store.Store
@@ -96,7 +96,7 @@ func newRace(t *testing.T) *race {
 	return r
 }
 
-// publish makes one runtime's bundle say what it should, as a worker of the controller does.
+// publish publishes the bundle of one runtime, like a worker of the controller.
 func (r *race) publish(ctx context.Context, runtime, channel string) error {
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *race) publish(ctx context.Context, runtime, channel string) error {
 	return err
 }
 
-// rotate makes the next version of the root, with a new publisher key.
+// rotate creates the next version of the root with a new publisher key.
 func (r *race) rotate(ctx context.Context, dropOld bool) error {
 	change, err := r.folder.Change(time.Now().AddDate(1, 0, 0))
 	if err != nil {
@@ -121,15 +121,15 @@ func (r *race) rotate(ctx context.Context, dropOld bool) error {
 	return err
 }
 
-// looker is an agent that looks.
+// looker is an agent that polls.
 type looker struct {
 	runtime string
 	root    trust.Root
 	last    bundle.Accepted
-	by      string // the key that signed what it has applied
+	by      string // the key that signed the applied bundle
 }
 
-// look is one poll: the root, the bundle, and the root again if a newer one may have come between the two.
+// look is one poll: the root, the bundle, and the root again if a newer one may have been published in between.
 func (l *looker) look(ctx context.Context, place store.Store) error {
 	if err := l.follow(ctx, place); err != nil {
 		return err
@@ -173,8 +173,7 @@ func (l *looker) follow(ctx context.Context, place store.Store) error {
 	return err
 }
 
-// withRaceDetector reports whether this is the step of the race detector, which is there for what runs beside each
-// other.
+// withRaceDetector reports whether the test runs with the race detector, for tests of concurrent code.
 func withRaceDetector() bool {
 	info, _ := debug.ReadBuildInfo()
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
@@ -224,9 +223,9 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				}
 				working.Go(func() error { return errors.Join(r.rotate(ctx, dropOld), follower.follow(quiet(ctx))) })
 				if err := working.Wait(); err != nil {
-					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal ends the work of the others
+					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal stops the others
 				}
-				// What the controller does for every runtime that was marked.
+				// The controller's work for every marked runtime.
 				for _, agent := range agents {
 					if err := r.publish(looksUntil, agent.runtime, "regular"); err != nil {
 						t.Fatal(errors.Join(context.Cause(looksUntil), err))

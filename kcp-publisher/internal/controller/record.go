@@ -20,23 +20,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistFirst writes what cannot be found again after a bundle was made of it. A runtime whose new key is in its
-// bundle does not introduce the key again: a control plane that forgot it would accept no report anymore. A Secret that
-// a runtime got and that is forgotten would never be removed. What lifecycle-manager installed is unknown once its
-// Manifests are gone, and that it is adopted is unknown once the runtime reports the resulting bundle.
+// persistFirst writes facts that would be lost after the bundle is published. A runtime does not enroll its new key
+// again once the bundle contains it, so a control plane without the key would refuse all its reports. A delivered
+// Secret without a record would never be removed. lifecycle-manager's installed modules are unknown once its Manifests
+// are deleted, and their adoption is unknown once the runtime reports the resulting bundle.
 func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !hasToBeRemembered(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
 	}
 	refused, err := k.patch(ctx, before, kyma)
 	if err := errors.Join(refused, err); err != nil {
-		return err // nothing may be published that is not remembered
+		return err // nothing may be published that is not recorded
 	}
 	kyma.DeepCopyInto(before)
 	return nil
 }
 
-// hasToBeRemembered reports whether a status differs in its assignment, keys, Secrets or inherited modules.
+// hasToBeRemembered reports whether a status has new facts about its assignment, keys, Secrets or inherited modules.
 func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 	if after == nil {
 		return false
@@ -62,9 +62,9 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// postponesStatus reports whether the status of a Kyma waits for its next pass. Bundles go first: during a promotion to
-// a whole fleet, writing statuses would take most of the time until the last runtime can pull. A status that is lost in
-// a crash is adopted from the registry.
+// postponesStatus reports whether the status of a Kyma waits for its next pass. Bundles take precedence: during a
+// promotion to a whole fleet, writing statuses would take most of the time until the last runtime can pull. A status
+// that is lost in a crash is rebuilt from the registry.
 func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
 }
@@ -72,7 +72,7 @@ func postponesStatus(outcome publish.Outcome) bool {
 // write writes the status of a Kyma if it differs, and counts the Kyma.
 func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	if ingest.Notable(before.Status, after.Status) {
-		k.vouch(after)
+		k.setHealthyUntil(after)
 		if _, err := k.patch(ctx, before, after); err != nil {
 			return err
 		}
@@ -81,8 +81,8 @@ func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
 	return nil
 }
 
-// patch is the only writer of a Kyma's status. If the API server refuses the status, the error is refused, and a status
-// that says so is written.
+// patch is the only writer of a Kyma's status. If the API server refuses the status, it returns the refusal and writes
+// a status with that error.
 func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
 	was, is := before.Status, after.Status // the patch reads the written status back into after
 	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
@@ -102,12 +102,12 @@ func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused
 	return refused, nil
 }
 
-// vouch notes in a status that is written until when its runtime is healthy, and what it runs.
-func (k *Kymas) vouch(kyma *v1beta2.Kyma) {
+// setHealthyUntil sets HealthyUntil and Running in a status before it is written.
+func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		return
 	}
-	runtime := *kyma.Status.Runtime // it may be that of the status before
+	runtime := *kyma.Status.Runtime // it may be shared with the previous status
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
 		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma)
@@ -115,19 +115,19 @@ func (k *Kymas) vouch(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime = &runtime
 }
 
-// etcdTooLarge is what the API server passes on of etcd, as an internal error.
+// etcdTooLarge is etcd's error for a large request, which the API server returns as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
-// unwritable reports whether the API server would refuse a status however often it is written.
+// unwritable reports whether the API server would refuse a status at every attempt.
 func unwritable(err error) bool {
 	return err != nil && (apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), etcdTooLarge))
 }
 
-// writeRefusal writes a status that the API server takes in the place of one that it refuses: the last good one would
-// stay forever, and look like health.
+// writeRefusal writes a minimal status instead of a refused one. Otherwise the last good status would stay forever and
+// look healthy.
 func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
 	after.Status = ingest.Unwritable(before.Status, after.Status, after.Generation, cause, k.Now())
-	k.vouch(after)
+	k.setHealthyUntil(after)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}

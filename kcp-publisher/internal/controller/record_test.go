@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOnlyWhatIsLostOtherwiseIsWrittenBeforeItsBundle(t *testing.T) {
+func TestOnlyIrrecoverableFactsAreWrittenBeforeTheBundle(t *testing.T) {
 	with := func(thumbprint string, sequence int64, secrets ...string) *v1beta2.RuntimeStatus {
 		s := &v1beta2.RuntimeStatus{ReportSequence: sequence, Secrets: secrets}
 		if thumbprint != "" {
@@ -52,9 +52,9 @@ func TestOnlyWhatIsLostOtherwiseIsWrittenBeforeItsBundle(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldOfAStatusThatWasNotWritten refuses a status that says that a runtime is heard again: the next look
-// would find it silent still, and tell it again.
-func TestNothingIsToldOfAStatusThatWasNotWritten(t *testing.T) {
+// TestUnwrittenStatusEmitsNoEvents refuses a status that ends a runtime's silence. The next pass would see it silent
+// again, and repeat the Event.
+func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -22,17 +22,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// reports fetches and verifies the newest report of each runtime, and records it in the fleet. It is safe for
+// reports fetches and verifies the latest report of each runtime, and records it in the fleet. It is safe for
 // concurrent use.
 type reports struct {
 	place store.Store
 	now   func() time.Time
 	fleet *fleetstate.Fleet
-	// slimmer makes reports share what they have in common.
+	// slimmer deduplicates equal parts of reports.
 	slimmer *Slimmer
 
 	mu sync.Mutex // guards began
-	// began is when the first report was asked for, zero before.
+	// began is when the first report was read, or zero.
 	began time.Time
 }
 
@@ -40,7 +40,7 @@ func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet
 	return &reports{place: place, now: now, fleet: fleet, slimmer: slimmer}
 }
 
-// answer is what a registry said when it was asked which report is the newest.
+// answer is a registry's response with the digest of the latest report.
 type answer struct {
 	at time.Time
 	// notified is Report.Notified.
@@ -49,8 +49,8 @@ type answer struct {
 	err      error
 }
 
-// ask returns which report of a Kyma's runtime is the newest. The registry is not asked if it was asked so recently
-// that the answer is still fresh.
+// ask returns the digest of the latest report of a Kyma's runtime. It does not read the registry if the last response
+// is still fresh.
 func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, fresh time.Duration) answer {
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
 	if known.Fresh(notified, fresh, r.now()) {
@@ -69,10 +69,10 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 	return newest
 }
 
-// fetch returns the newest report of a Kyma's runtime and the one that was known before; the registry is not asked
-// where it was so short a time ago that what is known is fresh, nor which report is the newest where it has answered
-// that already. The error says that the registry did not answer; a report that is refused, or that the registry does
-// not return, is this runtime's problem alone and no error.
+// fetch returns the latest report of a Kyma's runtime and the previously known one. It does not read the registry if
+// the known report is fresh, and does not read the digest again if said contains it. The error means that the registry
+// did not respond. A report that is refused, or that the registry does not return, only affects this runtime and is not
+// an error.
 func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, said *answer) (newest, before fleetstate.Report, err error) {
 	before = r.remembered(kyma)
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
@@ -86,10 +86,10 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 	if last := before.Accepted; last != nil {
 		from.Known = last.Content
 		if fleetstate.SameKey(last.Key, from.Key) {
-			from.LastSequence = max(from.LastSequence, last.Sequence) // not each is noted in the status
+			from.LastSequence = max(from.LastSequence, last.Sequence) // the status does not record every sequence
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
-		from.Known = digest.Digest(status.Observed.Report) // the API server took what follows from it
+		from.Known = digest.Digest(status.Observed.Report) // the API server accepted the resulting status
 	}
 	found, fetched, err := r.pull(ctx, from.Runtime, before.Digest, said)
 	if err != nil && store.Unavailable(err) {
@@ -109,7 +109,7 @@ func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Rep
 			r.slimmer.report(&accepted)
 			newest.Accepted, newest.Arrived = &accepted, before.ArrivalOf(kyma.Status.Runtime, accepted, r.now())
 		} else {
-			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes) // it quotes what was refused
+			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes) // it quotes the refused content
 		}
 	}
 	r.remember(kyma, newest)
@@ -124,7 +124,7 @@ func (r *reports) begin() {
 	}
 }
 
-// lastReport returns the time of the last report of a Kyma's runtime: of this publisher, or of its status, whichever is
+// lastReport returns the time of a runtime's last report, from this publisher or from the Kyma's status, whichever is
 // newer.
 func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	r.begin()
@@ -134,16 +134,16 @@ func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 		defer r.mu.Unlock()
 		return plan.LastReport(kyma, nil, r.began)
 	}
-	return plan.LastReport(kyma, &plan.Received{Made: known.Accepted.Time, Arrived: r.past(known.Arrived), Recorded: told(kyma, *known.Accepted)}, time.Time{})
+	return plan.LastReport(kyma, &plan.Received{Made: known.Accepted.Time, Arrived: r.past(known.Arrived), Recorded: isRecorded(kyma, *known.Accepted)}, time.Time{})
 }
 
-// told reports whether a Kyma's status follows from a report, or from one that says the same.
-func told(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
+// isRecorded reports whether a Kyma's status is based on a report, or on one with the same content.
+func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 	status := kyma.Status.Runtime
 	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
 }
 
-// unnoted returns until when another publisher may have heard a Kyma's runtime and not noted it.
+// unnoted returns until when another publisher may have received a report without recording it.
 func (r *reports) unnoted(kyma *v1beta2.Kyma) time.Time {
 	known := r.remembered(kyma)
 	r.mu.Lock()
@@ -154,7 +154,7 @@ func (r *reports) unnoted(kyma *v1beta2.Kyma) time.Time {
 	return plan.Unnoted(kyma, r.began)
 }
 
-// past returns a time by the clock on the wall, which may have been set since.
+// past converts a time to the wall clock, which may have been set since.
 func (r *reports) past(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
@@ -163,8 +163,8 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull asks for the digest of the newest report unless that was answered already, and for the report if it is not the
-// known one. Where none is known, it is asked for at once.
+// pull reads the digest of the latest report unless it is known, and fetches the report if it is not the known one.
+// Without a known report, it fetches the report at once.
 func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest, said *answer) (digest.Digest, bundle.Fetched, error) {
 	if said != nil && (said.err != nil || said.digest == known) {
 		return said.digest, bundle.Fetched{}, said.err
@@ -190,8 +190,8 @@ func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest,
 	return newest, fetched, err
 }
 
-// remembered returns the newest known report of a Kyma's runtime. It is zero if the status follows from a newer report:
-// another publisher was active, and the known report would be written over that.
+// remembered returns the latest known report of a Kyma's runtime. It is zero if the status is based on a newer report,
+// because another publisher was active and the known report must not overwrite that.
 func (r *reports) remembered(kyma *v1beta2.Kyma) fleetstate.Report {
 	known := r.fleet.Of(kyma).Report
 	if known.Overtaken(kyma.Status.Runtime, r.now()) {
@@ -204,7 +204,7 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	r.fleet.EditOf(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
-// fetchReport returns the newest report of a Kyma's runtime and makes Events of what is new in it; said is as in
+// fetchReport returns the latest report of a Kyma's runtime and emits Events for its news. said is as for
 // reports.fetch.
 func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, said *answer) (fleetstate.Report, error) {
 	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
@@ -226,8 +226,8 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 	return newest, nil
 }
 
-// noteReport notes in a Kyma's status what the newest report says, if it counts. That is noted also when nothing is
-// new: writing it may have been put off or have failed.
+// noteReport updates a Kyma's status from the latest accepted report. It does so even without news, because an earlier
+// write may have been postponed or failed.
 func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	if newest.Accepted == nil || newest.Refused != nil {
 		return
@@ -244,11 +244,11 @@ func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	}
 }
 
-// announceRefused makes an Event of every bundle that the runtime refused and had not reported before.
+// announceRefused emits an Event for every newly reported refused bundle.
 func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
-	if before == nil && told(kyma, after) {
-		return // this process has just begun, and the one before told it
+	if before == nil && isRecorded(kyma, after) {
+		return // this process has just started, and the previous one announced it
 	}
 	told := map[string]bool{}
 	if before != nil {
@@ -258,7 +258,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 	for _, r := range after.Refused {
 		if !told[r.Digest.String()+string(r.Reason)] {
-			// What is in the registry is not what was pushed: read it again, and replace it.
+			// The registry does not hold the pushed bundle: read it again, and replace it.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused, "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
@@ -266,7 +266,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 }
 
-// noted bounds what others wrote to what the API takes as the note of an Event, and makes it printable.
+// noted limits external text to the length of an Event's note, and makes it printable.
 func noted(text string) string {
 	return bundle.Bounded(text, bundle.MaxNoteBytes)
 }

@@ -30,7 +30,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// asking returns reports that ask a registry which answers as handler says.
+// asking returns reports that read from a registry with this handler.
 func asking(t *testing.T, handler http.HandlerFunc) *reports {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -54,9 +54,9 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
-// TestAHeartbeatIsHeardAndNotWritten follows one runtime through heartbeats, lies of the registry and a restart of the
-// publisher. What its status says stays as the first report left it.
-func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
+// TestHeartbeatDoesNotWriteTheStatus follows one runtime through heartbeats, wrong responses of the registry and a
+// restart of the publisher. The status must stay as after the first report.
+func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
 	public, err := trust.EncodePublicKey(key)
@@ -135,9 +135,9 @@ func TestAHeartbeatIsHeardAndNotWritten(t *testing.T) {
 	}
 }
 
-// TestARegistryThatHidesAReportFirstProvesNothing: after a restart a report that is missing, or refused, does not make
-// the heartbeats that follow it newer than they are.
-func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
+// TestDelayedReportDoesNotProveThatARuntimeIsAlive: after a restart, a missing or refused report does not make the
+// following heartbeats newer than they are.
+func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
 	if err != nil {
@@ -184,15 +184,15 @@ func TestARegistryThatHidesAReportFirstProvesNothing(t *testing.T) {
 	}
 }
 
-// judged is what became of a report: whether it was refused, and when its runtime was heard by then.
+// judged is the result for a report: whether it was refused, and the time of the runtime's last report.
 type judged struct {
 	refused bool
 	heard   time.Time
 }
 
-// TestAReportCountsAsHeardOnceItsContentIsTold: a rollout that knows that a runtime was heard, and not yet what it
-// said, would take it for failed.
-func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
+// TestReportCountsOnceItsContentIsRecorded: a rollout that knows the time of a report, but not its content yet, would
+// count the runtime as failed.
+func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 	const later = 2 * time.Hour
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Observed: &v1beta2.ObservedBundle{
@@ -238,7 +238,7 @@ func TestAReportCountsAsHeardOnceItsContentIsTold(t *testing.T) {
 	}
 }
 
-func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
+func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		away   bool
@@ -261,8 +261,8 @@ func TestOnlyARegistryThatIsAwayHoldsAllRuntimesBack(t *testing.T) {
 	}
 }
 
-// TestAPublisherThatStartsAsksOncePerReport: only a report that is known already is asked for by its digest first.
-func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
+// TestStartedPublisherReadsEachReportOnce: the digest is only read first for a known report.
+func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	var asked []string
 	manifest := []byte(`{"schemaVersion":2}`)
 	r := asking(t, func(w http.ResponseWriter, request *http.Request) {
@@ -286,7 +286,7 @@ func TestAPublisherThatStartsAsksOncePerReport(t *testing.T) {
 	}
 }
 
-func TestANewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
+func TestNewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
 	r := asking(t, answers(http.StatusNotFound))
 	first, second := kymaOf("one"), kymaOf("one")
 	second.UID = "second"
@@ -301,7 +301,7 @@ func TestANewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
 	r.fleet.Each(func(key fleetstate.Key, _ *fleetstate.Runtime) { t.Errorf("still there: %s", key) })
 }
 
-func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
+func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
 	request := 0
 	r := asking(t, func(w http.ResponseWriter, _ *http.Request) {
 		request++
@@ -323,9 +323,9 @@ func TestTheSameAnswerIsToldInTheSameWords(t *testing.T) {
 	}
 }
 
-// TestWhatAReportSaysIsCheckedUntilItWasTaken follows the check of what one runtime says, which costs as much as all
-// else about its report.
-func TestWhatAReportSaysIsCheckedUntilItWasTaken(t *testing.T) {
+// TestReportContentIsCheckedUntilItIsAccepted counts the checks of a runtime's content, which cost as much as the rest
+// of a report.
+func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
 	if err != nil {

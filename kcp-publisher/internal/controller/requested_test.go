@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestALookThatIsAskedForTakesNothingAsKnown puts an older bundle back in the registry, which a publisher that looks
-// there once a year does not notice, and asks for a look.
-func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
+// TestRequestedPassReadsEverythingAgain restores an older bundle in the registry, which a publisher with yearly checks
+// does not notice, and then requests a reconciliation.
+func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	w.settle()
@@ -55,7 +55,7 @@ func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
-	look() // what is pushed is told afterwards
+	look() // a push is announced afterwards
 	if kyma = look(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
 		t.Errorf("asked for the report: %t, the bundle is %s, handled %q", asked(), there(), kyma.Status.LastHandledReconcileAt)
 	}
@@ -65,9 +65,8 @@ func TestALookThatIsAskedForTakesNothingAsKnown(t *testing.T) {
 	}
 }
 
-// TestALookThatIsAskedForDoesNotWaitForTheRegistry asks for a look while the publisher waits before it tries the
-// registry again.
-func TestALookThatIsAskedForDoesNotWaitForTheRegistry(t *testing.T) {
+// TestRequestedPassIgnoresTheRegistryBackoff requests a reconciliation during the registry's backoff.
+func TestRequestedPassIgnoresTheRegistryBackoff(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.settle()
 	key := client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}

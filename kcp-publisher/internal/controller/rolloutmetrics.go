@@ -8,15 +8,15 @@ import (
 
 var (
 	rolloutStates = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_publisher_rollouts", Help: "Newest rollouts of modules in channels, by state.", Labels: []string{"state"}, Leader: true,
+		Name: "kyma_pull_publisher_rollouts", Help: "Latest rollouts of modules in channels, by state.", Labels: []string{"state"}, Leader: true,
 	})
 	rolloutRuntimes = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_publisher_rollout_runtimes", Help: "Runtimes of rollouts that are under way, by module, channel, wave and how they stand.",
+		Name: "kyma_pull_publisher_rollout_runtimes", Help: "Runtimes of active rollouts, by module, channel, wave and state.",
 		Labels: []string{"module", "channel", "wave", "state"}, Leader: true,
 	})
 )
 
-// setRolloutMetrics sets the metrics. Their series grow with modules that are being rolled out, never with runtimes.
+// setRolloutMetrics sets the metrics. Their number of series grows with active rollouts, never with runtimes.
 func setRolloutMetrics(newest []*fleet.Rollout) {
 	rolloutStates.Reset()
 	rolloutRuntimes.Reset()

@@ -8,7 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestMetricsOfRolloutsNameNoRuntimeAndForgetWhatIsOver(t *testing.T) {
+func TestRolloutMetricsHaveNoRuntimesAndDropFinishedRollouts(t *testing.T) {
 	underWay := &fleet.Rollout{Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular"}}
 	underWay.Status = fleet.RolloutStatus{State: fleet.RolloutProgressing, Waves: []fleet.WaveStatus{{Name: "canaries", Total: 10, Updated: 4, InFlight: 3, Failed: 1}}}
 	setRolloutMetrics([]*fleet.Rollout{underWay})
@@ -33,8 +33,7 @@ func TestMetricsOfRolloutsNameNoRuntimeAndForgetWhatIsOver(t *testing.T) {
 	}
 }
 
-// series returns the values of a metric by its labels' values, in the order of the labels' names: channel, module,
-// state, wave.
+// series returns the values of a metric by label values, in the order of the label names: channel, module, state, wave.
 func series(t *testing.T, name string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -21,41 +21,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts makes and moves rollouts, and says by which catalog and gates Kymas are resolved. It remembers nothing: what
-// it decides is written to the rollouts before anybody acts upon it, so that whoever comes after it decides the same.
+// Rollouts creates and advances rollouts, and provides the catalog and gates for resolving Kymas. It keeps no state:
+// every decision is written to the rollouts before it takes effect, so that a successor makes the same decisions.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is how often a rollout that is under way is looked at when nothing happens: soaks and deadlines are times.
+	// Interval is how often an active rollout is evaluated without events, because soak times and deadlines pass.
 	Interval time.Duration
 	Now      func() time.Time
 
 	lastReport func(*v1beta2.Kyma) silence.LastReport
-	// shard is the part of the fleet whose gates are worked out from what the planner wrote, nil where this is the one
-	// that writes.
+	// shard is the part of the fleet whose gates are derived from the planner's rollouts, or nil if this process writes
+	// them.
 	shard *Shard
-	// announce tells the shards which state of the control plane is planned, and whether a rollout is under way; nil where
-	// there are no shards.
+	// announce informs the shards about the planned state of the control plane, and whether a rollout is active. It is
+	// nil without shards.
 	announce func(ctx context.Context, state string, active bool) error
 	view     atomic.Pointer[plan.View]
-	// quiet is how long a runtime that works may go without being heard.
+	// quiet is the longest time between reports of a healthy runtime.
 	quiet time.Duration
-	// members and looked, the generations of policies that were looked at, nil before the first look, belong to Reconcile,
-	// which runs once at a time.
+	// members and looked (the checked policy generations, nil before the first check) belong to Reconcile, which runs
+	// once at a time.
 	members plan.MemberCache
 	looked  map[types.UID]int64
 }
 
 const (
-	// rolloutInterval is the longest that a rollout under way goes without a look.
+	// rolloutInterval is the longest time between two evaluations of an active rollout.
 	rolloutInterval = 10 * time.Second
-	// reportsSettle is how long reports are gathered: looking at a whole fleet for each would take all the time there is.
+	// reportsSettle is how long reports are collected, because evaluating a whole fleet for each report would be too
+	// slow.
 	reportsSettle = 500 * time.Millisecond
 )
 
-// View is what Kymas are resolved by, nil before the first look, and while a shard does not know that its state is
-// planned.
+// View returns the view for resolving Kymas. It is nil before the first evaluation, and in a shard whose state is not
+// known to be planned.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
 	if view == nil || !r.shard.planned(view.State) {
@@ -64,14 +65,14 @@ func (r *Rollouts) View() *plan.View {
 	return view
 }
 
-// Reconcile looks at all tracks; the request's name means nothing.
+// Reconcile evaluates all tracks. The request's name is ignored.
 func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	next := &plan.View{Catalog: r.Catalog.Snapshot()}
 	if next.Catalog == nil {
-		return ctrl.Result{}, nil // the catalog asks for a look once it is there
+		return ctrl.Result{}, nil // the catalog triggers it once it is read
 	}
 	if r.Catalog.changing() {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // policies may be there by halves
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // policies may be partially applied
 	}
 	inNamespace := client.InNamespace(r.Catalog.Namespace)
 	var policies fleet.RolloutPolicyList
@@ -87,14 +88,14 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
 	if !r.shard.planned(next.State) {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the planner has not seen it, or what it wrote is not seen here
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the planner has not processed it, or its writes are not visible here
 	}
 	var all []plan.Member
 	var round rollout.Round
-	var unsure bool // there are runtimes of which it is not known yet when they were heard
+	var unsure bool // some runtimes' last reports are unknown yet
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
-		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many, and only read
+		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many Kymas that are only read
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
 		quietAfter := longestOffline(policies.Items, rollouts.Items)
@@ -111,7 +112,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		}
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // what was read is not the newest
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the read state is outdated
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -128,7 +129,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// putInForce makes a round what Kymas are resolved by: here, or, where this plans for shards, there.
+// putInForce makes the result of a round effective: in this process, or in the shards if this is the planner.
 func (r *Rollouts) putInForce(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, active bool,
 ) error {
@@ -137,17 +138,17 @@ func (r *Rollouts) putInForce(
 	}
 	before := r.view.Load()
 	if next.Same(before) {
-		next = before // another one would make every Kyma be looked at again
+		next = before // another view would reconcile every Kyma again
 	}
 	r.view.Store(next)
 	if err := r.mark(ctx, before, next, all); err != nil {
-		r.view.Store(before) // or the next look would see no difference
+		r.view.Store(before) // otherwise the next evaluation would see no difference
 		return err
 	}
 	return nil
 }
 
-// after returns the rollouts that there are after a round that was written.
+// after returns the rollouts after a round was written.
 func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	gone := map[string]bool{}
 	for _, old := range round.Forget {
@@ -165,8 +166,8 @@ func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	return all
 }
 
-// longestOffline returns after how long without being heard every rollout takes a runtime for silent. From then on
-// nobody waits for it to be looked for.
+// longestOffline returns the time after which every rollout considers a runtime silent. No rollout awaits the runtime's
+// report from then on.
 func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (longest time.Duration) {
 	for i := range policies {
 		longest = max(longest, policies[i].Spec.OfflineAfter.Duration)
@@ -177,7 +178,7 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// write makes the API server know a round, so that it may be acted upon.
+// write writes the results of a round to the API server, so that they can take effect.
 func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []fleet.Rollout) error {
 	for _, made := range round.Create {
 		status := made.Status
@@ -210,7 +211,7 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 	return nil
 }
 
-// status writes a status over the one that the rollout has, unless somebody wrote to it meanwhile.
+// status writes the status of a rollout, unless the rollout was changed in the meantime.
 func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status
@@ -227,9 +228,9 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 	}
 }
 
-// mark asks for a look at every Kyma that is decided otherwise now.
+// mark requests a reconciliation of every Kyma with a different decision.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// Kymas that were put off for long look again only with their polls.
+	// Kymas that were postponed for long are otherwise only reconciled at their polls.
 	if waited := r.Catalog.waited.Swap(false); waited || before == nil || before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.markAll(ctx)
 		if err != nil && waited {
@@ -238,7 +239,7 @@ func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.
 		return err
 	}
 	if len(before.Gates) > 0 && len(all) == 0 {
-		return r.Catalog.markAll(ctx) // the last policy is gone
+		return r.Catalog.markAll(ctx) // the last policy was deleted
 	}
 	differs := now.Differs(before)
 	for i := range all {

@@ -15,21 +15,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// rootNotes are where a publisher notes its root of trust. The zero value notes nothing. It is for one goroutine.
+// rootNotes writes a publisher's root of trust to its Lease. The zero value writes nothing. It must be used from one
+// goroutine.
 type rootNotes struct {
 	reader client.Reader
 	writer client.Client
 	lease  client.ObjectKey
-	// noted is what the Lease said when it was read last, read when that was, and complained why it could not be written.
+	// noted is the note in the Lease when it was last read, read the time of that, and complained the last write error.
 	noted, complained string
 	read              time.Time
 }
 
-// noteAgain is how long a note is taken to be there that was there: somebody may delete it, or the Lease.
+// noteAgain is how long an existing note is assumed to stay, since it or the Lease can be deleted.
 const noteAgain = 30 * time.Minute
 
-// note writes the end of the root of trust to the publisher's Lease, which whoever has no keys can read. Nothing waits
-// for it: one that failed is written at the next look. Without leader election there is no Lease.
+// note writes the expiry of the root of trust to the publisher's Lease, for readers without keys. A failed write is
+// repeated at the next check. Without leader election there is no Lease.
 func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(), Fleet: root.Fleet}.String()
 	if n.writer == nil || root.Version == 0 || text == n.noted && now.Sub(n.read) < noteAgain {
@@ -47,12 +48,12 @@ func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
 			lease.Annotations = map[string]string{}
 		}
 		lease.Annotations[v1beta2.AnnotationRootOfTrust] = text
-		return n.writer.Update(ctx, lease) // of the version that was read, or the holder's renewal would be lost
+		return n.writer.Update(ctx, lease) // based on the version that was read, or the holder's renewal would be lost
 	})
 	if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
-		if why := fmt.Sprintf("note the root of trust at Lease %s: %v", n.lease, err); why != n.complained {
+		if why := fmt.Sprintf("write the root of trust to Lease %s: %v", n.lease, err); why != n.complained {
 			n.complained = why
-			ctrl.LoggerFrom(ctx).WithName("keys").Info("the end of the root of trust is not shown to others: " + why)
+			ctrl.LoggerFrom(ctx).WithName("keys").Info("failed to publish the expiry of the root of trust: " + why)
 		}
 		return
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// TestTheRootsEndIsNotedAtTheLease renews the lease between the note's read and its write, as its holder does every few
+// TestRootExpiryIsWrittenToTheLease renews the lease between the note's read and write, as its holder does every few
 // seconds.
-func TestTheRootsEndIsNotedAtTheLease(t *testing.T) {
+func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()
 	if err := coordinationv1.AddToScheme(scheme); err != nil {
@@ -78,7 +78,7 @@ func TestTheRootsEndIsNotedAtTheLease(t *testing.T) {
 		t.Errorf("it took %d writes, want one that failed, one beside a renewal, and one", writes)
 	}
 
-	// Somebody deletes the note.
+	// The note is deleted.
 	between = func() error { return nil }
 	delete(lease.Annotations, v1beta2.AnnotationRootOfTrust)
 	if err := api.Update(ctx, lease); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// newSecretCache returns a cache of the Secrets that are for runtimes and of no others.
+// newSecretCache returns a cache that only contains the Secrets for runtimes.
 func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	labeled, err := labels.NewRequirement(v1beta2.LabelSecretFor, selection.Exists, nil)
 	if err != nil {
@@ -43,7 +43,7 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	return secrets, nil
 }
 
-// newCacheOf returns a cache, beside the manager's, of what options select in a namespace. The manager starts it.
+// newCacheOf returns an additional cache of the selected objects in a namespace. The manager starts it.
 func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cache.Cache, error) {
 	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
 	options.DefaultTransform, options.DefaultNamespaces = cache.TransformStripManagedFields(), map[string]cache.Config{namespace: {}}
@@ -54,7 +54,7 @@ func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cach
 	return found, mgr.Add(found)
 }
 
-// kymasOf asks for a look at the Kyma whose runtime a Secret is for.
+// kymasOf requests a reconciliation of the Kyma of a Secret's runtime.
 func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
 	var kymas v1beta2.KymaList
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
@@ -72,7 +72,7 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	return requests
 }
 
-// noteAddressee logs once that a Secret is for a runtime that no Kyma has.
+// noteAddressee logs once if a Secret's runtime has no Kyma.
 func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known bool) {
 	subject, runtime := secret.Namespace+"/"+secret.Name, secret.Labels[v1beta2.LabelSecretFor]
 	if known {
@@ -82,13 +82,12 @@ func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known 
 	if before, told := k.unaddressed.Swap(subject, runtime); told && before == runtime {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("a Secret is for a runtime that no Kyma has, and goes nowhere: correct its label "+v1beta2.LabelSecretFor+", or create the Kyma",
+	ctrl.LoggerFrom(ctx).Info("a Secret is for an unknown runtime and is not delivered: correct its label "+v1beta2.LabelSecretFor+", or create the Kyma",
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
-// addSecrets adds to what is known of a runtime the Secrets that are for it. Nothing is said about them to a runtime
-// that has not proven who it is, or does not say now what it has. The problem is why some Secrets cannot be given to
-// it.
+// addSecrets adds a runtime's Secrets to its facts. It adds none for a runtime without an accepted current report.
+// problem is why some Secrets cannot be delivered.
 func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report) (problem, err error) {
 	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil || newest.Accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
 		return nil, nil
@@ -109,13 +108,13 @@ func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runt
 	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
 	r.Secrets = &plan.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil}
 	if problem != nil || k.secrets == nil {
-		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // a Secret that nobody understands, or reads, is none that was deleted
+		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // an unsupported or unread Secret does not count as deleted
 	}
 	return problem, nil
 }
 
-// runtimeSecrets returns Secrets of the control plane as they are to be in their runtime. Of two of the same name the
-// older one counts. The error says which cannot be there and why; the others can.
+// runtimeSecrets returns Secrets of the control plane in their form for the runtime. If two have the same name, the
+// older one is used. The error names the invalid ones; the others are returned.
 func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -134,7 +133,7 @@ func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 			continue
 		}
 		if other := from[next.At()]; other != "" {
-			problems = append(problems, fmt.Errorf("Secret %s/%s: in the runtime it would be %s, which Secret %s is: change the annotation %s", secret.Namespace, secret.Name, next.At(), other, v1beta2.AnnotationSecretName))
+			problems = append(problems, fmt.Errorf("Secret %s/%s: its name in the runtime would be %s, which Secret %s already uses: change the annotation %s", secret.Namespace, secret.Name, next.At(), other, v1beta2.AnnotationSecretName))
 			continue
 		}
 		from[next.At()] = secret.Name
@@ -149,12 +148,12 @@ func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
 		Name:      cmp.Or(secret.Annotations[v1beta2.AnnotationSecretName], secret.Name),
 		Labels:    ownLabels(secret.Labels), Type: secret.Type, Data: secret.Data,
 		Module: secret.Labels[v1beta2.LabelModuleName],
-		// The content would be a better name for the content, were it not secret.
+		// A digest of the content would be a better revision, but would reveal it.
 		Revision: string(secret.UID) + " " + secret.ResourceVersion,
 	}
 }
 
-// ownLabels are the labels that mean something to whoever uses the Secret, and nothing to Kyma.
+// ownLabels returns the labels for users of the Secret, without those of Kyma.
 func ownLabels(all map[string]string) map[string]string {
 	own := maps.Clone(all)
 	maps.DeleteFunc(own, func(key, _ string) bool {

@@ -33,7 +33,7 @@ func controlSecret(name string, age time.Duration, annotations map[string]string
 	}
 }
 
-func TestASecretOfTheControlPlaneBecomesOneOfTheRuntime(t *testing.T) {
+func TestSecretIsDeliveredToItsRuntime(t *testing.T) {
 	all, err := runtimeSecrets([]corev1.Secret{
 		controlSecret("plain", 0, nil),
 		controlSecret("elsewhere", 0, map[string]string{v1beta2.AnnotationSecretName: "login", v1beta2.AnnotationSecretNamespace: "keda"}),
@@ -48,7 +48,7 @@ func TestASecretOfTheControlPlaneBecomesOneOfTheRuntime(t *testing.T) {
 	}
 }
 
-func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
+func TestInvalidSecretDoesNotBlockOthers(t *testing.T) {
 	leaving := controlSecret("leaving", 0, nil)
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	for name, c := range map[string]struct {
@@ -58,7 +58,7 @@ func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
 		"a name of the agent's own":   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the agent; choose another"},
 		"a name that is none":         {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "want a valid namespace and name"},
 		"the cluster's own namespace": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "reserved for the cluster"},
-		"the name of an older one":    {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: in the runtime it would be kyma-system/good, which Secret good is: change the annotation kyma-pull.dev/secret-name"},
+		"the name of an older one":    {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: its name in the runtime would be kyma-system/good, which Secret good already uses: change the annotation kyma-pull.dev/secret-name"},
 		"one on its way out":          {leaving, ""},
 	} {
 		all, err := runtimeSecrets([]corev1.Secret{c.bad, controlSecret("good", time.Hour, nil)})
@@ -71,10 +71,10 @@ func TestASecretThatCannotBeInTheRuntimeHurtsNoOther(t *testing.T) {
 	}
 }
 
-// unread has no Secrets to read: looking for some panics.
+// unread has no reader for Secrets, so reading any panics.
 type unread struct{ client.Reader }
 
-func TestNothingIsSealedForWhomNobodyKnows(t *testing.T) {
+func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
 	key := ed25519.PublicKey("any")
 	accepted := &bundle.AcceptedReport{}
 	for name, c := range map[string]struct {
@@ -107,7 +107,7 @@ func (r pullSecretReader) Get(_ context.Context, at client.ObjectKey, into clien
 	return nil
 }
 
-func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
+func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 	pull := controlSecret("pull", 0, map[string]string{v1beta2.AnnotationSecretName: "other"})
 	pull.Type = corev1.SecretTypeDockerConfigJson
 	opaque := controlSecret("pull", 0, nil)
@@ -118,7 +118,7 @@ func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
 		why    string
 	}{
 		"one that is there":       {&pull, []string{"kyma-system/pull"}, ""},
-		"one that is not there":   {nil, nil, "image pull Secret kcp-system/pull: is not there: create it"},
+		"one that is not there":   {nil, nil, "image pull Secret kcp-system/pull not found: create it"},
 		"one that pulls no image": {&opaque, nil, `image pull Secret kcp-system/pull: type "Opaque": want kubernetes.io/dockerconfigjson`},
 	} {
 		kymas := &Kymas{pullSecrets: pullSecretReader{secret: c.secret}, ImagePullSecret: types.NamespacedName{Namespace: "kcp-system", Name: "pull"}}
@@ -139,7 +139,8 @@ func TestTheImagePullSecretIsForAllRuntimes(t *testing.T) {
 		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) { // what was there before is not read here, so that nothing of it goes
 			t.Errorf("%s: %v, known %v", name, got, r.Secrets.Known)
 		}
-		// The runtime says that all is done which the newest bundle asks for: that bundle says nothing of what was not read.
+		// The runtime reports that everything in the latest bundle is done. That bundle does not contain the unread
+		// Secrets.
 		done := ingest.Facts{
 			Published: &plan.Published{Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}},
 			Report:    &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Observed: &bundle.Observed{Digest: "sha256:a"}, Secrets: &bundle.ReportedSecrets{Revision: "1"}}},

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
+func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	kyma := func() *v1beta2.Kyma {
 		heard := metav1.NewTime(now.Add(-time.Minute))
@@ -48,12 +48,12 @@ func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
 	} {
 		before, after, facts, outcome := kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}
 		c.change(after, &facts, &outcome)
-		if got := settles(before, after, facts, outcome, now, interval); !got.Equal(c.want) {
+		if got := settledUntil(before, after, facts, outcome, now, interval); !got.Equal(c.want) {
 			t.Errorf("%s: got %s, want %s", what, got, c.want)
 		}
 	}
 	for polled, want := range map[time.Duration]time.Duration{time.Second: settlesFor * time.Second, time.Minute: settlesAtMost, time.Hour / 2: time.Hour / 2} {
-		if got := settles(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).Sub(now); got != want {
+		if got := settledUntil(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).Sub(now); got != want {
 			t.Errorf("polled every %s: got %s, want %s", polled, got, want)
 		}
 	}
@@ -61,20 +61,20 @@ func TestALookAfterWhichSomethingIsToBeDoneStandsForNoOther(t *testing.T) {
 	silent.Status.Conditions[0].Status = metav1.ConditionFalse
 	awaited := kyma()
 	awaited.Status.Runtime.Published = &v1beta2.PublishedBundle{Time: metav1.NewTime(now.Add(10*time.Second - time.Hour)), Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}}}
-	if got := settles(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.Equal(now.Add(10 * time.Second)) {
+	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.Equal(now.Add(10 * time.Second)) {
 		t.Errorf("a runtime that may not take its newest bundle is looked at again at %s", got)
 	}
-	if got := settles(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {
+	if got := settledUntil(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {
 		t.Errorf("a runtime that does not report: got %s", got)
 	}
 }
 
-// noKymas is an API without any.
+// noKymas is an API without Kymas.
 type noKymas struct{ client.Reader }
 
 func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-func TestAfterAChangeForAllKymasNoLookCounts(t *testing.T) {
+func TestChangeForAllKymasInvalidatesSettledPasses(t *testing.T) {
 	c := &Catalog{Reader: noKymas{}}
 	k := &Kymas{Catalog: c}
 	before := c.marked.Load()

@@ -25,10 +25,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// indexRuntime finds Kymas by runtime id.
+// indexRuntime is the index of Kymas by runtime id.
 const indexRuntime = "runtime"
 
-// Setup adds the controllers to the manager. Concurrency is how many runtimes are worked on at once.
+// Setup adds the controllers to the manager. concurrency is the number of runtimes that are reconciled at once.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := indexRuntimes(mgr); err != nil {
 		return err
@@ -87,12 +87,12 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
 		return err
 	}
-	if kymas.Shard == nil { // else the planner removes them
+	if kymas.Shard == nil { // otherwise the planner removes them
 		if err := setUpFinalizers(mgr, kymas.Events); err != nil {
 			return err
 		}
 	}
-	// Status changes are its own; what users say is in spec, labels and annotations.
+	// The publisher itself changes the status; users change spec, labels and annotations.
 	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
 		For(&v1beta2.Kyma{}, builder.WithPredicates(said)).
@@ -117,7 +117,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	return controlled.Complete(kymas)
 }
 
-// movesRollouts lets through the changes of Kymas that may move a rollout.
+// movesRollouts passes changes of Kymas that can advance a rollout.
 var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}
@@ -128,8 +128,8 @@ func indexRuntimes(mgr ctrl.Manager) error {
 	})
 }
 
-// setUpCatalog adds the controller that reads the catalog. An empty catalog is a catalog too: one event at the start
-// makes the first snapshot, templates or not. The same is true of watchers.
+// setUpCatalog adds the controller that reads the catalog. One initial event creates the first snapshot, even of an
+// empty catalog. The same applies to watchers.
 func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
 	c.Reader = mgr.GetClient()
 	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
@@ -149,8 +149,8 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 		Complete(w)
 }
 
-// setUpRollouts adds the controller that moves rollouts. Whatever a runtime says may move one. A shard follows each
-// step that is written.
+// setUpRollouts adds the controller that advances rollouts. Any report of a runtime can advance one. A shard follows
+// every written step.
 func setUpRollouts(mgr ctrl.Manager, r *Rollouts, pollInterval time.Duration) error {
 	r.Client, r.Interval = mgr.GetClient(), min(pollInterval, rolloutInterval)
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
@@ -169,7 +169,7 @@ func setUpRollouts(mgr ctrl.Manager, r *Rollouts, pollInterval time.Duration) er
 	return nil
 }
 
-// start returns one event.
+// start returns a channel with one event.
 func start() chan event.GenericEvent {
 	one := make(chan event.GenericEvent, 1)
 	one <- event.GenericEvent{Object: &v1beta2.Kyma{}}

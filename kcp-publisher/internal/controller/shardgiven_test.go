@@ -10,9 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// What the planner writes of a runtime that was given a version may be seen before the cache has the status that says
-// so.
-func TestAShardKnowsWhatItGaveBeforeItsCacheDoes(t *testing.T) {
+// The planner's writes about an updated runtime may arrive before the cache has the status that caused them.
+func TestShardKnowsItsWritesBeforeTheCache(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one", UID: "uid", ResourceVersion: resourceVersion}}
 		k.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}
@@ -32,7 +31,7 @@ func TestAShardKnowsWhatItGaveBeforeItsCacheDoes(t *testing.T) {
 	}
 	again := after
 	again.ResourceVersion = "11"
-	s.wrote(after.Status, &again) // nothing that rollouts gave is another
+	s.wrote(after.Status, &again) // no version of a rollout differs
 	if got := seen(kyma("12", "keda-regular-2")); got != "keda-regular-2" {
 		t.Errorf("once the cache is newer: given by %q", got)
 	}

@@ -17,28 +17,27 @@ import (
 // Shard is a part of the fleet, one of Count. A nil Shard is the whole fleet.
 type Shard struct {
 	Number, Count int
-	// Announced returns what the planner has announced; known is false while that may be out of date.
+	// Announced returns the planner's announcement. known is false if it may be outdated.
 	Announced func() (announced shard.Announcement, known bool)
-	// Tell makes the planner know when runtimes were heard.
+	// Tell sends the times of reports to the planner.
 	Tell HearingsWriter
 
 	fleet *fleetstate.Fleet
 
 	mu sync.Mutex // guards unplanned
-	// unplanned is since when the state that Kymas would be resolved by is not known to be planned, zero while it is.
+	// unplanned is since when the current state is not known to be planned, or zero.
 	unplanned time.Time
 }
 
-// owns reports whether a Kyma belongs to the shard. Its label only says which shard's cache has it: somebody may have
-// edited that.
+// owns reports whether a Kyma belongs to the shard. Its label only selects the shard's cache and can be edited.
 func (s *Shard) owns(kyma *v1beta2.Kyma) bool {
 	return s == nil || shard.Of(plan.Claimed(kyma), s.Count) == s.Number
 }
 
-// first reports whether the shard is the one that tells what concerns the whole fleet.
+// first reports whether the shard is the one that reports on the whole fleet.
 func (s *Shard) first() bool { return s == nil || s.Number == 0 }
 
-// own returns those of the Kymas that belong to the shard.
+// own returns the Kymas that belong to the shard.
 func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	if s == nil {
 		return kymas
@@ -52,8 +51,8 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	return own
 }
 
-// wrote records a written status that has other versions of rollouts than the previous one, until the cache has it.
-// What the planner writes because of it may be seen here before, and would look as if no runtime had got a version.
+// wrote records a written status with other versions of rollouts, until the cache has it. The planner's resulting
+// writes may arrive earlier, and would otherwise look as if no runtime had a version.
 func (s *Shard) wrote(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return
@@ -72,7 +71,7 @@ func sameGiven(a, b v1beta2.GivenVersion) bool {
 	return a.Rollout == b.Rollout && a.Time.Equal(&b.Time)
 }
 
-// newest returns a Kyma as the cache has it, or as it was written here since.
+// newest returns a Kyma from the cache, or its newer version that was written here.
 func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	key := client.ObjectKeyFromObject(cached)
 	written := s.fleet.Get(key).Written
@@ -86,7 +85,7 @@ func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	return cached
 }
 
-// planned reports whether a state is the one that the planner has announced.
+// planned reports whether the planner has announced this state.
 func (s *Shard) planned(state string) bool {
 	if s == nil {
 		return true
@@ -103,7 +102,7 @@ func (s *Shard) planned(state string) bool {
 	return planned
 }
 
-// unannouncedFor returns for how long nothing could be resolved because its state is not planned.
+// unannouncedFor returns how long nothing could be resolved because the state was not planned.
 func (s *Shard) unannouncedFor() time.Duration {
 	if s == nil {
 		return 0
@@ -116,7 +115,7 @@ func (s *Shard) unannouncedFor() time.Duration {
 	return time.Since(s.unplanned)
 }
 
-// active reports whether a rollout is under way.
+// active reports whether a rollout is active.
 func (s *Shard) active() bool {
 	announced, known := s.Announced()
 	return known && announced.Active

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-func TestAShardResolvesNothingThatIsNotPlanned(t *testing.T) {
+func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestAShardResolvesNothingThatIsNotPlanned(t *testing.T) {
 	}
 }
 
-func TestALabelGivesNoShardARuntime(t *testing.T) {
+func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Labels = map[string]string{}
 	at := shard.Of(plan.Claimed(kyma), 3)
@@ -73,16 +73,16 @@ func TestALabelGivesNoShardARuntime(t *testing.T) {
 	if !(*Shard)(nil).owns(kyma) {
 		t.Error("a publisher of the whole fleet leaves a runtime to others")
 	}
-	// Its label follows the runtime that the Kyma began with, as its owner does.
+	// Its label follows the Kyma's original runtime, like its owner.
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "began"}
 	if shard.Of(plan.Claimed(kyma), 1000) != shard.Of("began", 1000) {
 		t.Error("a Kyma leaves its shard when its runtime's label is edited")
 	}
 }
 
-// TestThePlannerHearsWhatShardsHear: what a shard tells is judged as if it was heard here, and what is missing or old
-// is not taken for silence.
-func TestThePlannerHearsWhatShardsHear(t *testing.T) {
+// TestPlannerReceivesReportTimesOfShards: a shard's message counts like a report that arrived here, and missing or old
+// messages do not count as silence.
+func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
 	now := noon.Add(2 * time.Hour)
 	kyma := kymaOf("one")
@@ -124,8 +124,8 @@ func TestThePlannerHearsWhatShardsHear(t *testing.T) {
 	}
 }
 
-// TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime: a shard that saw it alone would take it for the owner.
-func TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime(t *testing.T) {
+// TestOwnerOfARuntimeIsLabeledFirst: a shard that only sees the other Kyma would treat it as the owner.
+func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
 	owner.Labels, second.Labels = map[string]string{v1beta2.LabelRuntimeID: "r"}, map[string]string{v1beta2.LabelRuntimeID: "r"}
@@ -158,9 +158,9 @@ func TestAKymaIsNotLabeledBeforeTheOneThatOwnsItsRuntime(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotPublishedToIsNotAwaited: neither a suspended Kyma nor one of another shard waits for a bundle, and of
-// the latter nothing is kept.
-func TestWhatIsNotPublishedToIsNotAwaited(t *testing.T) {
+// TestSuspendedRuntimesAreNotAwaited: suspended Kymas and Kymas of other shards have no pending work, and the shard
+// keeps no record of the latter.
+func TestSuspendedRuntimesAreNotAwaited(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
 	k.export()
@@ -198,7 +198,7 @@ func TestWhatIsNotPublishedToIsNotAwaited(t *testing.T) {
 	})
 }
 
-func TestOneShardTellsWhatConcernsTheFleet(t *testing.T) {
+func TestOnlyTheFirstShardReportsOnTheFleet(t *testing.T) {
 	tellers := 0
 	for number := range 3 {
 		if (&Shard{Number: number, Count: 3}).first() {

@@ -17,27 +17,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// SignatureKeys keeps the verifier's keys those of the Secrets in the control plane. Without a verifier there is
-// nothing to keep.
+// SignatureKeys keeps the verifier's keys in line with the Secrets in the control plane. Without a verifier it does
+// nothing.
 type SignatureKeys struct {
 	Verifier   *signature.Verifier
 	Components *component.Reader
 	Reader     client.Reader
 	Namespace  string
-	// PolicyFile is looked at every Interval, with the key files that it names.
+	// PolicyFile is checked every Interval, together with its key files.
 	PolicyFile string
 	Interval   time.Duration
 
 	changed func(context.Context) error
-	problem string // told last
-	behind  bool   // Kymas are still to be looked at by a changed policy
+	problem string // the last logged problem
+	behind  bool   // Kymas must still be reconciled with a changed policy
 }
 
-// NeedLeaderElection says that one publisher at a time looks at the policy: no other uses it.
+// NeedLeaderElection returns true, because only one publisher at a time uses the policy.
 func (s *SignatureKeys) NeedLeaderElection() bool { return true }
 
-// Start loads the policy anew when its files change, until the context ends. One that means nothing leaves the one
-// before in force.
+// Start reloads the policy when its files change, until the context ends. An invalid policy leaves the previous one in
+// effect.
 func (s *SignatureKeys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("signatures")
 	tick := time.NewTicker(max(s.Interval, time.Second))
@@ -59,7 +59,7 @@ func (s *SignatureKeys) Start(ctx context.Context) error {
 	}
 }
 
-// follow loads the policy if it changed. Components are verified again then, and with them all Kymas.
+// follow loads the policy if it changed. Components and all Kymas are then verified again.
 func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
 	policy, err := signature.ReadPolicy(s.PolicyFile)
 	if err != nil {
@@ -88,7 +88,7 @@ func SignatureSecrets() labels.Selector {
 	return labels.NewSelector().Add(*labeled)
 }
 
-// Reconcile reads all keys; the request's name means nothing. Components are verified again, and with them all Kymas.
+// Reconcile reads all keys; the request's name is ignored. Components and all Kymas are then verified again.
 func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var secrets corev1.SecretList
 	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace), client.MatchingLabelsSelector{Selector: SignatureSecrets()}); err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// Slimmer makes what is kept of Kymas and reports small. A fleet's Kymas and reports contain nearly the same, many
-// thousand times: equal parts are held once, and never changed in place. One Slimmer serves all caches of a process. It
-// is safe for concurrent use.
+// Slimmer reduces the memory of cached Kymas and reports. The Kymas and reports of a fleet are nearly equal: equal
+// parts are stored once, and never changed in place. One Slimmer serves all caches of a process. It is safe for
+// concurrent use.
 type Slimmer struct{ parts *memo.Memo[partKey, heldPart] }
 
-// partKey is the digest of a part and of its kind.
+// partKey is the digest of a part and its kind.
 type partKey [sha256.Size]byte
 
 // kind is a kind of parts.
@@ -35,8 +35,8 @@ const (
 	texts
 )
 
-// maxPartsBytes limits the parts that are compared with later ones, and maxPartBytes each of them: a runtime can report
-// another large one each time. Parts that are dropped stay where they are used.
+// maxPartsBytes limits the parts that are compared with later ones, and maxPartBytes each of them, because a runtime
+// can report another large part each time. Dropped parts stay where they are used.
 const (
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
@@ -48,12 +48,12 @@ type heldPart struct {
 	bytes int
 }
 
-// NewSlimmer returns a Slimmer that has seen nothing.
+// NewSlimmer returns an empty Slimmer.
 func NewSlimmer() *Slimmer {
 	return &Slimmer{memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part heldPart) int { return part.bytes + memo.EntryBytes })}
 }
 
-// share returns an equal part, the first that was seen. keep returns the part to hold if there is none.
+// share returns the first equal part. keep returns the part to store if there is none.
 func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {
@@ -82,8 +82,7 @@ func encodedOf(data any) []byte {
 	return text
 }
 
-// Transform makes a Kyma that was read what a cache keeps of it: without the parts that nothing here reads, and with
-// the parts that it shares with others. It is a cache's transform.
+// Transform reduces a Kyma for a cache: it removes unused parts, and shares equal parts. It is a cache transform.
 func (s *Slimmer) Transform(object any) (any, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
@@ -129,10 +128,10 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 	}
 }
 
-// report is Transform for what is kept of an accepted report.
+// report reduces an accepted report for storage, like Transform.
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion), s.common(report.KubernetesVersion), s.common(report.Fleet)
-	report.Certificate = "" // it was what the key is known by, and is not asked for again
+	report.Certificate = "" // it identified the key and is not needed again
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
 	}
@@ -177,6 +176,6 @@ func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject
 	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// common returns the first text of all that are equal, for such as many objects have. It keeps nothing else of what the
-// text was read from.
+// common returns the first of all equal texts, for frequent texts. It does not keep other data that the text was read
+// from.
 func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }

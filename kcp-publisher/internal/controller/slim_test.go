@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// kymaOfTwenty is a Kyma with 20 modules as it converged, the reporter of which is one of many.
+// kymaOfTwenty returns a converged Kyma with 20 modules, one of many runtimes.
 func kymaOfTwenty(number int) *v1beta2.Kyma {
 	at := metav1.NewTime(noon.Add(time.Duration(number) * time.Second))
 	k := kymaOf(fmt.Sprint("runtime-", number))
@@ -65,7 +65,7 @@ func reportOfTwenty(k *v1beta2.Kyma) bundle.AcceptedReport {
 	return r
 }
 
-// decoded returns a value as a decoder makes it, which shares nothing.
+// decoded returns a value as a decoder creates it, without shared parts.
 func decoded[T any](t testing.TB, value T) T {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -76,7 +76,7 @@ func decoded[T any](t testing.TB, value T) T {
 	return made
 }
 
-func TestASlimKymaSaysWhatItSaid(t *testing.T) {
+func TestSlimmedKymaKeepsItsContent(t *testing.T) {
 	s := NewSlimmer()
 	for number := range 20 {
 		whole := kymaOfTwenty(number)
@@ -105,7 +105,7 @@ func TestASlimKymaSaysWhatItSaid(t *testing.T) {
 	}
 }
 
-func TestEqualTextsAreOneAlsoAfterAGarbageCollection(t *testing.T) {
+func TestEqualTextsAreSharedAfterGarbageCollection(t *testing.T) {
 	s := NewSlimmer()
 	at := unsafe.StringData(s.common(strings.Clone("a text that many objects have")))
 	runtime.GC()
@@ -115,7 +115,7 @@ func TestEqualTextsAreOneAlsoAfterAGarbageCollection(t *testing.T) {
 	}
 }
 
-func TestSharedPartsAreBounded(t *testing.T) {
+func TestSharedPartsAreLimited(t *testing.T) {
 	for _, size := range []int{100, 1000, maxPartBytes - 2, maxPartBytes} {
 		s := NewSlimmer()
 		for i := range 2 * maxPartsBytes / (size + memo.EntryBytes) {
@@ -127,9 +127,9 @@ func TestSharedPartsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAFleetFitsIntoMemory measures what the caches of Kymas and of reports hold for each of many runtimes, against the
-// same without being made slim.
-func TestAFleetFitsIntoMemory(t *testing.T) {
+// TestFleetFitsIntoMemory measures the memory of the caches of Kymas and reports for each of many runtimes, with and
+// without the Slimmer.
+func TestFleetFitsIntoMemory(t *testing.T) {
 	const runtimes = 2000
 	live := func() uint64 {
 		runtime.GC()

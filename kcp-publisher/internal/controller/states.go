@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// Metrics of runtimes and modules. Their series grow with the catalog, never with runtimes.
+// Metrics of runtimes and modules. Their number of series grows with the catalog, never with runtimes.
 var (
 	runtimesByState = measure.Definition{
 		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge, Labels: []string{"state"}, Leader: true,
@@ -25,28 +25,28 @@ var (
 		Kind: measure.KindGauge, Labels: []string{"health"}, Leader: true,
 	}
 	runtimesByCause = measure.Definition{
-		Name: "kyma_pull_publisher_runtime_causes", Help: "Runtimes by the first cause of what is in their way, as kcp-publisher why names it.",
+		Name: "kyma_pull_publisher_runtime_causes", Help: "Runtimes by the situation of their first cause, as kcp-publisher why shows it.",
 		Kind: measure.KindGauge, Labels: []string{"situation"}, Leader: true,
 	}
 	modulesByState = measure.Definition{
-		Name: "kyma_pull_publisher_modules", Help: "Modules of all runtimes by their name and state; mandatory modules, which no status tells of, are not counted.",
+		Name: "kyma_pull_publisher_modules", Help: "Modules of all runtimes by name and state; mandatory modules are not counted, because no status contains them.",
 		Kind: measure.KindGauge, Labels: []string{"module", "state"}, Leader: true,
 	}
 	modulesByVersion = measure.Definition{
 		Name: "kyma_pull_publisher_module_versions",
-		Help: "Modules of all runtimes by name, version that runs and state; (other) stands for what the catalog does not have, (unknown) for a version that no report names.",
+		Help: "Modules of all runtimes by name, running version and state; (other) stands for modules outside the catalog, (unknown) for unreported versions.",
 		Kind: measure.KindGauge, Labels: []string{"module", "version", "state"}, Leader: true,
 	}
 	oldestReport = measure.Definition{
-		Name: "kyma_pull_publisher_oldest_report_timestamp_seconds", Help: "Unix time at which the runtime was heard that is silent for longest, of those that reported.",
+		Name: "kyma_pull_publisher_oldest_report_timestamp_seconds", Help: "Unix time of the last report of the runtime that has been silent the longest, among those that have reported.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	publishPending = measure.Definition{
-		Name: "kyma_pull_publisher_publish_pending", Help: "Runtimes that wait for their next bundle, as a change of the control plane asks for it.",
+		Name: "kyma_pull_publisher_publish_pending", Help: "Runtimes that wait for their next bundle after a change of the control plane.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	publishPendingSince = measure.Definition{
-		Name: "kyma_pull_publisher_publish_pending_since_timestamp_seconds", Help: "Unix time since which the runtime waits for its next bundle that waits for longest.",
+		Name: "kyma_pull_publisher_publish_pending_since_timestamp_seconds", Help: "Unix time since which the longest waiting runtime waits for its next bundle.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	ofFleet = []measure.Definition{
@@ -57,31 +57,31 @@ var (
 
 func init() { measure.Collect(runtimeStates, ofFleet...) }
 
-// states counts runtimes and their modules, so that no metric is labeled with a runtime. It exports nothing before the
-// first one is counted. It is safe for concurrent use.
+// states counts runtimes and their modules, so that no metric has a runtime as a label. It exports nothing before the
+// first count. It is safe for concurrent use.
 type states struct {
-	mu    sync.Mutex // guards what follows, and the parts'
+	mu    sync.Mutex // guards the fields below and those of the parts
 	parts map[*part]struct{}
-	// counts are the numbers of runtimes and modules by metric and values of labels.
+	// counts are the numbers of runtimes and modules by metric and label values.
 	counts map[fleetstate.Series]int
 }
 
-// part is what one publisher counts: of the whole fleet, or of one of the shards that this process has. A Kyma that
-// goes from one shard to another is counted twice until the first one is told, and never lost.
+// part is the count of one publisher: the whole fleet, or one of this process's shards. A Kyma that moves between
+// shards is counted twice until the first shard drops it, but never lost.
 type part struct {
 	fleet *fleetstate.Fleet
-	// ready reports whether it is known which Kymas have something to publish; nil if it is not.
+	// ready reports whether it is known which Kymas have pending work. It is nil if that is unknown.
 	ready func() bool
 }
 
 const (
-	// otherModules stands for modules and versions that the catalog does not have: their names are a runtime's own word,
-	// of which there may be any number. unknownVersion stands for a version that no report names.
+	// otherModules stands for modules and versions outside the catalog. Runtimes report their names, so their number is
+	// unlimited. unknownVersion stands for an unreported version.
 	otherModules   = "(other)"
 	unknownVersion = "(unknown)"
 )
 
-// known are the modules and versions that have series of their own.
+// known contains the modules and versions with their own series.
 type known interface {
 	Has(module string) bool
 	HasVersion(module, version string) bool
@@ -91,14 +91,14 @@ func newStates() *states {
 	return &states{parts: map[*part]struct{}{}, counts: map[fleetstate.Series]int{}}
 }
 
-// join begins a part.
+// join adds a part.
 func (s *states) join(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[p] = struct{}{}
 }
 
-// leave ends a part, if it began: its Kymas are counted elsewhere from now on.
+// leave removes a part if it was added, because its Kymas are counted elsewhere from now on.
 func (s *states) leave(p *part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *states) leave(p *part) {
 	delete(s.parts, p)
 }
 
-// seriesOf returns where a runtime is counted, each series once for each time that it counts.
+// seriesOf returns the series of a runtime, once for each count.
 func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	all := []fleetstate.Series{{Metric: runtimesByState.Name, First: string(r.State)}, {Metric: runtimesByHealth.Name, First: string(r.Health)}}
 	if r.Cause != nil {
@@ -135,7 +135,7 @@ func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	return all
 }
 
-// set counts a Kyma of a part as its runtime is judged. LastReport is when it was heard.
+// set counts a Kyma of a part with its evaluated runtime. LastReport is the time of its last report.
 func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalog known) {
 	next := fleetstate.Counted{In: seriesOf(r, catalog)}
 	if r.LastReport != nil {
@@ -144,7 +144,7 @@ func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalo
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, joined := s.parts[p]; !joined {
-		return // the part has ended
+		return // the part was removed
 	}
 	p.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if slices.Equal(r.Counted.In, next.In) {
@@ -157,7 +157,7 @@ func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalo
 	})
 }
 
-// drop deletes the record of a Kyma that is gone and stops counting it.
+// drop deletes the record of a deleted Kyma and stops counting it.
 func (s *states) drop(p *part, kyma types.NamespacedName) fleetstate.Runtime {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *states) drop(p *part, kyma types.NamespacedName) fleetstate.Runtime {
 	return dropped
 }
 
-// add counts; the mutex is held.
+// add counts series. The caller must hold the mutex.
 func (s *states) add(c fleetstate.Counted, n int) {
 	for _, in := range c.In {
 		if s.counts[in] += n; s.counts[in] == 0 {
@@ -175,14 +175,14 @@ func (s *states) add(c fleetstate.Counted, n int) {
 	}
 }
 
-// Describe sends what describes the metrics.
+// Describe sends the descriptions of the metrics.
 func (s *states) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range ofFleet {
 		to <- d.Desc()
 	}
 }
 
-// Collect sends the metrics as they are now.
+// Collect sends the current metrics.
 func (s *states) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	counts, of := maps.Clone(s.counts), s.sum()
@@ -209,14 +209,14 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 	send(publishPendingSince, of.pending > 0, float64(of.since.Unix()))
 }
 
-// sums are the numbers of all parts together, and the oldest times.
+// sums are the totals of all parts, and the oldest times.
 type sums struct {
 	counted, pending  int
 	lastReport, since time.Time
 	ready             bool
 }
 
-// sum adds up the records of all parts; the mutex is held.
+// sum adds up the records of all parts. The caller must hold the mutex.
 func (s *states) sum() (all sums) {
 	for p := range s.parts {
 		ready := p.ready != nil && p.ready()
@@ -235,9 +235,9 @@ func (s *states) sum() (all sums) {
 	return all
 }
 
-// newestReport returns the time of a runtime's last report, zero for none. A report without news changes no status, so
-// the known report may be newer than the counted status. A runtime whose first report is postponed counts as reporting
-// until then: its status may be a day old.
+// newestReport returns the time of a runtime's last report, or zero. A report without news does not change the status,
+// so the known report can be newer than the counted status. A runtime whose first report is postponed counts as
+// reporting, because its status can be a day old.
 func newestReport(r *fleetstate.Runtime) time.Time {
 	at := r.Counted.LastReport
 	known := r.Report.Arrived
@@ -250,7 +250,7 @@ func newestReport(r *fleetstate.Runtime) time.Time {
 	return at
 }
 
-// older returns the older of two times, zero standing for none.
+// older returns the older of two times. Zero stands for none.
 func older(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -258,8 +258,8 @@ func older(a, b time.Time) time.Time {
 	return a
 }
 
-// appliedAfter returns how long it took from issuing a bundle to the report that first names it as in force; is false
-// where a status does not say that of a bundle of which the one before did not say it.
+// appliedAfter returns the time from issuing a bundle to the report that first names it as applied. is is false if a
+// status does not newly record that.
 func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, is bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest || r.Published.Digest == "" || r.Observed.Heard == nil {

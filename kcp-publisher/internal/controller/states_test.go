@@ -20,7 +20,7 @@ type offered struct{}
 func (offered) Has(module string) bool                 { return module == "keda" }
 func (offered) HasVersion(module, version string) bool { return module == "keda" && version == "1.7.0" }
 
-// collected returns what a collector exports now, by name and values of labels.
+// collected returns the values that a collector exports, by name and label values.
 func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -44,7 +44,7 @@ func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 	return found
 }
 
-func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
+func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	s, p := newStates(), &part{fleet: fleetstate.New(nil)}
 	s.join(p)
 	if got := collected(t, s); len(got) != 0 {
@@ -106,8 +106,8 @@ func TestRuntimesAndTheirModulesAreCountedByHealthAndVersion(t *testing.T) {
 	}
 }
 
-// A process has any number of shards, and each comes and goes by itself.
-func TestShardsOfOneProcessAreCountedTogether(t *testing.T) {
+// A process has any number of shards, each of which can start and stop.
+func TestMetricsAddUpTheShardsOfAProcess(t *testing.T) {
 	s := newStates()
 	of := func() *part {
 		p := &part{fleet: fleetstate.New(nil), ready: func() bool { return true }}
@@ -130,7 +130,7 @@ func TestShardsOfOneProcessAreCountedTogether(t *testing.T) {
 		s.set(first, name(kyma), healthy, offered{})
 	}
 	s.set(second, name("two"), healthy, offered{})
-	// The shard that gets a Kyma may see it before the other one sees that it is gone.
+	// The new shard of a Kyma may see it before the old one sees that it is gone.
 	s.set(second, name("moves"), healthy, offered{})
 	s.drop(first, name("moves"))
 	check := func(when string, runtimes, pending float64, oldest time.Time) {
@@ -144,7 +144,7 @@ func TestShardsOfOneProcessAreCountedTogether(t *testing.T) {
 	check("both", 3, 2, noon)
 	s.leave(first)
 	s.leave(first)
-	s.set(first, name("one"), healthy, offered{}) // a look that ends late
+	s.set(first, name("one"), healthy, offered{}) // a pass that ends late
 	check("one has left", 2, 1, noon.Add(time.Hour))
 	s.leave(second)
 	if got := collected(t, s); len(got) != 0 {

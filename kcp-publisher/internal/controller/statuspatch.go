@@ -12,18 +12,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// statusPatch is the merge patch from the status of this Kyma, as client.MergeFrom makes it. That one encodes and
-// decodes both whole Kymas to find what differs, of which most never does: the spec, and the modules while a bundle is
-// only noted.
+// statusPatch is the merge patch from the status of this Kyma, as client.MergeFrom creates it. client.MergeFrom encodes
+// and decodes both whole Kymas, although most of their content never differs: the spec, and the modules while only a
+// bundle is recorded.
 //
-// It holds for the version of the Kyma before only. A publisher that does not know yet that another one leads would
-// write what it last knew over what is newer.
+// It only applies to the same version of the Kyma. Otherwise a publisher that does not yet know about a new leader
+// would overwrite newer data.
 type statusPatch struct{ before *v1beta2.Kyma }
 
-// Type returns the kind of patch.
+// Type returns the type of the patch.
 func (p statusPatch) Type() types.PatchType { return types.MergePatchType }
 
-// Data returns what turns the status before into that of the Kyma.
+// Data returns the patch from the previous status to the Kyma's status.
 func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	kyma, is := object.(*v1beta2.Kyma)
 	if !is {
@@ -44,8 +44,8 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	return withModules(patch, modules)
 }
 
-// withModules returns a merge patch of a status that replaces its modules as well: a merge patch has the whole of a
-// list that differs.
+// withModules returns a merge patch of a status that also replaces its modules. A merge patch always contains a whole
+// list.
 func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
 	var changed struct {
 		Metadata json.RawMessage            `json:"metadata,omitempty"`

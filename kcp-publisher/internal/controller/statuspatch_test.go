@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// convergedKyma is one of 20 modules that are ready.
+// convergedKyma returns a Kyma with 20 ready modules.
 func convergedKyma() *v1beta2.Kyma {
 	kyma := restingKyma("one")
 	kyma.ResourceVersion = "7"
@@ -33,7 +33,7 @@ func convergedKyma() *v1beta2.Kyma {
 	return kyma
 }
 
-func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
+func TestStatusPatchEqualsMergePatch(t *testing.T) {
 	for what, change := range map[string]func(*v1beta2.Kyma){
 		"a module comes": func(k *v1beta2.Kyma) { k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{Name: "new"}) },
 		"nothing":        func(*v1beta2.Kyma) {},
@@ -71,7 +71,7 @@ func TestAPatchOfTheStatusIsThatOfTheWholeKyma(t *testing.T) {
 	}
 }
 
-// lockedPatch is the patch from a whole Kyma, for the version that it has.
+// lockedPatch is the patch from a whole Kyma for its version.
 func lockedPatch(before *v1beta2.Kyma) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
@@ -85,8 +85,8 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(one, other)
 }
 
-// TestAPatchOfTheStatusBringsTheFirstModules: the status before has none.
-func TestAPatchOfTheStatusBringsTheFirstModules(t *testing.T) {
+// TestStatusPatchAddsTheFirstModules: the previous status has no modules.
+func TestStatusPatchAddsTheFirstModules(t *testing.T) {
 	after := convergedKyma()
 	before := after.DeepCopy()
 	before.Status.Modules = nil

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// inherit notes, once, what lifecycle-manager installed in the runtime of a Kyma that is taken over. What was read
-// first is remembered: Manifests that are deleted later uninstall nothing.
+// inherit records lifecycle-manager's installed modules in the runtime of a Kyma that is taken over. It does so only
+// once, so that Manifests that are deleted later uninstall nothing.
 func (k *Kymas) inherit(ctx context.Context, kyma *v1beta2.Kyma) error {
 	phase, err := plan.TakeoverPhase(kyma)
 	if phase != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
@@ -40,7 +40,7 @@ func (k *Kymas) manifestsOf(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.
 	return takeover.Of(kyma, all.Items), nil
 }
 
-// announceTakeover makes an Event of a phase that the runtime has completed since.
+// announceTakeover emits an Event for a phase that the runtime has newly completed.
 func (k *Kymas) announceTakeover(kyma *v1beta2.Kyma, before string) {
 	t := kyma.Status.Runtime.Takeover
 	if t == nil || t.Done == before {
@@ -51,12 +51,12 @@ func (k *Kymas) announceTakeover(kyma *v1beta2.Kyma, before string) {
 	case bundle.TakeoverAdopt:
 		note = "the runtime has adopted its modules"
 	case bundle.TakeoverClean:
-		note = "the runtime had nothing of lifecycle-manager left"
+		note = "the runtime had no leftovers of lifecycle-manager"
 		if len(t.Removed) > 0 {
-			note = "the runtime removed what lifecycle-manager left there: " + strings.Join(t.Removed, ", ")
+			note = "the runtime removed leftovers of lifecycle-manager: " + strings.Join(t.Removed, ", ")
 		}
 	case bundle.TakeoverRelease:
-		note = "the runtime has given its modules back to lifecycle-manager"
+		note = "the runtime has returned its modules to lifecycle-manager"
 	}
 	k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonTakeover, "Takeover", note)
 }
@@ -68,11 +68,12 @@ func takeoverDone(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-// removeManifests removes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. Their finalizers
-// go first: lifecycle-manager would uninstall what it finds deleted, and without it nobody else removes them.
+// removeManifests removes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. It removes their
+// finalizers first: lifecycle-manager would uninstall the modules of deleted Manifests, and without lifecycle-manager
+// the finalizers would stay.
 func (k *Kymas) removeManifests(ctx context.Context, kyma *v1beta2.Kyma) error {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
-		return nil // those of one that is finished are gone
+		return nil // those of a finished takeover are deleted already
 	}
 	manifests, err := k.manifestsOf(ctx, kyma)
 	if err != nil {
@@ -85,8 +86,8 @@ func (k *Kymas) removeManifests(ctx context.Context, kyma *v1beta2.Kyma) error {
 	return errors.Join(failed...)
 }
 
-// dropFinalizers removes the finalizers of a Kyma that is gone in its runtime: ours, and that of a lifecycle-manager
-// which is not there any more.
+// dropFinalizers removes the finalizers of a Kyma whose runtime is done: the publisher's own, and that of an absent
+// lifecycle-manager.
 func dropFinalizers(kyma *v1beta2.Kyma) {
 	controllerutil.RemoveFinalizer(kyma, v1beta2.FinalizerKyma)
 	controllerutil.RemoveFinalizer(kyma, v1beta2.LifecycleManagerFinalizerPurge)

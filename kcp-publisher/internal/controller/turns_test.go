@@ -2,14 +2,14 @@ package controller
 
 import "math/rand/v2"
 
-// turn is a step that a random history may take, the more often the greater its weight.
+// turn is a step of a random history. Its weight is its relative frequency.
 type turn struct {
 	weight int
 	name   string
 	take   func()
 }
 
-// drawn returns one of the turns by their weights.
+// drawn returns a random turn by weight.
 func drawn(random *rand.Rand, turns []turn) turn {
 	total := 0
 	for _, t := range turns {

@@ -27,19 +27,19 @@ var watchedChanges = measure.Counters[string](measure.Definition{
 	Labels: []string{"watcher"}, Leader: true,
 })
 
-// Watchers keeps what all runtimes are to watch, and the status of the Watchers that say so.
+// Watchers maintains the watchers for all runtimes, and the status of the Watcher objects.
 type Watchers struct {
 	Client    client.Client
 	Namespace string
 
-	// changed asks for a look at every Kyma, nil where nobody looks at Kymas; silent leaves the status to somebody else.
+	// changed requests a reconciliation of every Kyma, or is nil. If silent is true, another replica writes the status.
 	changed  func(context.Context) error
 	silent   bool
 	now      func() time.Time
 	accepted atomic.Pointer[[]bundle.Watcher]
 }
 
-// Snapshot returns what is to be watched, sorted by name; known is false before the first was read.
+// Snapshot returns the watchers, sorted by name. known is false before the first read.
 func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
 	accepted := w.accepted.Load()
 	if accepted == nil {
@@ -48,7 +48,7 @@ func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
 	return *accepted, true
 }
 
-// Reconcile reads all Watchers; the request's name means nothing.
+// Reconcile reads all Watchers. The request's name is ignored.
 func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var all v1beta2.WatcherList
 	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
@@ -58,7 +58,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	before := w.accepted.Swap(&next)
 	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.changed(ctx); err != nil {
-			w.accepted.Store(before) // or the next pass would see no difference
+			w.accepted.Store(before) // otherwise the next pass would see no difference
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
@@ -68,13 +68,13 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	var problems []error
 	for i := range all.Items {
-		problems = append(problems, w.tell(ctx, &all.Items[i], refused[all.Items[i].Name]))
+		problems = append(problems, w.writeStatus(ctx, &all.Items[i], refused[all.Items[i].Name]))
 	}
 	return ctrl.Result{}, errors.Join(problems...)
 }
 
-// tell writes the status of a Watcher when it changed.
-func (w *Watchers) tell(ctx context.Context, watcher *v1beta2.Watcher, refused error) error {
+// writeStatus writes the status of a Watcher if it changed.
+func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, refused error) error {
 	if !watcher.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -98,18 +98,18 @@ func (w *Watchers) tell(ctx context.Context, watcher *v1beta2.Watcher, refused e
 	return nil
 }
 
-// maxWatchEvents bounds the Events of one watcher that one report makes; what is over goes into the last.
+// maxWatchEvents limits the Events of one watcher for one report. The last Event summarizes the rest.
 const maxWatchEvents = 8
 
-// watchNews is what one watcher saw in a runtime since the last report that was read.
+// watchNews contains the changes that one watcher observed in a runtime since the last report.
 type watchNews struct {
 	watcher bundle.Watcher
 	objects []bundle.WatchedObject
 	trouble string
 }
 
-// newsOf returns what a report says that no report up to sequence last said, of the watchers there are. A report is the
-// runtime's word: what is not asked for, not plausible or too much is left out.
+// newsOf returns the existing watchers' changes in a report that are newer than sequence last. Reports are external
+// input: it omits unrequested, implausible and excess entries.
 func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
 	var all []watchNews
 	left := bundle.MaxWatchedReported
@@ -130,8 +130,7 @@ func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watch
 	return all
 }
 
-// announceWatched makes Events of what the runtime's watches saw. It is part of the look at the Kyma that follows what
-// was reported, as it follows a change of the Kyma itself.
+// announceWatched emits Events for the changes that the runtime's watchers reported.
 func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedReport, after bundle.AcceptedReport) {
 	runtime := plan.RuntimeID(kyma)
 	watchers, _ := k.Watchers.Snapshot()
@@ -150,10 +149,9 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			}
 			note := fmt.Sprintf("watcher %s: %s %s changed in runtime %s", news.watcher.Name, news.watcher.GVR().GroupResource(), strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), runtime)
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
-				note += fmt.Sprintf(", and %d more did", more)
+				note += fmt.Sprintf(", and %d more", more)
 			}
-			// Events about the same thing are counted, not repeated; which object it was about has to be in what tells them
-			// apart.
+			// The API server counts equal Events instead of repeating them, so the object must be part of their identity.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace, Name: news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,

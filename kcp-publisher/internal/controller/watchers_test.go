@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestReportsTellOnlyNewsOfWatchersThereAre(t *testing.T) {
+func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 	watchers := []bundle.Watcher{{Name: "a"}, {Name: "b"}}
 	flood := bundle.ReportedWatch{Watcher: "a", Since: 20}
 	for i := range 3 * bundle.MaxWatchedReported {
@@ -50,7 +50,7 @@ func TestReportsTellOnlyNewsOfWatchersThereAre(t *testing.T) {
 	}
 }
 
-func TestAFloodOfChangesIsAFewEvents(t *testing.T) {
+func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(100)
 	k := &Kymas{Events: recorder}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{{Name: "settings", Version: "v1", Resource: "configmaps"}})
@@ -73,13 +73,13 @@ func TestAFloodOfChangesIsAFewEvents(t *testing.T) {
 	if want := "watcher settings: configmaps shop/c-0 changed in runtime one"; !strings.HasSuffix(notes[0], want) {
 		t.Errorf("got %q, want %q", notes[0], want)
 	}
-	if last := notes[maxWatchEvents-1]; !strings.HasSuffix(last, "and 42 more did") {
+	if last := notes[maxWatchEvents-1]; !strings.HasSuffix(last, "and 42 more") {
 		t.Errorf("got %q", last)
 	}
 	if len(notes[maxWatchEvents]) > 1100 {
 		t.Errorf("a note of %d bytes", len(notes[maxWatchEvents]))
 	}
-	k.Events = events.NewFakeRecorder(0) // an Event now would block
+	k.Events = events.NewFakeRecorder(0) // an Event would block now
 	kyma.Status.Runtime.ReportSequence = 20
 	k.announceWatched(kyma, nil, report)
 	kyma.Status.Runtime.ReportSequence = 15

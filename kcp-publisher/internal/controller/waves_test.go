@@ -33,7 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// waves is a fleet whose publisher's controllers are called in turn: what they write is counted.
+// waves is a fleet whose publisher's controllers are called in turn. Their writes are counted.
 type waves struct {
 	*testing.T
 	*surroundings
@@ -44,7 +44,7 @@ type waves struct {
 	names []string
 	// patches counts writes of Kymas' statuses.
 	patches int
-	// What the runtimes have, by runtime.
+	// The runtimes' applied bundles, by runtime.
 	digests  map[string]digest.Digest
 	pushes   map[string]int
 	sequence int64
@@ -52,7 +52,7 @@ type waves struct {
 
 const pinnedName, promotedModule, promotedChannel = "pinned", "keda", "regular"
 
-// newWaves returns a fleet of runtimes that follow keda, one that pins it, and a policy of waves of 1, 10 and 100
+// newWaves returns a fleet of runtimes that follow keda, one that pins it, and a policy with waves of 1, 10 and 100
 // percent.
 func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 	t.Helper()
@@ -120,7 +120,7 @@ func (w *waves) must(err error) {
 	}
 }
 
-// restart starts a publisher, which remembers nothing but what is written.
+// restart starts a publisher that only knows the written objects.
 func (w *waves) restart() {
 	now := func() time.Time { return w.now }
 	publisher, err := publish.New(publish.Options{
@@ -142,12 +142,12 @@ func (w *waves) restart() {
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 
-// look lets the publisher look at everything once, every Kyma included.
+// look reconciles everything once, including every Kyma.
 func (w *waves) look() {
 	ctx := quiet(w.Context())
 	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
 	w.must(err)
-	for range 2 { // what the first one writes, the second one knows
+	for range 2 { // the second call sees the writes of the first
 		_, err = w.kymas.Rollouts.Reconcile(ctx, ctrl.Request{})
 		w.must(err)
 	}
@@ -155,7 +155,7 @@ func (w *waves) look() {
 		for again, looks := true, 0; again && looks < 5; looks++ {
 			result, err := w.kymas.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: name}})
 			w.must(err)
-			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // a status that was put off
+			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // a postponed status
 		}
 	}
 	for len(w.kymas.Catalog.Changed) > 0 {
@@ -166,8 +166,8 @@ func (w *waves) look() {
 	}
 }
 
-// agents lets all runtimes look for a bundle, and report one that is new. It checks that every bundle shows what it
-// installs.
+// agents makes all runtimes poll, and report a new bundle. It checks that every bundle's catalog contains its installed
+// versions.
 func (w *waves) agents() {
 	w.now = w.now.Add(10 * time.Second)
 	for _, name := range w.names {
@@ -203,8 +203,8 @@ func (w *waves) agents() {
 	}
 }
 
-// wantShown checks that the catalog of a bundle has the channel with exactly the version that the bundle installs, and
-// that one's template. Where the channel has an older one, which no runtime goes back to, the bundle says so.
+// wantShown checks that the catalog of a bundle has the channel with exactly the installed version, and its template.
+// If the channel has an older version that no runtime returns to, the bundle reports that.
 func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	w.Helper()
 	version := opened.State.Manifests[0].Version
@@ -221,7 +221,7 @@ func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	}
 }
 
-// pushed returns how many runtimes were given a bundle since the last call, and how many statuses were written.
+// pushed returns the number of runtimes with a new bundle since the last call, and the number of written statuses.
 func (w *waves) counts() (pushes, patches int) {
 	for _, n := range w.pushes {
 		pushes += n
@@ -238,7 +238,7 @@ func (w *waves) promote(version string) {
 	w.must(w.api.Update(w.Context(), meta))
 }
 
-// rollout returns the newest rollout.
+// rollout returns the latest rollout.
 func (w *waves) rollout() *fleet.Rollout {
 	var all fleet.RolloutList
 	w.must(w.api.List(w.Context(), &all))
@@ -248,7 +248,7 @@ func (w *waves) rollout() *fleet.Rollout {
 	return new(slices.MaxFunc(all.Items, func(a, b fleet.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }))
 }
 
-// settle lets publisher and runtimes take turns until nothing happens any more.
+// settle runs publisher and runtimes in turn until nothing changes.
 func (w *waves) settle() {
 	for range 12 {
 		w.look()
@@ -256,7 +256,7 @@ func (w *waves) settle() {
 	}
 }
 
-func TestARolloutInWavesTouchesOnlyThoseThatItIsGivenTo(t *testing.T) {
+func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	const runtimes = 41 // one of them pins the module
 	w := newWaves(t, newSurroundings(t), runtimes)
 	w.settle()
@@ -280,7 +280,7 @@ func TestARolloutInWavesTouchesOnlyThoseThatItIsGivenTo(t *testing.T) {
 		}
 		w.look() // reads the reports, and the planner sees the wave proven
 		if want == 1 {
-			w.wantNoneHeldIsTold()
+			w.wantHeldRuntimesUnwritten()
 		}
 	}
 	w.settle()
@@ -293,8 +293,8 @@ func TestARolloutInWavesTouchesOnlyThoseThatItIsGivenTo(t *testing.T) {
 	}
 }
 
-// wantNoneHeldIsTold checks that of runtimes that wait nothing is written, and that it is known all the same why.
-func (w *waves) wantNoneHeldIsTold() {
+// wantHeldRuntimesUnwritten checks that the statuses of waiting runtimes are not written, and that the reason is known anyway.
+func (w *waves) wantHeldRuntimesUnwritten() {
 	w.Helper()
 	var kymas v1beta2.KymaList
 	w.must(w.api.List(w.Context(), &kymas))
@@ -314,7 +314,7 @@ func (w *waves) wantNoneHeldIsTold() {
 	}
 }
 
-func TestARuntimeIsShownWhatItMayHaveWhateverPeopleDoToRollouts(t *testing.T) {
+func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 	s := newSurroundings(t)
 	seed := suite.Seed(t, 1)
 	for history := range uint64(6) {

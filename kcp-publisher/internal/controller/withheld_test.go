@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-func TestEventNamesTemplateThatNoBundleCarriesOnce(t *testing.T) {
+func TestLeftOutTemplateEmitsOneEvent(t *testing.T) {
 	snapshot := func(padding int) *catalog.Snapshot {
 		s, err := catalog.New([]v1beta2.ModuleTemplate{{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "kcp-system", Name: "keda-1.0.0", Annotations: map[string]string{"padding": strings.Repeat("x", padding)},
@@ -30,7 +30,7 @@ func TestEventNamesTemplateThatNoBundleCarriesOnce(t *testing.T) {
 	if n := len(recorder.Events); n != 1 {
 		t.Fatalf("got %d Events, want one", n)
 	}
-	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) || !strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: has") {
+	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) || !strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: 1048653 bytes") {
 		t.Errorf("got Event %q", event)
 	}
 }

@@ -30,7 +30,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pool is what an API server trusts.
+// pool returns the CAs that an API server trusts.
 func pool(t *testing.T, authorities []byte) *x509.CertPool {
 	t.Helper()
 	p := x509.NewCertPool()
@@ -50,7 +50,7 @@ func leaf(t *testing.T, data map[string][]byte) *x509.Certificate {
 	return c
 }
 
-func TestCertificatesAreRenewedBeforeAnyConnectionIsRefused(t *testing.T) {
+func TestCertificatesAreRenewedInTime(t *testing.T) {
 	hosts := []string{"publisher.kcp-system.svc", "127.0.0.1"}
 	data, changed, err := renewed(nil, hosts, start)
 	if err != nil || !changed {
@@ -69,8 +69,8 @@ func TestCertificatesAreRenewedBeforeAnyConnectionIsRefused(t *testing.T) {
 		if changed {
 			renewals++
 		}
-		// Whoever still has yesterday's authorities accepts what is served today, and today's accept what was served
-		// yesterday.
+		// A client with the previous CAs accepts the new certificate, and a client with the new CAs accepts the
+		// previous one.
 		for what, c := range map[string]struct {
 			authorities []byte
 			served      map[string][]byte
@@ -91,7 +91,7 @@ func TestCertificatesAreRenewedBeforeAnyConnectionIsRefused(t *testing.T) {
 	}
 }
 
-func TestCertificatesOfTheFutureAreMadeAnew(t *testing.T) {
+func TestCertificatesFromTheFutureAreReplaced(t *testing.T) {
 	hosts := []string{"publisher.kcp-system.svc"}
 	ahead, _, err := renewed(nil, hosts, start.AddDate(1, 0, 0))
 	if err != nil {
@@ -106,7 +106,7 @@ func TestCertificatesOfTheFutureAreMadeAnew(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreMadeAnewForOtherHosts(t *testing.T) {
+func TestCertificatesAreReplacedForOtherHosts(t *testing.T) {
 	data, _, err := renewed(nil, []string{"a.example"}, start)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestCertificatesAreMadeAnewForOtherHosts(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatNobodyCouldResolveAreRefusedByField(t *testing.T) {
+func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 	const descriptor = `{"meta":{"schemaVersion":"v2"},"component":{"name":"a.io/b","version":"1.0.0","resources":[%s]}}`
 	raw := `{"name":"raw-manifest","type":"yaml","access":{"type":"localBlob","localReference":"sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`
 	for name, c := range map[string]struct{ version, descriptor, want string }{
@@ -130,7 +130,7 @@ func TestTemplatesThatNobodyCouldResolveAreRefusedByField(t *testing.T) {
 		"a whole one":         {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
 		"another schema":      {"", `{"meta":{"schemaVersion":"v9"}}`, `spec.descriptor: component descriptor: meta.schemaVersion: "v9"`},
 		"a broken resource":   {"", fmt.Sprintf(descriptor, `{"name":"raw-manifest","access":{"type":"localBlob","localReference":"x"}}`), "spec.descriptor: component descriptor: component.resources[0].access.localReference"},
-		"another version":     {"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: is of version 1.0.0, spec.version is 2.0.0"},
+		"another version":     {"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: version is 1.0.0, but spec.version is 2.0.0"},
 		"nothing to install":  {"", fmt.Sprintf(descriptor, ""), "spec.descriptor: component a.io/b:1.0.0: component.resources: has nothing to install"},
 		"something not of it": {"", `[]`, "spec.descriptor: component descriptor: "},
 	} {
@@ -143,7 +143,7 @@ func TestTemplatesThatNobodyCouldResolveAreRefusedByField(t *testing.T) {
 	}
 }
 
-func TestWhereTheWebhooksAreIsChecked(t *testing.T) {
+func TestWebhookAddressIsValidated(t *testing.T) {
 	for name, o := range map[string]Options{
 		"both": {Service: "a/b", URL: "https://c"}, "a Service without a namespace": {Service: "b"}, "a port that is none": {Service: "a/b:c"},
 		"a URL without encryption": {URL: "http://a"}, "a URL without a host": {URL: "https://"},
@@ -158,7 +158,7 @@ func TestWhereTheWebhooksAreIsChecked(t *testing.T) {
 	}
 }
 
-// served starts an API server with the publisher's definitions and webhooks in front of it.
+// served starts an API server with the publisher's CRDs and webhooks.
 func served(t *testing.T) client.Client {
 	t.Helper()
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {

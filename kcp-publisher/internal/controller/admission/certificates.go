@@ -33,8 +33,8 @@ const (
 	servingLife   = 90 * 24 * time.Hour
 )
 
-// certificates are the ones in the Secret: an authority of our own, and what it vouches for. Both are renewed after two
-// thirds of their life; a renewed authority is trusted beside the one before, so that no connection is ever refused.
+// certificates are the CA and the serving certificate in the Secret. Both are renewed after two thirds of their life. A
+// renewed CA is trusted along with the previous one, so that no connection is refused.
 type certificates struct {
 	// client does not cache.
 	client    client.Client
@@ -43,18 +43,18 @@ type certificates struct {
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// last is what the Secret had when it was read last: what is served until another is made. One goroutine uses it.
+	// last is the Secret's data when it was last read, which is served until the next renewal. One goroutine uses it.
 	last map[string][]byte
 }
 
-// ensure reads the Secret, renews what is due, and gives the authorities that the API server shall trust.
+// ensure reads the Secret, renews expiring certificates, and returns the CAs that the API server must trust.
 func (c *certificates) ensure(ctx context.Context) (authorities []byte, err error) {
 	for range 5 {
 		authorities, err = c.once(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
-		// Another replica was faster: what it wrote is as good.
+		// Another replica was faster, and its certificates are valid too.
 	}
 	return nil, err
 }
@@ -67,11 +67,11 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	if missing {
-		secret.Data = c.last // somebody deleted it, and clients trust what is served
+		secret.Data = c.last // the Secret was deleted, but clients trust the served certificate
 	}
 	data, changed, err := renewed(secret.Data, c.hosts, c.now())
 	if err != nil {
-		return nil, fmt.Errorf("make certificates of the webhooks: %w", err)
+		return nil, fmt.Errorf("create certificates of the webhooks: %w", err)
 	}
 	switch {
 	case missing:
@@ -93,16 +93,16 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 	return data[keyCA], nil
 }
 
-// get is what TLS asks for with each connection.
+// get returns the serving certificate for a TLS connection.
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if pair := c.serving.Load(); pair != nil {
 		return pair, nil
 	}
-	return nil, errors.New("the certificate of the webhooks is not made yet")
+	return nil, errors.New("the certificate of the webhooks does not exist yet")
 }
 
-// renewed returns the content of the Secret as it should be, and whether that is another. It is pure but for the
-// randomness of keys.
+// renewed returns the required content of the Secret, and whether it differs. It is pure except for the randomness of
+// keys.
 func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey]}
@@ -112,7 +112,7 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 		if authority, authorityKey, fresh[keyCA], fresh[keyCAKey], err = newAuthority(now); err != nil {
 			return nil, false, err
 		}
-		// The newest first; of the older ones those that may still be in use.
+		// The newest comes first, followed by older ones that may still be in use.
 		fresh[keyCA] = append(fresh[keyCA], valid(trusted, now)...)
 		changed = true
 	}
@@ -124,8 +124,8 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 	return fresh, true, err
 }
 
-// due reports whether two thirds of a certificate's life are over, or have not begun, as a clock was ahead when it was
-// made.
+// due reports whether a third or less of a certificate's life is left. It is also true before the life begins, which
+// happens if the issuing clock was ahead.
 func due(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }
@@ -157,12 +157,12 @@ func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, erro
 	return parsed, private, err
 }
 
-// valid keeps the certificates whose time is not over.
+// valid keeps the certificates that have not expired.
 func valid(certificates []byte, now time.Time) []byte {
 	var kept bytes.Buffer
 	for block, rest := pem.Decode(certificates); block != nil; block, rest = pem.Decode(rest) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
-			_ = pem.Encode(&kept, block) // a buffer takes everything
+			_ = pem.Encode(&kept, block) // writes to a buffer never fail
 		}
 	}
 	return kept.Bytes()
@@ -192,11 +192,11 @@ func newServing(authority *x509.Certificate, authorityKey *ecdsa.PrivateKey, hos
 func certificate(name string, now time.Time, life time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life), // clocks of API servers may be behind
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life), // the clocks of API servers may be behind
 	}
 }
 
-// issue makes a key and a certificate for it, signed by the authority or, without one, by itself.
+// issue creates a key and a certificate for it, signed by the authority or self-signed without one.
 func issue(template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

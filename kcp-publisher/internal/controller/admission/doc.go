@@ -1,7 +1,7 @@
-// Package admission answers the control plane's API server: it converts objects of v1beta1, and refuses ModuleTemplates
-// that could never be resolved, with the field's name.
+// Package admission serves webhooks for the control plane's API server. It converts objects of v1beta1, and refuses
+// invalid ModuleTemplates with an error that names the field.
 //
-// It makes and renews the certificates it serves with, and tells the API server where it is. It promises that nothing
-// depends on it but v1beta1: objects of v1beta2 are stored as they are and need no conversion, and a check that cannot
-// be asked lets everything pass, because the publisher checks again when it resolves.
+// It creates and renews its certificates, and registers its address with the API server. Only v1beta1 depends on it.
+// Objects of v1beta2 are stored unchanged and need no conversion. If a check is unavailable, the API server accepts the
+// object, and the publisher checks it again when it resolves.
 package admission

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// endless is the beginning of a review, and then spaces, counted.
+// endless is the start of a review followed by spaces, which are counted.
 type endless struct {
 	start io.Reader
 	sent  int64
@@ -28,7 +28,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	if n, err := e.start.Read(p); err == nil {
 		return n, nil
 	}
-	const most = 512 << 20 // a server that never refuses ends the test nevertheless
+	const most = 512 << 20 // ends the test even if the server never refuses
 	if e.sent += int64(len(p)); e.sent > most {
 		return 0, io.EOF
 	}
@@ -38,7 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessReviewsAreRefused: whoever reaches the port sends what it likes before anybody asks who it is.
+// TestEndlessReviewsAreRefused: a client of the port can send any data before it is authenticated.
 func TestEndlessReviewsAreRefused(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
@@ -71,7 +71,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 				if err == nil {
 					_ = response.Body.Close()
 				}
-				// Beside the limit, what buffers of two sockets hold was sent.
+				// The buffers of two sockets can hold some data beyond the limit.
 				if body.sent > 64<<20 {
 					t.Errorf("%s: took %d MiB", path, body.sent>>20)
 				}

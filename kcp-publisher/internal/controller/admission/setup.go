@@ -33,13 +33,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Options say where the API server finds the webhooks. One of Service and URL is given.
+// Options define the address of the webhooks for the API server. Exactly one of Service and URL is required.
 type Options struct {
-	// Namespace is where the certificates' Secret is.
+	// Namespace is the namespace of the certificates' Secret.
 	Namespace string
-	// Service is NAMESPACE/NAME or NAMESPACE/NAME:PORT of the Service before the publisher.
+	// Service is NAMESPACE/NAME or NAMESPACE/NAME:PORT of the publisher's Service.
 	Service string
-	// URL is such as https://127.0.0.1:9443, for a publisher that no Service leads to.
+	// URL is an address such as https://127.0.0.1:9443, for a publisher without a Service.
 	URL string
 	// BindAddress is the address to listen on, such as :9443.
 	BindAddress string
@@ -50,21 +50,21 @@ const (
 	pathConvert  = "/convert"
 	pathTemplate = "/validate-moduletemplate"
 	pathMeta     = "/validate-modulereleasemeta"
-	// checkInterval is how often certificates and registrations are looked at.
+	// checkInterval is the interval between checks of certificates and registrations.
 	checkInterval = time.Hour
 )
 
-// configurationName is that of the ValidatingWebhookConfiguration.
+// configurationName is the name of the ValidatingWebhookConfiguration.
 const configurationName = "kcp-publisher.kyma-pull.dev"
 
-// converted are the kinds with a version before the one that is stored.
+// converted are the kinds with an older version than the stored one.
 var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
-// registration keeps the API server pointed to the webhooks, with the authorities that vouch for them.
+// registration keeps the webhooks registered in the API server, with the CAs of their certificates.
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// at makes the clientConfig of a webhook with this path.
+	// at returns the clientConfig of a webhook with this path.
 	at func(path string, authorities []byte) map[string]any
 }
 
@@ -91,14 +91,14 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	return errors.Join(serve.Add(mgr, "webhooks", options.BindAddress, secure, handler, limits), mgr.Add(r))
 }
 
-// webhooks answers the API server.
+// webhooks returns the handler of all webhooks.
 func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, error) {
 	registry, err := converters(scheme)
 	if err != nil {
 		return nil, err
 	}
-	// controller-runtime's server only registers them, which makes its metrics. It has no limits for what anybody may
-	// send, so that another one serves them.
+	// controller-runtime's server only registers the webhooks, for its metrics. It has no limits for untrusted
+	// requests, so another server serves them.
 	mux := http.NewServeMux()
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
@@ -107,13 +107,13 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 	return mux, nil
 }
 
-// limits are those of the webhooks, which everybody in the cluster reaches. What the API server sends is one object, at
-// most 3 MiB by its own limit, as it is and as it was; a conversion takes some four times its body in memory.
+// limits are the limits of the webhooks, which every client in the cluster can reach. A request of the API server
+// contains one object, at most 3 MiB, in its old and new form. A conversion takes about four times its body in memory.
 var limits = serve.Limits{
 	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second, Write: 30 * time.Second,
 }
 
-// converters know how each kind of v1beta1 becomes one of v1beta2, and back.
+// converters returns the conversions between v1beta1 and v1beta2 for each kind.
 func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	registry := conversion.NewRegistry()
 	for kind, make := range map[string]func(*runtime.Scheme) (conversion.Converter, error){
@@ -133,11 +133,11 @@ func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	return registry, nil
 }
 
-// place returns the names that certificates have to bear, and how to find a webhook.
+// place returns the host names for the certificates, and a function that returns the clientConfig of a webhook.
 func (o Options) place() (hosts []string, at func(path string, authorities []byte) map[string]any, err error) {
 	switch {
 	case o.Service != "" && o.URL != "":
-		return nil, nil, errors.New("webhooks are behind a Service or at a URL: name one of both")
+		return nil, nil, errors.New("webhooks need a Service or a URL: set exactly one")
 	case o.Service != "":
 		name, port, hasPort := strings.Cut(o.Service, ":")
 		namespace, name, ok := strings.Cut(name, "/")
@@ -154,25 +154,25 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "https" || base.Hostname() == "" {
-		return nil, nil, fmt.Errorf("webhook URL %q: want one such as https://HOST:PORT", o.URL)
+		return nil, nil, fmt.Errorf("webhook URL %q: want https://HOST:PORT", o.URL)
 	}
 	return []string{base.Hostname()}, func(path string, authorities []byte) map[string]any {
 		return map[string]any{"caBundle": base64.StdEncoding.EncodeToString(authorities), "url": base.JoinPath(path).String()}
 	}, nil
 }
 
-// NeedLeaderElection is false: every replica serves, and all say the same.
+// NeedLeaderElection is false, because every replica serves the same webhooks.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start keeps certificates and registrations in line until the context ends: at once when somebody changes or deletes
-// them, and every checkInterval.
+// Start keeps certificates and registrations in line until the context ends: immediately after a change or deletion,
+// and every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watched := range r.watched() {
 		err := manager.WatchChanges(ctx, r.metadata, watched, func(*metav1.PartialObjectMetadata, bool) {
 			select {
 			case changed <- struct{}{}:
-			default: // it is looked at anyway
+			default: // a check is already pending
 			}
 		})
 		if err != nil {
@@ -184,7 +184,7 @@ func (r *registration) Start(ctx context.Context) error {
 		next := checkInterval
 		if err := r.once(ctx); err != nil && ctx.Err() == nil {
 			next = retry.Step()
-			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 may not be served; it is tried again", "in", next.Round(time.Second).String())
+			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 may not be served, retrying", "in", next.Round(time.Second).String())
 		} else {
 			retry = retryBackoff
 		}
@@ -197,10 +197,10 @@ func (r *registration) Start(ctx context.Context) error {
 	}
 }
 
-// retryBackoff is how long to wait after a failure.
+// retryBackoff is the delay after failures.
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 
-// watched are the objects that the webhooks need, each by its name.
+// watched are the objects that the webhooks need, by name.
 func (r *registration) watched() []manager.Watched {
 	configurations := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -227,7 +227,7 @@ func (r *registration) once(ctx context.Context) error {
 	return r.validate(ctx, authorities)
 }
 
-// convert lets a definition serve v1beta1 by way of the webhook.
+// convert makes a CRD serve v1beta1 through the webhook.
 func (r *registration) convert(ctx context.Context, name string, authorities []byte) error {
 	return r.edit(ctx, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, name, func(crd map[string]any) error {
 		versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
@@ -280,7 +280,7 @@ func (r *registration) webhook(resource, path string, authorities []byte) map[st
 	}
 }
 
-// edit changes an object where it has to be changed.
+// edit changes an object if necessary.
 func (r *registration) edit(ctx context.Context, gvk schema.GroupVersionKind, name string, change func(map[string]any) error) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(gvk)

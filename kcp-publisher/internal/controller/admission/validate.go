@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// templates answers whether a ModuleTemplate may be written.
+// templates validates ModuleTemplates.
 func templates(_ context.Context, request admission.Request) admission.Response {
 	var template v1beta2.ModuleTemplate
 	if err := json.Unmarshal(request.Object.Raw, &template); err != nil {
@@ -28,7 +28,7 @@ func templates(_ context.Context, request admission.Request) admission.Response 
 	return admission.Allowed("")
 }
 
-// CheckTemplate says what no publisher could ever resolve. The error names the field.
+// CheckTemplate returns an error if a ModuleTemplate can never be resolved. The error names the field.
 func CheckTemplate(template *v1beta2.ModuleTemplate) error {
 	if err := catalog.CheckTemplate(template); err != nil {
 		return err
@@ -42,7 +42,7 @@ func CheckTemplate(template *v1beta2.ModuleTemplate) error {
 		return fmt.Errorf("spec.descriptor: %w", err)
 	}
 	if version := template.Spec.Version; version != "" && version != descriptor.Version {
-		return fmt.Errorf("spec.descriptor: is of version %s, spec.version is %s", descriptor.Version, version)
+		return fmt.Errorf("spec.descriptor: version is %s, but spec.version is %s", descriptor.Version, version)
 	}
 	if _, err := resolve.Select(descriptor); err != nil {
 		return fmt.Errorf("spec.descriptor: %w", err)

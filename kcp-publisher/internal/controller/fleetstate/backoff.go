@@ -7,15 +7,15 @@ import (
 	"github.com/fluxcd/pkg/runtime/jitter"
 )
 
-// The waits of a Backoff grow from FirstWait to MaxWait.
+// A Backoff's delay grows from FirstWait to MaxWait.
 const (
 	FirstWait = time.Second
 	MaxWait   = time.Minute
 )
 
-// Backoff is how long a registry is not asked that did not answer.
+// Backoff is the delay after failed requests to a registry.
 type Backoff struct {
-	// Since is when it began, and Until when the current wait ends.
+	// Since is when it began. Until is when the current delay ends.
 	Since, Until time.Time
 	waits        *backoff.ExponentialBackOff
 }
@@ -28,7 +28,7 @@ func NewBackoff(now time.Time) *Backoff {
 	return b
 }
 
-// Fail begins the next wait, unless one is under way, and returns what is left of it.
+// Fail begins the next delay, unless one is in progress, and returns the remaining time.
 func (b *Backoff) Fail(now time.Time) time.Duration {
 	if !now.Before(b.Until) {
 		b.Until = now.Add(b.waits.NextBackOff())
@@ -36,7 +36,7 @@ func (b *Backoff) Fail(now time.Time) time.Duration {
 	return jitter.JitteredIntervalDuration(b.Until.Sub(now))
 }
 
-// Left returns what is left of the current wait; nil has none.
+// Left returns the remaining time of the current delay. A nil Backoff has none.
 func (b *Backoff) Left(now time.Time) time.Duration {
 	if b == nil {
 		return 0

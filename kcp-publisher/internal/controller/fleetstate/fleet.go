@@ -1,6 +1,6 @@
-// Package fleetstate holds what a publisher knows about each runtime besides the status of its Kyma: one record per
-// runtime, under one lock, by the name of the Kyma. Everything in it is lost with the process and found again from the
-// registry and the API server.
+// Package fleetstate contains a publisher's knowledge about each runtime besides the status of its Kyma: one record per
+// runtime, under one lock, by the name of the Kyma. It is lost when the process ends, and rebuilt from the registry and
+// the API server.
 package fleetstate
 
 import (
@@ -20,10 +20,10 @@ type Key = types.NamespacedName
 
 // Fleet holds the records of all runtimes of a publisher, or of one shard. It is safe for concurrent use.
 type Fleet struct {
-	// release frees what the publisher shares with a record that is dropped.
+	// release frees shared data of a record that is dropped.
 	release func(*publish.Record)
 
-	mu       sync.Mutex // guards runtimes, and every Runtime apart from what Published points to
+	mu       sync.Mutex // guards runtimes, and every Runtime except the target of Published
 	runtimes map[Key]*Runtime
 	failing  int // runtimes with a Backoff
 }
@@ -70,13 +70,13 @@ func (f *Fleet) count(before, now bool) {
 	}
 }
 
-// Of returns a copy of the record of a Kyma. A record of another object with the same name, or of another runtime,
-// starts over.
+// Of returns a copy of the record of a Kyma. A record of another object with the same name, or of another runtime, is
+// reset.
 func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
 	return f.EditOf(kyma, func(*Runtime) {})
 }
 
-// EditOf changes the record of a Kyma as Edit does and returns a copy. It starts over as Of does.
+// EditOf changes the record of a Kyma like Edit and returns a copy. It resets the record like Of.
 func (f *Fleet) EditOf(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *Fleet) drop(published *publish.Record) {
 	}
 }
 
-// Each calls a function with every record under the lock. The function may change it.
+// Each calls visit with every record under the lock. visit can change the record.
 func (f *Fleet) Each(visit func(Key, *Runtime)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *Fleet) Failing() int {
 	return f.failing
 }
 
-// Wait returns how long the registry must not be asked for a runtime.
+// Wait returns how long the registry must not be used for a runtime.
 func (f *Fleet) Wait(key Key, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -23,7 +23,7 @@ func kymaOf(name, uid, runtime string) *v1beta2.Kyma {
 	}}
 }
 
-func TestSettledPassStandsForEqualOnly(t *testing.T) {
+func TestSettledPassAppliesOnlyToAnEqualBasis(t *testing.T) {
 	basis := Basis{Version: "1", View: &plan.View{}, All: 1, Report: "sha256:a"}
 	settled := Settled{basis, noon.Add(time.Minute)}
 	for name, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestPendingLastsUntilPublished(t *testing.T) {
 		t.Errorf("after a pass that failed: %+v", p)
 	}
 	p.Take()
-	p.Add(noon.Add(time.Minute)) // it is requested again during the pass
+	p.Add(noon.Add(time.Minute)) // requested again during the pass
 	p.Done(noon.Add(2 * time.Minute))
 	if !p.Next || !p.Since.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("after a request during the pass: %+v", p)
@@ -71,8 +71,8 @@ func TestPendingLastsUntilPublished(t *testing.T) {
 	}
 }
 
-// TestRecordsFollowTheirKymas checks random histories: a record belongs to one object and one runtime, and each publish
-// record that is dropped is released once.
+// TestRecordsFollowTheirKymas checks random histories: a record belongs to one object and one runtime, and each dropped
+// publish record is released once.
 func TestRecordsFollowTheirKymas(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {

@@ -14,30 +14,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Report is the newest report of a runtime as it was judged.
+// Report is the verified latest report of a runtime.
 type Report struct {
-	// Asked is when the registry was last asked for it, zero for never. Postponed is when it is asked for first.
+	// Asked is when the registry was last read for it, or zero. Postponed is when it is read first.
 	Asked, Postponed time.Time
-	// Notified is Runtime.Notified before the registry was asked.
+	// Notified is the value of Runtime.Notified before the registry was read.
 	Notified int64
-	// Digest is that of the newest report, accepted or refused.
+	// Digest is the digest of the latest report, accepted or refused.
 	Digest digest.Digest
-	// Accepted is the newest report that was accepted, nil for none. Refused is why the newest one was refused.
+	// Accepted is the latest accepted report, or nil. Refused is why the latest report was refused.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
-	// Arrived is when the accepted report arrived. After a restart it is when it was made: another publisher may have
-	// received it.
+	// Arrived is when the accepted report arrived. After a restart it is the report's own time, because another
+	// publisher may have received it.
 	Arrived time.Time
-	// Unread is why a registry that answers did not return the report.
+	// Unread is why a responding registry did not return the report.
 	Unread error
 }
 
-// Fresh reports whether the registry need not be asked again for a report within a time, if it was notified that often.
+// Fresh reports whether the registry need not be read again for a report within a time, given the number of its
+// notifications.
 func (r Report) Fresh(notified int64, within time.Duration, now time.Time) bool {
 	return r.Notified == notified && r.Asked.Add(within).After(now)
 }
 
-// Content returns the digest of what the newest report contains. Reports that differ in their time only have the same.
+// Content returns the digest of the latest report's content. Reports that differ only in time have the same content.
 func (r Report) Content() digest.Digest {
 	if r.Refused != nil || r.Accepted == nil || r.Accepted.Content == "" {
 		return r.Digest
@@ -45,16 +46,16 @@ func (r Report) Content() digest.Digest {
 	return r.Accepted.Content
 }
 
-// ArrivalOf returns when a report arrived that follows this one.
+// ArrivalOf returns when a report that follows this one arrived.
 func (r Report) ArrivalOf(status *v1beta2.RuntimeStatus, accepted bundle.AcceptedReport, now time.Time) time.Time {
 	if last := r.Accepted; last != nil && SameKey(last.Key, accepted.Key) && last.Sequence == accepted.Sequence {
-		return r.Arrived // the same in other bytes
+		return r.Arrived // the same report in other bytes
 	}
 	return ingest.Arrived(status, accepted, r.Accepted == nil, now)
 }
 
-// Overtaken reports whether a status follows from a newer report of the same key. A sequence that is far ahead of this
-// clock does not count, because reports that follow it are accepted with lower ones.
+// Overtaken reports whether a status is based on a newer report of the same key. A sequence far ahead of this clock
+// does not count, because later reports are accepted with lower ones.
 func (r Report) Overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
 	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence || plan.Ahead(status.ReportSequence, now) {
 		return false

@@ -14,63 +14,63 @@ import (
 
 // Runtime is the record of one runtime.
 type Runtime struct {
-	// UID is that of the Kyma, and ID the id of its runtime. A new Kyma of the same name inherits neither reports nor what
-	// was published, nor does another runtime.
+	// UID is the Kyma's UID, and ID the id of its runtime. Reports and publish records are not passed on to a new Kyma
+	// with the same name or to another runtime.
 	UID types.UID
 	ID  string
-	// Report is the newest report as it was judged.
+	// Report is the verified latest report.
 	Report Report
-	// Notified counts the notifications of a registry that there is a report.
+	// Notified counts the registry's notifications about reports.
 	Notified int64
-	// Changed counts the changes that concern this runtime and are not part of its Kyma, such as of its Secrets.
+	// Changed counts changes for this runtime outside its Kyma, such as of its Secrets.
 	Changed int64
 	// Settled is the last pass that found nothing to do.
 	Settled Settled
 	Pending Pending
-	// Backoff is why the registry is not asked for this runtime, nil if it may be asked.
+	// Backoff is the delay for this runtime's registry requests, or nil.
 	Backoff *Backoff
-	// Counted is what the runtime adds to the metrics of the fleet.
+	// Counted is the runtime's share of the fleet's metrics.
 	Counted Counted
 	// Written is a Kyma whose status was written here with versions of rollouts, until the cache has it.
 	Written *v1beta2.Kyma
-	// Published is what the publisher knows of the runtime's repository. It belongs to the worker that reconciles the
-	// Kyma; controller-runtime has one for each name.
+	// Published is the publisher's record of the runtime's repository. It belongs to the worker that reconciles the
+	// Kyma; controller-runtime has one worker for each name.
 	Published *publish.Record
 }
 
-// startOver makes the record that of another Kyma or runtime. Notifications, changes, pending work and metrics are by
-// name, and stay.
+// startOver resets the record for another Kyma or runtime. Notifications, changes, pending work and metrics belong to
+// the name, and stay.
 func (r *Runtime) startOver(uid types.UID, id string) {
 	*r = Runtime{UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff, Counted: r.Counted}
 }
 
-// Basis is everything that a pass depends on besides time.
+// Basis contains everything that a pass depends on besides time.
 type Basis struct {
 	// Version is the Kyma's resource version.
 	Version string
 	View    *plan.View
 	Source  *bundle.Source
-	// All counts the changes that concern all Kymas: of the catalog, the keys, the signature policy, Watchers and the
-	// image pull Secret. Own is Runtime.Changed.
+	// All counts the changes for all Kymas: of the catalog, the keys, the signature policy, Watchers and the image pull
+	// Secret. Own is Runtime.Changed.
 	All, Own int64
-	// Report is the digest of the content of the newest report. Its time is not part of it.
+	// Report is the digest of the latest report's content, without its time.
 	Report digest.Digest
 }
 
-// Settled is a pass that found nothing to do, and until when an equal one would not either.
+// Settled is a pass that found nothing to do, and until when that holds for an equal pass.
 type Settled struct {
 	Basis Basis
 	Until time.Time
 }
 
-// Stands reports whether a pass with the same basis found nothing to do a short while ago.
+// Stands reports whether a recent pass with the same basis found nothing to do.
 func (s Settled) Stands(basis Basis, now time.Time) bool {
 	return s.Basis == basis && now.Before(s.Until)
 }
 
-// Pending is whether the next pass has something to publish, as far as is known.
+// Pending records whether the next pass has something to publish.
 type Pending struct {
-	// Next is set until the next pass begins, Since until something was published.
+	// Next is set until the next pass begins, Since until a bundle was published.
 	Next  bool
 	Since time.Time
 }
@@ -83,14 +83,14 @@ func (p *Pending) Add(now time.Time) {
 	}
 }
 
-// Take begins a pass and reports whether something is to be published.
+// Take begins a pass and reports whether there is something to publish.
 func (p *Pending) Take() bool {
 	was := p.Next
 	p.Next = false
 	return was
 }
 
-// Done records that the bundle is up to date. What was added during the pass waits from now on.
+// Done records that the bundle is up to date. Work that was added during the pass starts waiting now.
 func (p *Pending) Done(now time.Time) {
 	p.Since = time.Time{}
 	if p.Next {
@@ -98,12 +98,12 @@ func (p *Pending) Done(now time.Time) {
 	}
 }
 
-// Series names a time series.
+// Series identifies a time series.
 type Series struct{ Metric, First, Second, Third string }
 
-// Counted is what a runtime adds to the metrics of the fleet, once for each series.
+// Counted is a runtime's share of the fleet's metrics: its series and their values.
 type Counted struct {
 	In []Series
-	// LastReport is the time of the last report by the Kyma's status.
+	// LastReport is the time of the last report according to the Kyma's status.
 	LastReport time.Time
 }

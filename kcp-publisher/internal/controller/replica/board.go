@@ -1,6 +1,6 @@
-// Package replica runs one of several processes that divide a fleet among themselves. It takes and hands over leases so
-// that each process has its fair share of the shards and one of them is the planner, and keeps the ConfigMap in which
-// they tell each other that they live and what is planned. What is decided is decided in package shard.
+// Package replica runs one of several processes that share a fleet. It acquires and hands over leases so that each
+// process has a fair share of the shards and one process is the planner. It maintains the ConfigMap with the processes'
+// heartbeats and the planned state. The decisions are made in package shard.
 package replica
 
 import (
@@ -24,17 +24,16 @@ import (
 )
 
 const (
-	// readInterval is how often the board is read, and beatInterval how often a member says that it lives.
+	// readInterval is how often the board is read. beatInterval is how often a member writes its heartbeat.
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
-	// memberTimeout is after how long without a word a member counts as gone, memberForgotten after how long it is taken
-	// off the board.
+	// memberTimeout is the time without a heartbeat after which a member counts as gone, memberForgotten the time after
+	// which it is removed from the board.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
-	// announcedFor is for how long what was read counts. Whoever waits for Outdated after a change knows that nobody goes
-	// by what was there before.
+	// announcedFor is how long a read announcement is valid. After waiting for Outdated, no replica uses an older one.
 	announcedFor = 6 * time.Second
-	// Outdated is announcedFor with time for what was begun by then.
+	// Outdated is announcedFor plus time for work that had begun.
 	Outdated = announcedFor + 2*time.Second
-	// requestTimeout bounds one request to the API server.
+	// requestTimeout limits one request to the API server.
 	requestTimeout = 4 * time.Second
 
 	announcedField, memberField, hearingsField = "announced", "member.", "hearings"
@@ -44,35 +43,35 @@ const (
 type Board struct {
 	client    client.Client
 	namespace string
-	// name is that of the ConfigMap, and the planner's lease has it too.
+	// name is the name of the ConfigMap and of the planner's lease.
 	name, member string
 	shards       int
 
-	mu sync.Mutex // guards what follows
-	// members are what was read of each, and since when that has not changed.
+	mu sync.Mutex // guards the fields below
+	// members are the last heartbeats, and when each last changed.
 	members map[string]member
-	// announced and holder of the planner's lease are as they were read; asked is when that was asked for, zero before.
+	// announced and holder of the planner's lease are as last read. asked is when that read began, or zero.
 	announced shard.Announcement
 	holder    string
 	asked     time.Time
-	// own is what this process announced as the planner, nil for nothing.
+	// own is this process's announcement as the planner, or nil.
 	own *shard.Announcement
 }
 
-// member is what a member said last, and since when. Moved says that it has said something else before, so that it
-// lived when this process did.
+// member is a member's last heartbeat and when it changed. Moved is true if the heartbeat has changed since this
+// process started.
 type member struct {
 	said  string
 	since time.Time
 	moved bool
 }
 
-// NewBoard returns the board of a namespace for one of its members. Name is that of the planner's lease.
+// NewBoard returns the board of a namespace for one of its members. Name is the name of the planner's lease.
 func NewBoard(api client.Client, namespace, name, member string, shards int) *Board {
 	return &Board{client: api, namespace: namespace, name: name, member: member, shards: shards}
 }
 
-// Start reads the board and says that this member lives, until the context ends; then it takes the member off.
+// Start reads the board and writes this member's heartbeats until the context ends. Then it removes the member.
 func (b *Board) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("replica")
 	tick := time.NewTicker(readInterval)
@@ -100,8 +99,8 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// knowsOthers reports whether it is known of all others whether they live. Who joins before would wait for those that
-// do not to take their share, while the others have given up its own.
+// knowsOthers reports whether it is known which other members are alive. A process that joined earlier would wait for
+// dead members to take their share, while the others have already given up its own.
 func (b *Board) knowsOthers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -113,13 +112,13 @@ func (b *Board) knowsOthers() bool {
 	return true
 }
 
-// NeedLeaderElection says that every process reads the board.
+// NeedLeaderElection returns false, because every process reads the board.
 func (b *Board) NeedLeaderElection() bool { return false }
 
-// leave takes the member off the board, so that nobody waits for it. One that cannot is waited for.
+// leave removes the member from the board, so that others do not wait for its timeout.
 func (b *Board) leave() error {
 	if err := b.patch(context.Background(), map[string]any{memberField + b.member: nil}); err != nil {
-		ctrl.Log.WithName("replica").Info("failed to take leave of the other replicas", "error", err.Error())
+		ctrl.Log.WithName("replica").Info("failed to leave the board of replicas", "error", err.Error())
 	}
 	return nil
 }
@@ -146,12 +145,12 @@ func (b *Board) read(ctx context.Context) error {
 	var announced shard.Announcement
 	if text := config.Data[announcedField]; text != "" {
 		if err := json.Unmarshal([]byte(text), &announced); err != nil {
-			return fmt.Errorf("ConfigMap %s/%s: %s: %w: remove that field, and the planner writes it again", b.namespace, b.name, announcedField, err)
+			return fmt.Errorf("ConfigMap %s/%s: %s: %w: remove the field; the planner writes it again", b.namespace, b.name, announcedField, err)
 		}
 	}
 	own, forgotten := b.take(config.Data, announced, lease, asked)
 	if own != nil && *own != announced {
-		return b.write(ctx, *own) // somebody else changed it
+		return b.write(ctx, *own) // another client changed it
 	}
 	if len(forgotten) > 0 {
 		return b.patch(ctx, forgotten)
@@ -159,7 +158,7 @@ func (b *Board) read(ctx context.Context) error {
 	return nil
 }
 
-// take notes what was read. It returns what this process announced, and which members are to be taken off.
+// take stores a read board. It returns this process's announcement, and the members to remove.
 func (b *Board) take(data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time) (own *shard.Announcement, forgotten map[string]any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +197,7 @@ func (b *Board) write(ctx context.Context, a shard.Announcement) error {
 	return b.patch(ctx, map[string]any{announcedField: string(text)})
 }
 
-// patch writes fields of the board; nil removes one.
+// patch writes fields of the board. A nil value removes a field.
 func (b *Board) patch(ctx context.Context, fields map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -212,7 +211,7 @@ func (b *Board) patch(ctx context.Context, fields map[string]any) error {
 	return nil
 }
 
-// Announce tells all members what is planned, as long as this process holds the planner's lease.
+// Announce publishes the planned state to all members, as long as this process holds the planner's lease.
 func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	a := shard.Announcement{Holder: b.member, Shards: b.shards, State: state, Active: active}
 	b.mu.Lock()
@@ -220,19 +219,19 @@ func (b *Board) Announce(ctx context.Context, state string, active bool) error {
 	b.own = &a
 	b.mu.Unlock()
 	if same {
-		return nil // else it is written again when it is read
+		return nil // otherwise it is written again after the next read
 	}
 	return b.write(ctx, a)
 }
 
-// Resign ends what Announce began.
+// Resign withdraws this process's announcement.
 func (b *Board) Resign() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.own = nil
 }
 
-// Announced returns what the planner has announced; known is false while that may be out of date, or is not for as many
+// Announced returns the planner's announcement. known is false if it may be outdated or is for another number of
 // shards.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
@@ -240,23 +239,21 @@ func (b *Board) Announced() (a shard.Announcement, known bool) {
 	return b.announced, b.fresh() && b.announced.Valid(b.shards, b.holder)
 }
 
-// fresh reports whether what was read counts. It is for callers that hold mu.
+// fresh reports whether the last read is still valid. The caller must hold mu.
 func (b *Board) fresh() bool {
 	now := time.Now()
-	// By both clocks: one stands still while a machine sleeps, the other can be set.
+	// The check uses both clocks: the monotonic one stops while a machine sleeps, the wall clock can be set.
 	return !b.asked.IsZero() && max(now.Sub(b.asked), now.Round(0).Sub(b.asked.Round(0))) <= announcedFor
 }
 
-// Shards returns how many shards there were for whoever planned last, 0 for nobody; known is false while that is not
-// read.
+// Shards returns the number of shards of the last planner, or 0 for none. known is false if it was not read yet.
 func (b *Board) Shards() (shards int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.announced.Shards, b.fresh()
 }
 
-// Members returns the processes that divide the fleet into as many shards and live; known is false while that may be
-// out of date.
+// Members returns the live processes with the same number of shards. known is false if that may be outdated.
 func (b *Board) Members() (live []string, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -271,10 +268,10 @@ func (b *Board) Members() (live []string, known bool) {
 	return live, said && b.fresh()
 }
 
-// hearingsName is that of the ConfigMap in which a shard tells when its runtimes were heard.
+// hearingsName returns the name of the ConfigMap with the times of a shard's reports.
 func (b *Board) hearingsName(n int) string { return fmt.Sprintf("%s-heard-%d", b.name, n) }
 
-// Tell writes when the runtimes of a shard were heard.
+// Tell writes the times of a shard's reports.
 func (b *Board) Tell(ctx context.Context, n int, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -294,7 +291,7 @@ func (b *Board) Tell(ctx context.Context, n int, data []byte) error {
 	return nil
 }
 
-// Hearings reads what Tell wrote, nil for nothing.
+// Hearings reads the data that Tell wrote, or nil.
 func (b *Board) Hearings(ctx context.Context, n int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

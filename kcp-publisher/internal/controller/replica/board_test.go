@@ -13,7 +13,7 @@ func leaseOf(holder string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
 }
 
-func TestAnAnnouncementHoldsWhileItsPlannerHasTheLeaseAndItIsFresh(t *testing.T) {
+func TestAnnouncementIsValidWhileFreshAndItsPlannerHasTheLease(t *testing.T) {
 	planned := shard.Announcement{Holder: "planner", Shards: 3, State: "s"}
 	for name, c := range map[string]struct {
 		announced shard.Announcement
@@ -41,7 +41,7 @@ func TestAnAnnouncementHoldsWhileItsPlannerHasTheLeaseAndItIsFresh(t *testing.T)
 	}
 }
 
-func TestMembersAreThoseThatSaySomethingNew(t *testing.T) {
+func TestMembersAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
 	b, began := NewBoard(nil, "kcp-system", "lease", "me", 3), time.Now().Add(-time.Minute)
 	look := func(after time.Duration, data map[string]string) (forgotten map[string]any) {
 		_, forgotten = b.take(data, shard.Announcement{}, leaseOf(""), began.Add(after))

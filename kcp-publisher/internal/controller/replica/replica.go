@@ -17,38 +17,39 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// Planner is the part of the work that is no shard: what is done once for all of them.
+// Planner is the part of the work that belongs to no shard and is done once for all of them.
 const Planner = -1
 
 const (
-	// lookInterval is how often it is looked whether a part is still this replica's.
+	// lookInterval is the interval between checks whether a part still belongs to this replica.
 	lookInterval = time.Second
-	// joins is how long a new replica waits before it takes anything: those that start with it are to be seen.
+	// joins is how long a new replica waits before it takes parts, so that it sees replicas that start at the same
+	// time.
 	joins = 2*beatInterval + readInterval
 )
 
-// Replica takes its share of the parts of the work, and gives up what is another one's.
+// Replica takes its share of the parts, and releases those that belong to others.
 type Replica struct {
 	Board *Board
 	Parts *manager.Parts
-	// Shards is how many shards there are.
+	// Shards is the number of shards.
 	Shards int
 	// Leases returns the name of the lease of a part.
 	Leases func(part int) string
 	// Work does a part of the work under its lease until the context ends.
 	Work func(ctx context.Context, part int, lease *manager.Lease) error
 
-	mu sync.Mutex // guards what follows
-	// holders are those of the parts' leases, as they were read last.
+	mu sync.Mutex // guards the fields below
+	// holders are the holders of the parts' leases, as last read.
 	holders map[int]string
 	began   time.Time
 }
 
-// NeedLeaderElection says that every replica takes its share.
+// NeedLeaderElection returns false, because every replica takes its share.
 func (r *Replica) NeedLeaderElection() bool { return false }
 
-// Start takes, works and gives up until the context ends. An error says that a lease was lost, or that a part cannot be
-// worked on.
+// Start takes, works on and releases parts until the context ends. An error means that a lease was lost, or that a
+// part's work failed.
 func (r *Replica) Start(ctx context.Context) error {
 	r.holders, r.began = map[int]string{}, time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -68,7 +69,8 @@ func (r *Replica) Start(ctx context.Context) error {
 	return nil
 }
 
-// wanted reports whether a part is to be this replica's. While it is not known who lives, everybody keeps what it has.
+// wanted reports whether a part belongs to this replica. While the live members are unknown, every replica keeps its
+// parts.
 func (r *Replica) wanted(part int, has bool) bool {
 	members, known := r.Board.Members()
 	if !known || time.Since(r.began) < joins {
@@ -88,7 +90,7 @@ func (r *Replica) wanted(part int, has bool) bool {
 	return shard.Assign(r.Shards, held, members)[part] == r.Parts.Holder
 }
 
-// compete takes a part as often as it is this replica's, until the context ends.
+// compete takes a part whenever it belongs to this replica, until the context ends.
 func (r *Replica) compete(ctx context.Context, part int) error {
 	for ctx.Err() == nil {
 		lease, err := r.Parts.Lease(r.Leases(part))
@@ -102,8 +104,8 @@ func (r *Replica) compete(ctx context.Context, part int) error {
 	return nil
 }
 
-// hold waits for a part, works on it, and releases it when it is another replica's or the context ends: first the work
-// ends, then the lease.
+// hold waits for a part, works on it, and releases it when it belongs to another replica or the context ends. The work
+// ends before the lease is released.
 func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
@@ -115,7 +117,7 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// Whoever does not want a part does not try to get it, which is no error to tell.
+	// A replica that does not want a part does not try to get its lease, and this is not logged as an error.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {
@@ -134,8 +136,8 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	return r.work(ctx, part, lease, lost)
 }
 
-// work works on a part until it is another replica's. A lease that is lost ends the process, as that of a single
-// publisher does: what is under way cannot be called back.
+// work works on a part until it belongs to another replica. A lost lease ends the process, as for a single publisher,
+// because work in progress cannot be canceled.
 func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
@@ -150,7 +152,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 		select {
 		case err := <-ended:
 			if ctx.Err() == nil && working.Err() == nil && err == nil {
-				err = errors.New("it ended")
+				err = errors.New("the work ended unexpectedly")
 			}
 			if err != nil {
 				return fmt.Errorf("work under lease %s: %w", name, err)
@@ -174,17 +176,17 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 	}
 }
 
-// candidate is a lease that is taken only by the replica whose part it is.
+// candidate is a lease that only the replica of the part acquires.
 type candidate struct {
 	*manager.Lease
 	replica *Replica
 	part    int
 }
 
-// errNotWanted says that a part is another replica's.
-var errNotWanted = errors.New("another replica is to have it")
+// errNotWanted means that a part belongs to another replica.
+var errNotWanted = errors.New("the part belongs to another replica")
 
-// Get returns who has the lease.
+// Get returns the holder of the lease.
 func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := c.Lease.Get(ctx)
 	if err == nil {
@@ -195,7 +197,7 @@ func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	return record, raw, err
 }
 
-// Create takes a lease that nobody had.
+// Create acquires a lease that has no holder.
 func (c *candidate) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if !c.replica.wanted(c.part, false) {
 		return errNotWanted
@@ -203,7 +205,7 @@ func (c *candidate) Create(ctx context.Context, record resourcelock.LeaderElecti
 	return c.took(record, c.Lease.Create(ctx, record))
 }
 
-// Update takes over, renews or releases the lease.
+// Update acquires, renews or releases the lease.
 func (c *candidate) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == c.Identity() && c.Held() != nil && !c.replica.wanted(c.part, false) {
 		return errNotWanted

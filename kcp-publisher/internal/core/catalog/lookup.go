@@ -215,7 +215,7 @@ func (t *template) choice(c Choice) (Choice, error) {
 	case d != nil && d.Name != c.Component:
 		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name, c.Component)
 	case d != nil && d.Version != c.Version:
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: is of version %s, spec.version is %s", c.Module, key(t), d.Version, c.Version)
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: version is %s, but spec.version is %s", c.Module, key(t), d.Version, c.Version)
 	}
 	c.Template, c.Descriptor = &t.ModuleTemplate, t.descriptor
 	return c, nil

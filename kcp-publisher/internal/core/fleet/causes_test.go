@@ -94,14 +94,14 @@ var controlPlaneScenes = []scene{
 		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry answers 403 Forbidden"))
 	}, RegistryNotAnswering, "", "403", "kcp-publisher check --location"},
 	{"a registry that does not answer for this runtime", func(w *world) {
-		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry answers, but not the requests for this runtime: see the publisher's log"))
+		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry responds, but the requests for this runtime fail: see the publisher's log"))
 	}, RegistryNotAnswering, "", "", ""},
 	{"a bundle that could not be made", func(w *world) {
 		w.failed(publishing(errors.New("its desired state changes too often")))
 	}, PublishFailed, "", "changes too often", ""},
 	{"an image pull Secret that is not there", func(w *world) {
-		w.facts.SecretsError = reason.Errorf(reason.SecretMissing, "image pull Secret kcp-system/pull: is not there: create it, or run without --image-pull-secret")
-	}, SecretMissing, "", "is not there", ""},
+		w.facts.SecretsError = reason.Errorf(reason.SecretMissing, "image pull Secret kcp-system/pull not found: create it, or run without --image-pull-secret")
+	}, SecretMissing, "", "not found", ""},
 	{"a Secret that cannot be sealed", func(w *world) {
 		w.facts.SecretsError = errors.New("seal Secrets: the runtime's agent reports no recipient for Secrets: upgrade the agent")
 	}, SecretsNotSealed, "", "reports no recipient", ""},

@@ -111,7 +111,7 @@ func TestAnInlineDescriptorIsWhatIsNeeded(t *testing.T) {
 
 func TestAnInlineDescriptorThatMeansSomethingElseIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ descriptor, want string }{
-		"another version":   {string(descriptor("keda", "2.0.0")), "spec.descriptor: is of version 2.0.0, spec.version is 1.0.0"},
+		"another version":   {string(descriptor("keda", "2.0.0")), "spec.descriptor: version is 2.0.0, but spec.version is 1.0.0"},
 		"another component": {string(descriptor("mail", "1.0.0")), "spec.descriptor: is of component " + prefix + "mail, want " + prefix + "keda"},
 		"no descriptor":     {`{"a":1}`, "ModuleTemplate kcp-system/keda-1.0.0 spec.descriptor: component descriptor: "},
 	} {

@@ -11,7 +11,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestAPolicyThatTakesHealthyRuntimesForOfflineIsToldOnce(t *testing.T) {
+func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	ctx, lines := logged(t)
 	policy := func(generation int64, offlineAfter time.Duration) []fleet.RolloutPolicy {

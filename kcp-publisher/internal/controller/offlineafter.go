@@ -13,20 +13,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// agentsReport is how often agents report although nothing changed, and agentsPoll how often they look for a bundle,
-// unless they are told otherwise.
+// agentsReport and agentsPoll are the agents' default intervals for reporting without changes and for polling.
 const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
 
-// quietAtMost returns how long a runtime that works may go without being heard, with a tenth for jitter: agents report
-// at one of their polls, and a publisher that expects nothing asks at one of its own. agent and report are the settings
-// of agents, 0 for their own.
+// quietAtMost returns the longest time between reports of a healthy runtime, with a tenth for jitter. Agents report at
+// one of their polls, and an idle publisher reads the report at one of its own. agent and report are the agents'
+// configured intervals, or 0 for the defaults.
 func quietAtMost(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, agentsReport) + cmp.Or(agent, agentsPoll) + restingPollOf(poll)
 	return quiet + quiet/10
 }
 
-// warnOf complains once of each generation of a policy that takes healthy runtimes for offline. What the first look
-// finds may have been told by the process before, and is only logged.
+// warnOf emits one Event per policy generation whose offlineAfter is too short for healthy runtimes. Findings of a
+// process's first check are only logged, because the previous process may have emitted the Event.
 func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.shard != nil {
 		return // the planner does
@@ -42,7 +41,7 @@ func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
 		if why == "" {
 			continue
 		}
-		ctrl.LoggerFrom(ctx).Info("a policy counts runtimes that work as offline", "policy", p.Name, "reason", why)
+		ctrl.LoggerFrom(ctx).Info("a policy counts healthy runtimes as offline", "policy", p.Name, "reason", why)
 		if r.looked != nil {
 			r.Events.Eventf(p, nil, corev1.EventTypeWarning, fleet.ReasonOfflineAfterTooShort, "Rollout", "%s", noted(why))
 		}
