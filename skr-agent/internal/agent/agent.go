@@ -42,7 +42,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// Options are what an Agent needs.
+// Options configure an Agent.
 type Options struct {
 	Runtime string
 	Version string
@@ -78,7 +78,7 @@ type Options struct {
 	UpgradeDeadline time.Duration
 }
 
-// Agent reconciles one runtime. One worker uses its fields, except where a comment says otherwise.
+// Agent reconciles one runtime. One worker uses its fields, except where a comment states otherwise.
 type Agent struct {
 	Options
 	watches  *watch.Watches
