@@ -1,16 +1,15 @@
 // Package cache keeps blobs and manifests by digest on disk, so that a restart fetches nothing twice.
 //
-// In goes an OCI repository; out comes one that answers from disk what it was asked for before. What it hands out is
-// checked against its digest on every read, wherever it comes from: before the first byte, or at the end of a stream
-// that is too large to keep. What is damaged on disk is dropped and fetched again. It stays below its size by dropping
-// what was read longest ago. Pins say which digest a name had when it was first read, and are never dropped.
+// It wraps an OCI repository and serves earlier reads from disk. Every read is checked against its digest: before the
+// first byte, or at the end of a stream that is too large to keep. A damaged file is dropped and fetched again. The
+// least recently used files are dropped if the cache is full. Pins record the digest of a name at its first read and
+// are never dropped.
 //
-// It never answers what a tag means, never makes a file name of anything but a checked digest, and never fails a read
-// because the disk is full or gone: then it passes through, and Stats says so.
+// The cache never resolves a tag, and uses only checked digests as file names. A full or missing disk never fails a
+// read: the cache passes it through and counts it in Stats.
 //
-// Several processes may share the folder. Files appear by rename and carry the time of their last use, so that the
-// folder itself is the truth about what is there and what goes first; nothing is held in memory that could disagree
-// with it.
+// Several processes can share the folder. Files appear by rename and carry the time of their last use, so the folder
+// itself is the only state.
 package cache
 
 import (
@@ -28,23 +27,23 @@ import (
 )
 
 const (
-	blobsDir   = "blobs"   // what was fetched, as sha256.<hexadecimal>
+	blobsDir   = "blobs"   // fetched content, as sha256.<hexadecimal>
 	pinsDir    = "pins"    // see Pin
-	partialDir = "partial" // files that are being written
+	partialDir = "partial" // incomplete files
 
-	// abandonedAfter is when a partial file belongs to nobody any more. Its time moves with every write, and a request is
-	// stopped after minutes.
+	// abandonedAfter is the age of a partial file without an owner. Every write renews its time, and requests end after
+	// minutes.
 	abandonedAfter = time.Hour
-	// smallBytes is what is checked in memory on its way out: manifests, configs, descriptors and most modules' content.
-	// What is larger is read twice, once to check it and once to hand it out.
+	// smallBytes is the largest size that is checked in memory: manifests, configs, descriptors and most modules' content.
+	// Larger content is read twice, once for the check and once for the caller.
 	smallBytes = 4 << 20
-	// blobShare of the whole size is the largest blob that is kept: one image must not push out all descriptors.
+	// blobShare of the whole size is the largest blob that is kept: one image must not displace all descriptors.
 	blobShare = 4
-	// scanShare of the whole size is written before the folder is looked at again, for what other processes wrote.
+	// scanShare of the whole size is written between two scans of the folder for the files of other processes.
 	scanShare = 8
 )
 
-// Cache is a folder with what was fetched. It may be used by any number of goroutines.
+// Cache is a folder with fetched content. It is safe for concurrent use.
 type Cache struct {
 	dir      string
 	root     *os.Root
@@ -52,31 +51,30 @@ type Cache struct {
 	flights  singleflight.Group // by digest: one fetch at a time
 	eviction sync.Mutex         // held while files are counted and dropped; taken before mu
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	stats   Stats
-	written int64 // bytes since the folder was last looked at
+	written int64 // bytes since the last scan of the folder
 	pins    map[string]digest.Digest
 }
 
-// Stats tells an operator how the cache does. Counters start at zero with the process.
+// Stats are the counters of a cache. They start at zero with the process.
 type Stats struct {
-	Hits   int64 // reads answered from disk, or by another read that was under way
-	Misses int64 // reads that had to ask the source
-	// Damaged files were found, dropped and fetched again. More than a few mean a failing disk, or somebody who writes
-	// there.
+	Hits   int64 // reads served from disk, or by a concurrent read
+	Misses int64 // reads from the source
+	// Damaged files were dropped and fetched again. More than a few mean a failing disk, or another writer in the folder.
 	Damaged int64
 	Evicted int64 // files dropped because the cache was full
-	// Unstored reads could not be kept, because the disk was full or not writable. Failure is the last one's reason.
+	// Unstored reads could not be kept because the disk was full or not writable. Failure is the last reason.
 	Unstored int64
 	Failure  string
 	Bytes    int64 // on disk, as far as this process knows
 }
 
-// Open opens the cache in dir, which is made when needed, and removes what processes that died left half written. It
-// may grow to maxBytes; single blobs of more than a quarter of it are not kept.
+// Open opens the cache in dir, creates dir if needed, and removes the partial files of dead processes. The cache can
+// grow to maxBytes; it does not keep blobs larger than a quarter of that.
 //
-// A pin that cannot be read is an error that names its file: forgetting it would mean to trust what a registry says
-// now.
+// A pin that cannot be read is an error that names its file: without the pin, the cache would trust the registry's
+// current content.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: size of %d bytes: want more than 0", dir, maxBytes)
@@ -112,10 +110,10 @@ func (c *Cache) prepare() error {
 	return nil
 }
 
-// Close lets go of the folder.
+// Close closes the folder.
 func (c *Cache) Close() error { return c.root.Close() }
 
-// Stats returns the counters as they are now.
+// Stats returns the current counters.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

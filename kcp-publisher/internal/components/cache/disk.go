@@ -21,20 +21,20 @@ import (
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// fileOf is the file of a digest, unless the digest has a form that gives no safe name.
+// fileOf returns the file of a digest. It refuses digests that do not form a safe name.
 func fileOf(d digest.Digest) (string, bool) {
 	name := strings.Replace(d.String(), ":", ".", 1)
 	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
 }
 
-// keeps says that a blob is one for the cache.
+// keeps reports whether the cache keeps a blob.
 func (c *Cache) keeps(desc ocispec.Descriptor) bool {
 	_, ok := fileOf(desc.Digest)
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
 }
 
-// load opens a blob of size bytes that were checked just now, and marks it as used. It gives nil when there is none;
-// what is there but damaged is dropped.
+// load opens and checks a blob of size bytes, and marks it as used. It returns nil if the blob does not exist, and
+// drops a damaged one.
 func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	name, ok := fileOf(d)
 	if !ok {
@@ -43,7 +43,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	body, err := c.check(name, d, size)
 	if err == nil {
 		now := time.Now()
-		_ = c.root.Chtimes(name, now, now) // gone or not ours to touch: it is only dropped sooner
+		_ = c.root.Chtimes(name, now, now) // a missing or foreign file is only dropped sooner
 		return body
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherSize) {
@@ -56,7 +56,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	return nil
 }
 
-// errOtherSize says that who asks is wrong about the size, and not the file about its digest.
+// errOtherSize means that the caller's size is wrong, while the file matches its digest.
 var errOtherSize = errors.New("has another size")
 
 func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, error) {
@@ -74,7 +74,7 @@ func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, 
 	return body, nil
 }
 
-// checked returns the file's content from its start, and its size, when it has the digest.
+// checked returns the file's content from its start, and its size, if it matches the digest.
 func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -102,7 +102,7 @@ func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	return file, size, err
 }
 
-// openRegular opens a file that is one: neither a link is followed nor a pipe waited for.
+// openRegular opens a regular file. It does not follow links or wait for pipes.
 func (c *Cache) openRegular(name string) (*os.File, error) {
 	before, err := c.root.Lstat(name)
 	if err != nil {
@@ -121,13 +121,12 @@ func (c *Cache) openRegular(name string) (*os.File, error) {
 	return file, nil
 }
 
-// errDisk says that the source is fine and the disk is not.
+// errDisk is a failure of the disk, not of the source.
 type errDisk struct{ error }
 
 func (e errDisk) Unwrap() error { return e.error }
 
-// store writes a blob while checking it, and gives its bytes back when they are few. The error is an errDisk when not
-// the source is to blame.
+// store writes and checks a blob, and returns the bytes of a small one. A failure of the disk is an errDisk.
 func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	if desc.Size <= smallBytes {
 		data, err := content.ReadAll(body, desc)
@@ -144,7 +143,7 @@ func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	return nil, err
 }
 
-// witness fails at the end of a body that is not what it should be, and remembers that it was the reading that failed.
+// witness fails at the end of a body that does not match its digest, and records that the read failed.
 type witness struct {
 	body *content.VerifyReader
 	err  error
@@ -163,7 +162,7 @@ func (w *witness) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// passed is a body that nothing keeps. It fails at its end when it is not what desc says.
+// passed is a body that is not kept. It fails at its end if it does not match desc.
 func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
@@ -171,12 +170,12 @@ func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	}{&witness{body: content.NewVerifyReader(body, desc)}, body}
 }
 
-// keep makes the blob's file appear. It need not be durable: what a crash leaves of it is found when it is read.
+// keep publishes the blob's file without a sync: a read detects the remains of a crash.
 func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := fileOf(desc.Digest)
 	partial, err := c.partialFrom(body, false)
 	if isFull(err) {
-		err = errors.Join(err, c.makeRoom()) // for the next one: this body is read already
+		err = errors.Join(err, c.makeRoom()) // for the next blob: this body is already read
 	}
 	if err != nil {
 		return errDisk{err}
@@ -199,7 +198,7 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	return nil
 }
 
-// partial writes what the cache cannot do without: where the disk is full, blobs make room for it.
+// partial writes a required file. If the disk is full, it drops blobs to make room.
 func (c *Cache) partial(data []byte) (string, error) {
 	name, err := c.partialFrom(bytes.NewReader(data), true)
 	if !isFull(err) {
@@ -211,10 +210,10 @@ func (c *Cache) partial(data []byte) (string, error) {
 	return c.partialFrom(bytes.NewReader(data), true)
 }
 
-// isFull reports whether the disk has no room, by itself or by a quota.
+// isFull reports whether the disk or a quota is full.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// partialFrom writes a file that nobody looks at, durably if asked to, and gives its name.
+// partialFrom writes a partial file, with a sync if requested, and returns its name.
 func (c *Cache) partialFrom(body io.Reader, durable bool) (string, error) {
 	file, err := os.CreateTemp(path.Join(c.dir, partialDir), "*")
 	if err != nil {
@@ -242,19 +241,19 @@ type stored struct {
 	used time.Time
 }
 
-// evict looks at the folder and, when that holds more than it may, drops what was used longest ago. It drops a tenth
-// more than it has to, so that a full cache does not look at its folder for every blob.
+// evict scans the folder and drops the least recently used blobs if the folder is too large. It drops a tenth more than
+// needed, so that a full cache does not scan the folder for every blob.
 func (c *Cache) evict() error {
 	return c.evictBeyond(func(int64) int64 { return c.maxBytes })
 }
 
-// makeRoom drops a tenth of what is there and at least one blob, since the disk is smaller than the cache may be, or
-// others fill it.
+// makeRoom drops a tenth of the blobs and at least one, because the disk is smaller than the cache's limit or filled by
+// other programs.
 func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }
 
-// evictBeyond drops blobs when there are more bytes than the limit for so many.
+// evictBeyond drops blobs beyond the limit.
 func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	c.eviction.Lock()
 	defer c.eviction.Unlock()

@@ -23,22 +23,22 @@ const (
 	pinSuffix    = ".json"
 )
 
-// pin is the file that remembers what a name meant.
+// pin is the file with the first digest of a name.
 type pin struct {
 	Name   string        `json:"name"`
 	Digest digest.Digest `json:"digest"`
 }
 
-// pinFile is where a name's pin is. Names come from elsewhere, and only their hash becomes a file name.
+// pinFile returns the file of a name's pin. Names are external input, so only their hash becomes a file name.
 func pinFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
 }
 
-// Pinned returns the digest that the name had when it was first pinned, by whichever process.
+// Pinned returns the digest at the name's first pin, by any process.
 //
-// A pin whose file became unreadable since Open is pinned still, to an empty digest that nothing is equal to; Pin says
-// why.
+// A pin whose file became unreadable since Open stays pinned, to an empty digest that equals no other; Pin returns the
+// reason.
 func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	c.mu.Lock()
 	d, ok := c.pins[name]
@@ -57,8 +57,8 @@ func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	return p.Digest, true
 }
 
-// Pin remembers, for good, that the name means d. When it returns nil, that survives a crash. A name that is pinned to
-// another digest is an error, and stays as it was.
+// Pin records permanently that the name means d, and survives a crash once it returns nil. A name with another pinned
+// digest is an error and stays unchanged.
 func (c *Cache) Pin(name string, d digest.Digest) error {
 	if _, ok := fileOf(d); !ok {
 		return fmt.Errorf("pin %q: digest %q: want sha256 or sha512 in lower-case hexadecimal", name, d)
@@ -83,8 +83,8 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 	return nil
 }
 
-// makePin writes the pin unless there is one, and gives the digest that is pinned then. The file appears by a link,
-// which only one of several processes can make.
+// makePin writes the pin unless it exists, and returns the pinned digest. The file appears by a link, which only one of
+// several processes can create.
 func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Cache) learn(p pin) {
 	c.pins[p.Name] = p.Digest
 }
 
-// syncPins makes names in the folder of pins durable.
+// syncPins syncs the names in the folder of pins.
 func (c *Cache) syncPins() error {
 	dir, err := c.root.Open(pinsDir)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *Cache) syncPins() error {
 	return store.SyncAndClose(dir)
 }
 
-// readPins reads all pins, so that a damaged one is reported when somebody is there to read it.
+// readPins reads all pins, so that Open reports a damaged one.
 func (c *Cache) readPins() error {
 	entries, err := c.readDir(pinsDir)
 	if err != nil {

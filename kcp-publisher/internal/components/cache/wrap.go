@@ -17,11 +17,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Wrap returns a repository that answers from disk what it can, and from the source what it must. It is a
-// registry.ReferenceFetcher when the source is one, so that a manifest by tag still costs one request.
+// Wrap returns a repository that reads from disk if possible, and otherwise from the source. It is a
+// registry.ReferenceFetcher if the source is one, so that a manifest by tag still costs one request.
 //
-// What a tag means is always asked for. By digest, the disk answers even when the source does not have the content any
-// more or cannot be reached.
+// Tags are always resolved by the source. By digest, the disk serves content even if the source lost it or cannot be
+// reached.
 func (c *Cache) Wrap(from oras.ReadOnlyTarget) oras.ReadOnlyTarget {
 	r := repository{cache: c, from: from}
 	if fetcher, ok := from.(registry.ReferenceFetcher); ok {
@@ -35,8 +35,8 @@ type repository struct {
 	from  oras.ReadOnlyTarget
 }
 
-// Resolve asks the source what a tag means. A digest of a manifest that is on disk, and that says its own media type,
-// needs no asking.
+// Resolve resolves a tag at the source. The digest of a manifest on disk that contains its media type needs no
+// request.
 func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Descriptor, error) {
 	if desc, _, ok := r.cache.manifest(reference); ok {
 		return desc, nil
@@ -44,7 +44,7 @@ func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Desc
 	return r.from.Resolve(ctx, reference)
 }
 
-// Exists says that content of this digest and size is on disk, or else what the source says.
+// Exists reports whether content of this digest and size is on disk or at the source.
 func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool, error) {
 	if name, ok := fileOf(target.Digest); ok {
 		if info, err := r.cache.root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == target.Size {
@@ -54,9 +54,8 @@ func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool
 	return r.from.Exists(ctx, target)
 }
 
-// Fetch returns content from disk, else from the source while it is written to disk. However many ask at once, the
-// source is asked once. Content too large for the cache is passed on, and reading it to its end fails when it is
-// something else.
+// Fetch returns content from disk, or from the source and writes it to disk. Concurrent calls cost one request. Content
+// that is too large for the cache is passed through, and reading it to its end fails if it does not match.
 func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	c := r.cache
 	if !c.keeps(target) {
@@ -67,7 +66,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 		return body, nil
 	}
 	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (landed, error) {
-		if body := c.load(target.Digest, target.Size); body != nil { // another flight landed just before this one started
+		if body := c.load(target.Digest, target.Size); body != nil { // another flight ended just before this one started
 			defer body.Close()
 			if target.Size > smallBytes {
 				return landed{desc: target}, nil
@@ -88,7 +87,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.hand(ctx, got)
 }
 
-// hand returns what a flight brought. When that is on disk no more, or could not be written, the source is asked again.
+// hand returns the result of a flight. If it is no longer on disk or could not be written, it reads from the source.
 func (r repository) hand(ctx context.Context, got landed) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil
@@ -108,13 +107,13 @@ func (r repository) pass(ctx context.Context, target ocispec.Descriptor) (io.Rea
 	return passed(target, body), nil
 }
 
-// landed is what a fetch brought. Content of up to smallBytes is at hand, larger content on disk if anywhere.
+// landed is the result of a fetch. Content of up to smallBytes is in memory, larger content on disk.
 type landed struct {
 	desc ocispec.Descriptor
 	data []byte
 }
 
-// land writes to disk what the source sends, and closes it. That the disk fails is counted and no error.
+// land writes a body from the source to disk and closes it. A failure of the disk is counted and is not an error.
 func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error) {
 	defer body.Close()
 	data, err := c.store(desc, body)
@@ -129,8 +128,8 @@ func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error
 	return landed{desc: desc, data: data}, nil
 }
 
-// share runs one fetch for all who ask for the same at the same time. Errors are shared too, unless they say nothing
-// about who only waited.
+// share runs one fetch for all concurrent callers. They share its error too, unless it concerns only the first
+// caller.
 func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, error)) (landed, error) {
 	for {
 		mine := false // written before the result is sent, and read after it was received
@@ -155,20 +154,20 @@ func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, err
 	}
 }
 
-// saysLittle tells errors of another caller's fetch that say nothing about this one's: it gave up, or its source is
-// another one that has no such content.
+// saysLittle reports whether an error of another caller's fetch does not concern this one: the caller gave up, or its
+// source, which can differ, lacks the content.
 func saysLittle(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errdef.ErrNotFound)
 }
 
-// referenceRepository is a repository whose source gives descriptor and content in one request.
+// referenceRepository is a repository whose source returns descriptor and content in one request.
 type referenceRepository struct {
 	repository
 	fetcher registry.ReferenceFetcher
 }
 
-// FetchReference returns a manifest by digest from disk, and one by tag in one request of the source; when the disk has
-// what the tag names, its content is not transferred.
+// FetchReference returns a manifest by digest from disk, and one by tag in one request to the source. If the tag's
+// manifest is on disk, its content is not transferred.
 func (r referenceRepository) FetchReference(ctx context.Context, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
 	c := r.cache
 	if desc, data, ok := c.manifest(reference); ok {
@@ -202,7 +201,7 @@ func (r referenceRepository) FetchReference(ctx context.Context, reference strin
 	return got.desc, body, err
 }
 
-// errUnkept says that a manifest is too large for the cache, so that each who asks needs a body of its own.
+// errUnkept means that a manifest is too large for the cache, so that each caller needs its own body.
 var errUnkept = errors.New("is too large for the cache")
 
 func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -228,8 +227,8 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 	return desc, body, err
 }
 
-// manifest returns a manifest by digest from disk when it says its own media type: the source might give another one to
-// a manifest that does not.
+// manifest returns a manifest by digest from disk if it contains its media type. Otherwise the source decides about the
+// media type.
 func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	d := digest.Digest(reference)
 	name, ok := fileOf(d)

@@ -17,29 +17,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Refusal is why a component version may not be used. Any other error says that it could not be found out.
+// Refusal is the reason why a component version must not be used. Any other error means that the check failed.
 type Refusal struct{ error }
 
-// Unwrap returns the cause, and what all refusals are.
+// Unwrap returns the cause and the error that all refusals wrap.
 func (r Refusal) Unwrap() []error { return []error{r.error, component.ErrRefused} }
 
 // Verifier checks component versions against a policy. It is safe for concurrent use.
 type Verifier struct {
 	now func() time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	policy  Policy
 	secrets map[string]ocm.Trust // by signature name
 }
 
-// NewVerifier returns a verifier that knows the keys of the policy's files.
+// NewVerifier returns a verifier with the keys of the policy's files.
 func NewVerifier(policy Policy, now func() time.Time) *Verifier {
 	return &Verifier{policy: policy, now: now, secrets: map[string]ocm.Trust{}}
 }
 
-// TakeSecrets replaces the keys that Secrets labeled operator.kyma-project.io/signature hold: the label's value is the
-// name of the signature, every value of the Secret a key or certificate. Secrets that cannot be read are left out and
-// named in the error.
+// TakeSecrets replaces the keys of the Secrets labeled operator.kyma-project.io/signature: the label's value is the
+// name of the signature, and every value of the Secret a key or certificate. Secrets that cannot be read are left out
+// and named in the error.
 func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 	trusted := map[string]ocm.Trust{}
 	var problems []error
@@ -64,7 +64,7 @@ func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 	return errors.Join(problems...)
 }
 
-// TakePolicy replaces the policy, and reports whether it is another one than before.
+// TakePolicy replaces the policy and reports whether it changed.
 func (v *Verifier) TakePolicy(policy Policy) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,33 +73,32 @@ func (v *Verifier) TakePolicy(policy Policy) bool {
 	return changed
 }
 
-// ruleFor returns the rule that decides for a component now.
+// ruleFor returns the current rule for a component.
 func (v *Verifier) ruleFor(component string) (rule, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.policy.ruleFor(component)
 }
 
-// trustFor returns the keys that may have made a signature of this name.
+// trustFor returns the accepted keys for a signature of this name.
 func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	trust := join(r.trust, v.secrets[name])
 	trust.Subject = r.subject
 	if len(r.names) == 0 && r.subject == "" {
-		trust.Roots = nil // or whoever signs would choose the name that the certificate has to have
+		trust.Roots = nil // or the signer could choose the required name of the certificate
 	}
 	return trust
 }
 
-// Requires reports whether components of this name have to be signed.
+// Requires reports whether components of this name must be signed.
 func (v *Verifier) Requires(component string) bool {
 	r, covered := v.ruleFor(component)
 	return !covered || r.required
 }
 
-// Check returns nil when the component version may be used. The error is a Refusal, or says that it could not be found
-// out.
+// Check returns nil if the component version can be used. The error is a Refusal, or means that the check failed.
 func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c component.Component) error {
 	name := c.Descriptor.Name
 	r, covered := v.ruleFor(name)
@@ -109,7 +108,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	case !r.required:
 		return nil
 	}
-	// Before anything that an unsigned descriptor refers to is read.
+	// The check comes before any read of a reference in an unsigned descriptor.
 	if err := v.signed(c.Descriptor, r); err != nil {
 		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
 	}
@@ -123,7 +122,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	return nil
 }
 
-// signed reports whether one of the signatures that count is genuine.
+// signed reports whether an accepted signature is valid.
 func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
@@ -158,9 +157,9 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete reports whether the digests in signed descriptors hold for what they name: every reference is that very
-// descriptor, and what is installed, or is an image, is covered by a digest. Contents are compared with their digests
-// whenever they are read; where an image is, only its digest can say, for the place is not signed.
+// complete reports whether the digests in signed descriptors are complete: every reference matches its descriptor, and
+// installed content and images have digests. Every read compares content with its digest. The location of an image is
+// not signed, so only its digest identifies it.
 func complete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {

@@ -1,8 +1,9 @@
-// Package signature decides whether a component version is signed as an operator demands: a policy and keys go in, and
-// for every component version an answer comes out, with the reason when it is no.
+// Package signature decides whether a component version has the signatures that an operator requires. It takes a policy
+// and keys, and returns the reason for each refused version.
 //
-// A signature counts only with all that it covers: the digests of the component's own descriptor, of the descriptors it
-// refers to, recursively, and of the contents. Nothing that is not signed is ever believed to say whether it must be.
+// A signature counts only if everything it covers matches: the digests of the component's descriptor, of the
+// descriptors it refers to, recursively, and of the contents. Unsigned data never decides whether a signature is
+// required.
 package signature
 
 import (
@@ -28,7 +29,7 @@ const (
 	maxKeyBytes    = 64 << 10
 )
 
-// policyDocument is the file that an operator writes.
+// policyDocument is the operator's policy file.
 type policyDocument struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -43,10 +44,11 @@ type ruleDocument struct {
 	Subject    string   `json:"subject,omitempty"`
 }
 
-// Policy says which components must be signed, and by whom. The first rule that fits a component's name decides.
+// Policy lists the components that must be signed and the accepted signers. The first rule that matches the component's
+// name decides.
 type Policy struct {
 	rules []rule
-	// digest is that of all files that it was read from.
+	// digest covers all files of the policy.
 	digest [sha256.Size]byte
 }
 
@@ -54,13 +56,13 @@ type rule struct {
 	text     string
 	pattern  *regexp.Regexp
 	required bool
-	// names are the signatures that count; empty for all.
+	// names are the accepted signatures; empty for all.
 	names   []string
-	trust   ocm.Trust // of the files
+	trust   ocm.Trust // from the files
 	subject string
 }
 
-// ReadPolicy reads a policy file and the key files it names, relative to its own folder. Errors name file and field.
+// ReadPolicy reads a policy file and its key files, relative to the policy's folder. Errors name file and field.
 func ReadPolicy(file string) (Policy, error) {
 	data, err := readBounded(file, maxPolicyBytes)
 	if err != nil {
@@ -98,7 +100,7 @@ func readBounded(file string, limit int64) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// decodePolicy is pure but for keys, which gives the content of a key file.
+// decodePolicy decodes a policy. keys returns the content of a key file.
 func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, error) {
 	if err := strict.YAML(data, strict.Limits{Documents: 1}); err != nil {
 		return Policy{}, err
@@ -157,7 +159,7 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 	return compiled, nil
 }
 
-// ruleFor returns the rule that decides for a component.
+// ruleFor returns the rule for a component.
 func (p Policy) ruleFor(component string) (rule, bool) {
 	for _, r := range p.rules {
 		if r.pattern.MatchString(component) {
@@ -167,7 +169,7 @@ func (p Policy) ruleFor(component string) (rule, bool) {
 	return rule{}, false
 }
 
-// counts reports whether a signature of this name is one that the rule looks at.
+// counts reports whether the rule accepts signatures of this name.
 func (r rule) counts(name string) bool { return len(r.names) == 0 || slices.Contains(r.names, name) }
 
 func join(a, b ocm.Trust) ocm.Trust {

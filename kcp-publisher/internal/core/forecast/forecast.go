@@ -1,6 +1,6 @@
-// Package forecast tells what a change of the control plane would do to its fleet: the Kymas and the catalog as they
-// are and as they would be go in, out comes which runtimes would get which version in place of which, and what would
-// hold them. It is pure, and it decides by what decides for real: resolve.
+// Package forecast computes the effect of a change of the control plane on its fleet. Its input is the Kymas and the
+// catalog before and after the change. Its output is the version changes of each runtime, and what would hold them. It
+// is pure, and uses package resolve for all decisions.
 package forecast
 
 import (
@@ -22,29 +22,28 @@ type Fleet struct {
 	// Kymas by name; one that is deleted has a deletion timestamp.
 	Kymas   map[string]*v1beta2.Kyma
 	Catalog *catalog.Snapshot
-	// Request gives what a Kyma's runtime asks for, and what rollouts let it have.
+	// Request returns the request of a Kyma's runtime, with the versions that rollouts allow.
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
-	// Begins are rollouts that would be made at once.
+	// Begins are the rollouts that would start at once.
 	Begins []*fleet.Rollout
 	// Rejections are the rollouts that stopped at the version that their channel has, or took it back.
 	Rejections []*fleet.Rollout
 }
 
-// Change is the same thing happening to one or more runtimes.
+// Change is one version change of a module in one or more runtimes.
 type Change struct {
 	Module  string `json:"module"`
 	Channel string `json:"channel,omitempty"`
-	// From is the version that the runtimes were given last, empty for none; To the one they would be given, empty for
-	// none.
+	// From is the last published version, and To the next one. Both are empty for none.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Held says what keeps them from what they ask for, or lets them wait; empty when nothing does.
+	// Held is why the runtimes do not get the requested version or wait for it, empty if they do.
 	Held string `json:"held,omitempty"`
-	// Runtimes are their ids, sorted.
+	// Runtimes are the runtimes' ids, sorted.
 	Runtimes []string `json:"runtimes"`
 }
 
-// Rollout is a rollout that would begin.
+// Rollout is a rollout that would start.
 type Rollout struct {
 	Name    string `json:"name"`
 	Policy  string `json:"policy"`
@@ -59,20 +58,20 @@ type Rollout struct {
 type Wave struct {
 	Name     string `json:"name"`
 	Runtimes int32  `json:"runtimes"`
-	// Approval says that it would wait for one.
+	// Approval: the wave would wait for an approval.
 	Approval bool `json:"approval,omitempty"`
 }
 
-// Forecast is what would happen.
+// Forecast is the effect of a change.
 type Forecast struct {
-	// Runtimes is how many there would be, Changed to how many of them, or of those that would leave, anything would
-	// happen.
+	// Runtimes is the number of runtimes after the change. Changed is the number of affected ones, including those that
+	// leave.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
 	// Coming and Leaving are runtimes whose Kymas would be new or deleted, sorted.
 	Coming  []string `json:"coming,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
-	// Rollouts are those that would begin, sorted by name.
+	// Rollouts are the rollouts that would start, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
 	// Warnings are about channels that would get a version that their last rollout rejected.
 	Warnings []string `json:"warnings,omitempty"`
@@ -80,10 +79,11 @@ type Forecast struct {
 	Changes []Change `json:"changes"`
 }
 
-// group is what makes changes of several runtimes the same one.
+// group is the key of equal changes in several runtimes.
 type group struct{ module, channel, from, to, held string }
 
-// New compares. id names a Kyma's runtime. The error names the Kyma whose request cannot be read.
+// New compares two states of a fleet. Id returns the id of a Kyma's runtime. The error names a Kyma with an invalid
+// request.
 func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
 	groups := map[group][]string{}
@@ -101,7 +101,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		}
 		had, refused := outlook(old, before, now)
 		if refused != nil {
-			had = kept(old) // nothing is published to it until somebody repairs it, which may be what is previewed
+			had = kept(old) // nothing is published to it until the Kyma is repaired, perhaps by this change
 		}
 		gets, err := outlook(next, after, now)
 		switch {
@@ -133,7 +133,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 	return f, nil
 }
 
-// begins returns the rollouts that would begin and would not begin anyway.
+// begins returns the rollouts that would start only because of the change.
 func begins(before, after Fleet) (all []Rollout) {
 	for _, r := range after.Begins {
 		if slices.ContainsFunc(before.Begins, func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
@@ -159,7 +159,7 @@ func warnings(before, after Fleet) (all []string) {
 	return all
 }
 
-// given are the versions that a runtime was given last.
+// given returns the last published versions of a runtime.
 func given(kyma *v1beta2.Kyma) map[string]string {
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		return r.Published.Versions
@@ -167,7 +167,7 @@ func given(kyma *v1beta2.Kyma) map[string]string {
 	return nil
 }
 
-// kept returns what a runtime has while nothing is published to it.
+// kept returns the versions that a runtime has while nothing is published to it.
 func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
 	all := map[string]resolve.Prospect{}
 	for module, version := range given(kyma) {
@@ -191,7 +191,7 @@ func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Pro
 	return all, nil
 }
 
-// compare returns what would become of modules that would not become of them anyway.
+// compare returns the modules that the change affects.
 func compare(had, gets map[string]resolve.Prospect, given map[string]string) []group {
 	modules := maps.Clone(had)
 	maps.Copy(modules, gets)

@@ -8,10 +8,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Outdated begins every message about what a runtime's agent does not understand.
+// Outdated is the prefix of every message about features that a runtime's agent lacks.
 const Outdated = "the agent is too old for "
 
-// lacking returns the features of a manifest that the runtime's agent does not understand, none for no manifest.
+// lacking returns the features of a manifest that the runtime's agent lacks, none for a nil manifest.
 func (r Request) lacking(m *bundle.Manifest) []bundle.Feature {
 	if m == nil || len(r.Lacks) == 0 {
 		return nil
@@ -19,8 +19,8 @@ func (r Request) lacking(m *bundle.Manifest) []bundle.Feature {
 	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Lacks, f) })
 }
 
-// readable returns the last manifest of a module unless the runtime's agent does not understand that one either: then
-// the module stays in the runtime as it is.
+// readable returns the last manifest of a module, nil if the runtime's agent lacks a feature of it: then the module
+// stays in the runtime as it is.
 func (r Request) readable(last *bundle.Manifest) *bundle.Manifest {
 	if len(r.lacking(last)) > 0 {
 		return nil
@@ -28,14 +28,14 @@ func (r Request) readable(last *bundle.Manifest) *bundle.Manifest {
 	return last
 }
 
-// leaveOut notes features that a module is held back for.
+// leaveOut records the features that hold a module back.
 func (r *Result) leaveOut(missing []bundle.Feature) {
 	r.LeftOut = append(r.LeftOut, missing...)
 	slices.Sort(r.LeftOut)
 	r.LeftOut = slices.Compact(r.LeftOut)
 }
 
-// outdated says that a module is held back.
+// outdated returns the problem of a module that is held back.
 func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	names := make([]string, 0, len(missing))
 	for _, f := range missing {
@@ -44,8 +44,8 @@ func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	return warning(reason.AgentOutdated, "module %s: %s%s: it stays as it is until the agent is upgraded", module, Outdated, strings.Join(names, ", "))
 }
 
-// CheckTakeover returns why nothing may be published to a runtime that is taken over: an agent that does not understand
-// that would install modules over those that are there.
+// CheckTakeover returns an error for a takeover of a runtime whose agent lacks the feature: the agent would install
+// modules over the existing ones.
 func (r Request) CheckTakeover() error {
 	if r.Takeover == "" || !slices.Contains(r.Lacks, bundle.FeatureTakeover) {
 		return nil

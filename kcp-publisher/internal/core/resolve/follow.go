@@ -10,11 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Follow is a module of a request that gets whatever its channel has. Version is what the channel has now.
+// Follow is a requested module that follows its channel. Version is the channel's current version.
 type Follow struct{ Module, Channel, Version string }
 
-// Follows returns the modules of a request that a promotion reaches. A channel's version counts although it cannot be
-// had: a catalog that is broken for a moment must not look like a runtime without the module.
+// Follows returns the requested modules that a promotion affects. A channel's version counts even if its template is
+// missing: a catalog that is incomplete for a moment must not look like a runtime without the module.
 func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	if request.Deleting {
 		return nil
@@ -39,7 +39,7 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	return all
 }
 
-// lookup finds what a module is to be by its channel: what the channel has, or what a rollout lets the runtime have.
+// lookup finds the version of a module: that of its channel, or the one that a rollout allows the runtime.
 func (w *wish) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {

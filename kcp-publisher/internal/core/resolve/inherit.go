@@ -16,13 +16,12 @@ import (
 // Inherited is a module that lifecycle-manager installed in a runtime.
 type Inherited struct {
 	Module, Channel, Version string
-	// Objects are those that it installed, as bundle.SortObjects returns them.
+	// Objects are the installed objects, in the order of bundle.SortObjects.
 	Objects []bundle.ObjectRef
 }
 
-// inherit returns the wishes with those for inherited modules at exactly the version that is installed, whatever
-// channels, rollouts or visibility say. A module that nobody asks for is among them too: it has to be adopted before it
-// can be removed.
+// inherit sets inherited modules to exactly the installed version, regardless of channels, rollouts and visibility. It
+// adds modules that are not requested: the agent must adopt a module before it can remove it.
 func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
@@ -49,7 +48,7 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// holds says which version an inherited module gets after it is adopted, where that is another one.
+// holds returns a message about the version that an inherited module gets after its adoption, empty if it is the same.
 func (w *wish) holds() string {
 	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
 		return ""
@@ -57,14 +56,14 @@ func (w *wish) holds() string {
 	return fmt.Sprintf("is taken over in version %s, which lifecycle-manager installed; %s follows once the runtime has reported it", w.inherited.Version, w.offered)
 }
 
-// released returns what gives the modules back: those of the last bundle as they are, none removed and none upgraded.
+// released returns the result that gives modules back: those of the last bundle, unchanged.
 func (r Result) released(request Request) Result {
 	r.State.Watchers, r.State.Maintenance = nil, nil
 	return r.keeping(request)
 }
 
-// keeping returns the result that has what the last bundle had, and nothing else. What was given back is
-// lifecycle-manager's, and no part of it.
+// keeping returns the result with exactly the modules of the last bundle. Modules that were given back belong to
+// lifecycle-manager and are left out.
 func (r Result) keeping(request Request) Result {
 	if last := request.Last; last != nil && (last.Takeover != bundle.TakeoverRelease || request.Takeover == bundle.TakeoverRelease) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)

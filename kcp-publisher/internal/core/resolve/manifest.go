@@ -28,7 +28,7 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 		Name: name, Module: choice.Module, Channel: choice.Channel, Version: choice.Version,
 		Component: choice.Component, Template: choice.Template.Name,
 		Labels: w.labels(name),
-		// Mandatory modules wait for nobody, as in Kyma: their users neither see them nor can skip the wait.
+		// Mandatory modules ignore maintenance windows, as in Kyma: users neither see them nor can skip the wait.
 		RequiresDowntime: choice.Template.Spec.RequiresDowntime && !choice.Mandatory,
 		Content:          content.Parts(), Release: content.Release,
 	}
@@ -44,8 +44,8 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	return manifest, nil
 }
 
-// check returns why no manifest can be made of a component: it could not be read, or no agent would fetch what is in
-// it.
+// check returns an error for a component that has no manifest: it could not be read, or agents would refuse to fetch a
+// part of it.
 func (w *wish) check(content Content) error {
 	if content.Err != nil {
 		return ofComponent(content.Err)
@@ -58,7 +58,7 @@ func (w *wish) check(content Content) error {
 	return nil
 }
 
-// ofComponent adds ComponentBroken to an error of reading a component that has no reason of its own.
+// ofComponent adds the reason ComponentBroken to an error without a reason.
 func ofComponent(err error) error {
 	if reason.Of(err) != reason.Other {
 		return err

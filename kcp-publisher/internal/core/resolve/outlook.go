@@ -13,21 +13,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Prospect is what a module of one runtime will be.
+// Prospect is the expected state of a module in one runtime.
 type Prospect struct {
 	Module  string
-	Channel string // empty for a version that was asked for by number
-	// Version is the one that it will have, empty for none.
+	Channel string // empty for a pinned version
+	// Version is the expected version, empty if the module is removed.
 	Version string
-	// Held says what keeps it from what is asked for, or lets it wait; empty when nothing does.
+	// Held is why the requested version is not installed or waits, empty if it does not.
 	Held string
 }
 
-// unread stands for the content of a component that is not read.
+// unread replaces the content of a component that is not read.
 var unread = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// Outlook tells, module by module, what Resolve would decide for a runtime that was given these versions. It takes for
-// granted that every component can be read, because it reads none. What is not asked for any more has no version.
+// Outlook returns the decision of Resolve about each module of a runtime that has the given versions. It reads no
+// components and assumes that all can be read. A module that is not requested any more has no version.
 func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range given {
@@ -67,7 +67,7 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 	return all
 }
 
-// waits says which maintenance window an upgrade would wait for.
+// waits returns the maintenance window that an upgrade would wait for, as a message.
 func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
 	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil || request.Asked.SkipMaintenanceWindows {
 		return ""

@@ -11,16 +11,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Ref names a component version. Template is the ModuleTemplate that holds its descriptor, empty when a repository
-// does.
+// Ref names a component version. Template is the ModuleTemplate that contains its descriptor, empty if a repository
+// contains it.
 type Ref struct{ Component, Version, Template string }
 
-// Need is a component version whose content must be known.
+// Need is a component version whose content is needed.
 type Need struct {
 	Ref
-	// Descriptor is the ModuleTemplate's own; nil when it has to be read from a repository.
+	// Descriptor is that of the ModuleTemplate, nil if it must be read from a repository.
 	Descriptor *ocm.Descriptor
-	// NamesItself says that nothing but that descriptor says which component it is.
+	// NamesItself: only the descriptor names the component.
 	NamesItself bool
 }
 
@@ -32,20 +32,20 @@ func refOf(choice catalog.Choice) Ref {
 	return ref
 }
 
-// Content is what a component version brings into a runtime, or why that is not known.
+// Content is the content of a component version, or the reason why it is not known.
 type Content struct {
-	// Install is what is installed.
+	// Install is the content to install.
 	Install Part
 	// Values are those of a chart, nil for none.
 	Values *Part
-	// Images are the references of all images of the component and of those it refers to, sorted.
+	// Images are the references of all images of the component and its referenced components, sorted.
 	Images []string
-	// Release proves that all this was released; there is none where the root of trust does not ask for it.
+	// Release is the proof of the release, empty if the root of trust does not require one.
 	Release []bundle.Content
 	Err     error
 }
 
-// Parts are what is installed.
+// Parts returns the blobs to install.
 func (c Content) Parts() []bundle.Content {
 	if c.Values != nil {
 		return []bundle.Content{c.Install.Content, c.Values.Content}
@@ -53,10 +53,10 @@ func (c Content) Parts() []bundle.Content {
 	return []bundle.Content{c.Install.Content}
 }
 
-// Part is one blob of a module, where runtimes read it from.
+// Part is one blob of a module at the location that runtimes read.
 type Part struct {
 	bundle.Content
-	// Type is the one of Kyma's that a Manifest names it by.
+	// Type is Kyma's type of the blob in a Manifest.
 	Type v1beta2.ImageSpecType
 }
 
@@ -71,7 +71,7 @@ const (
 	config = "config"
 )
 
-// Selection is what of a component is installed.
+// Selection are the resources of a component to install.
 type Selection struct {
 	Install ocm.Resource
 	Type    v1beta2.ImageSpecType
@@ -127,7 +127,7 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	return selection, nil
 }
 
-// installType tells how a resource is packed.
+// installType returns the packaging of a resource.
 func installType(r ocm.Resource) v1beta2.ImageSpecType {
 	switch {
 	case strings.EqualFold(r.Type, "helmChart") || r.Type == string(v1beta2.HelmChart) || r.Access.Kind() == ocm.AccessHelm:
