@@ -42,7 +42,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// Options are what an Agent needs.
+// Options configure an Agent.
 type Options struct {
 	Runtime string
 	// Instance is a nonce of this process, empty to look for no second agent with the same key.
@@ -80,7 +80,7 @@ type Options struct {
 	UpgradeDeadline time.Duration
 }
 
-// Agent reconciles one runtime. One worker uses its fields, except where a comment says otherwise.
+// Agent reconciles one runtime. One worker uses its fields, except where a comment states otherwise.
 type Agent struct {
 	Options
 	watches  *watch.Watches

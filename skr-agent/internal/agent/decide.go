@@ -72,17 +72,17 @@ func (d delivery) after(content string, now time.Time, err error) delivery {
 	return delivery{sent: content, at: now}
 }
 
-// known reports whether the control plane knows an agent by its key: the bundle in force names it, and no newer one was
-// refused as another agent's. A control plane that was restored from a backup knows the key of before, and the agent
-// introduces its own once more.
+// known reports whether the control plane has the agent's key: the bundle in force contains it, and no newer bundle was
+// refused as another agent's. A control plane that was restored from a backup has a previous key, and the agent
+// introduces its own again.
 func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
 	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
 		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// unenrolled returns why the control plane cannot know the agent's reports as the runtime's, empty when it can, or when
-// nobody says. The statement of the bundle in force names the key that the control plane knows. An agent with another
-// one is certified, or introduces itself by a token.
+// unenrolled returns the reason why the control plane cannot verify the agent's reports, "" if it can or this is
+// unknown. The statement of the bundle in force contains the key that the control plane has. An agent with another key
+// needs a certificate or a token.
 func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
 	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified ||
 		token != nil && now.Before(token.Expires) {
@@ -100,8 +100,8 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 	)
 }
 
-// Unenrolled returns why the control plane cannot know the reports of an agent with this key as the runtime's, as the
-// agent finds it by the bundle in force and its root of trust.
+// Unenrolled returns the reason why the control plane cannot verify the reports of an agent with this key, "" if it
+// can. It uses the bundle in force and the root of trust, like the agent.
 func Unenrolled(
 	inForce bundle.Bundle,
 	root trust.Root,
@@ -114,7 +114,7 @@ func Unenrolled(
 	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
 }
 
-// certificateOf returns the certificate that a statement brings, nil for none. An error says why it is not good for
+// certificateOf returns the certificate in a statement, nil for none. The error is the reason why it is not valid for
 // this key.
 func certificateOf(
 	p bundle.Predicate,

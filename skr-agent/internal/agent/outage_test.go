@@ -18,7 +18,7 @@ func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 		{time.Minute, down, true},
 		{2 * time.Minute, errors.New("timeout"), false},
 		{3 * time.Minute, nil, true},
-		{4 * time.Minute, down, false}, // it was told of three minutes ago
+		{4 * time.Minute, down, false}, // its Event was emitted three minutes ago
 		{5 * time.Minute, nil, false},
 		{6 * time.Minute, down, true},
 		{7 * time.Minute, nil, true},

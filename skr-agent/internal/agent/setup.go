@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// gather is the time for which events are collected before a round, because installing a module causes many.
+// gather is the delay between an event and its round, because installing a module causes many events.
 const gather = 300 * time.Millisecond
 
 // Setup adds the agent's controller to the manager.

@@ -128,7 +128,7 @@ func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
 	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
 	a.staged = "these"
 	a.notePoll()
-	require.Equal(t, "these", a.staged, "what is being fetched goes on")
+	require.Equal(t, "these", a.staged, "a running fetch continues")
 	a.staging, a.unstaged = nil, failed
 	require.Equal(t, minRound, a.stageAgain())
 	require.Empty(t, a.staged)

@@ -93,5 +93,5 @@ func TestModuleWithRefusedManifestIsReportedWithItsReason(t *testing.T) {
 	require.EqualError(t, all["keda"], "no content")
 	require.EqualError(t, all["nats"], "refused")
 	require.Len(t, all, 2)
-	require.Len(t, content, 1, "what has no content is as it was")
+	require.Len(t, content, 1, "a module without content keeps its reason")
 }

@@ -30,18 +30,18 @@ func TestNoBundleIsAcceptedByWhatIsNotKnown(t *testing.T) {
 		want     preflight.Result
 		says     string
 	}{
-		"all is known":                    {seen{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "7 would be accepted"},
-		"the one in force":                {seen{thumbprint: "mine", uid: "u"}, nil, false, nil, preflight.Passed, "7 was accepted"},
-		"the agent's key is not known":    {seen{uid: "u"}, nil, true, nil, preflight.Warning, "not known whether it would be accepted: the agent's key"},
-		"the cluster is not known":        {seen{thumbprint: "mine"}, nil, true, nil, preflight.Warning, "the UID of the cluster"},
-		"the memory must not be read":     {seen{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's memory"},
-		"the memory cannot be read now":   {seen{thumbprint: "mine", uid: "u"}, context.DeadlineExceeded, true, nil, preflight.Warning, "the agent's memory"},
-		"the memory is damaged":           {seen{thumbprint: "mine", uid: "u"}, errors.New("accepted.json: eof"), true, nil, preflight.Passed, "would be accepted"},
-		"what is refused without all":     {seen{}, nil, false, refusal.New(refusal.Expired, "over"), preflight.Failed, "over"},
-		"what is installed is not known":  {seen{thumbprint: "mine", uid: "u"}, nil, false, forbidden, preflight.Failed, "not known"},
-		"the registry has none":           {seen{thumbprint: "mine", uid: "u"}, nil, false, store.ErrNotFound, preflight.Warning, "has none of runtime berlin"},
-		"the registry cannot be asked":    {seen{thumbprint: "mine", uid: "u"}, nil, false, errors.New("no route"), preflight.Failed, "no route"},
-		"nothing is said for the unknown": {seen{}, nil, true, nil, preflight.Warning, "not known"},
+		"all is known":                                    {seen{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "7 would be accepted"},
+		"the one in force":                                {seen{thumbprint: "mine", uid: "u"}, nil, false, nil, preflight.Passed, "7 was accepted"},
+		"the agent's key is not known":                    {seen{uid: "u"}, nil, true, nil, preflight.Warning, "not known whether it would be accepted: the agent's key"},
+		"the cluster is not known":                        {seen{thumbprint: "mine"}, nil, true, nil, preflight.Warning, "the UID of the cluster"},
+		"the memory must not be read":                     {seen{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's memory"},
+		"the memory cannot be read now":                   {seen{thumbprint: "mine", uid: "u"}, context.DeadlineExceeded, true, nil, preflight.Warning, "the agent's memory"},
+		"the memory is damaged":                           {seen{thumbprint: "mine", uid: "u"}, errors.New("accepted.json: eof"), true, nil, preflight.Passed, "would be accepted"},
+		"a bundle that is refused without complete state": {seen{}, nil, false, refusal.New(refusal.Expired, "over"), preflight.Failed, "over"},
+		"unknown installed modules":                       {seen{thumbprint: "mine", uid: "u"}, nil, false, forbidden, preflight.Failed, "not known"},
+		"the registry has none":                           {seen{thumbprint: "mine", uid: "u"}, nil, false, store.ErrNotFound, preflight.Warning, "has none of runtime berlin"},
+		"the registry cannot be asked":                    {seen{thumbprint: "mine", uid: "u"}, nil, false, errors.New("no route"), preflight.Failed, "no route"},
+		"no reason for the unknown part":                  {seen{}, nil, true, nil, preflight.Warning, "not known"},
 	} {
 		got := judgeBundle("r/fleet", "berlin", c.s.unknown(c.restored), b, c.changed, c.err)
 		if got.Result != c.want || !strings.Contains(got.Message, c.says) {

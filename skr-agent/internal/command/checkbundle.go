@@ -154,7 +154,7 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 }
 
 // judgeEnrollment reports whether the control plane can verify the agent's reports, by the bundle that would be in
-// force. Without a bundle this is unknown, and there is no advice.
+// force. Without a bundle this is unknown, and it gives no advice.
 func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
 	switch {
 	case s.thumbprint == "":

@@ -244,7 +244,7 @@ func (f *runFlags) check() (checked, error) {
 	return checked{}, cli.Usage(err)
 }
 
-// cacheSyncTimeout is the time for which a controller waits for its first list.
+// cacheSyncTimeout limits the wait of a controller for its first list.
 const cacheSyncTimeout = 24 * time.Hour
 
 // patience is the time for which a start waits for the API server, 0 for no limit. An image of a bundle must exit

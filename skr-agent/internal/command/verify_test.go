@@ -180,9 +180,9 @@ func TestVerifyAndImportJudgeReleasesLikeTheAgent(t *testing.T) {
 		code               int
 		output             string
 	}{
-		"all was released":         {released, f.module("nats", f.release), cli.ExitDone, ""},
-		"what it offers was not":   {released, forged, cli.ExitRefused, "NotReleased"},
-		"what it installs was not": {forged, released, cli.ExitRefused, "NotReleased"},
+		"all was released":     {released, f.module("nats", f.release), cli.ExitDone, ""},
+		"its offers were not":  {released, forged, cli.ExitRefused, "NotReleased"},
+		"its modules were not": {forged, released, cli.ExitRefused, "NotReleased"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.publish(time.Now(), c.installed, c.offered)

@@ -155,7 +155,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	whole, err = store.Whole(ctx)
 	require.NoError(t, err)
 	require.False(t, whole[small])
-	require.NoError(t, store.Add(ctx, small, []byte("small")), "what is left of it is replaced")
+	require.NoError(t, store.Add(ctx, small, []byte("small")), "its leftovers are replaced")
 	whole, err = store.Whole(ctx)
 	require.NoError(t, err)
 	require.True(t, whole[small])
@@ -173,7 +173,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	_, err = store.Prune(ctx, map[digest.Digest]bool{d: true})
 	require.NoError(t, err)
 
-	t.Log("prune keeps what is kept and takes leftovers with it")
+	t.Log("prune keeps the given blobs and deletes leftovers")
 	require.ErrorIs(t, New(c, &dying{c, 1}, "default").Put(ctx, digest.FromString("other"), []byte("other")), errDied)
 	require.NoError(t, store.Put(ctx, digest.FromString("third"), []byte("third")))
 	pruned, err := store.Prune(ctx, map[digest.Digest]bool{d: true})
@@ -184,7 +184,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	require.Len(t, secrets.Items, 4)
 	has(true)
 
-	t.Log("what a quota has no room for takes none, and what was left in its way is replaced")
+	t.Log("a blob over the quota leaves no chunks, and leftovers are replaced")
 	_, err = store.Prune(ctx, nil)
 	require.NoError(t, err)
 	tight := New(c, &limited{c, 3}, "default")

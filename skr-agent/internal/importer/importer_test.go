@@ -34,7 +34,7 @@ type sender struct {
 	root   trust.Root
 	last   *bundle.Position
 	known  map[digest.Digest]bool
-	// offers are what the runtime may choose from.
+	// offers are the modules that the runtime can choose.
 	offers []bundle.Manifest
 }
 
@@ -181,7 +181,7 @@ func TestDeltasAreImportedInOrder(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "module keda") || strings.Contains(err.Error(), "module istio") {
-		t.Errorf("says that more is missing than is: %v", err)
+		t.Errorf("reports present content as missing: %v", err)
 	}
 	if got := sequenceAt(t, i); got != 1 {
 		t.Errorf("bundle %d is there", got)
@@ -231,7 +231,7 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 		"it is cut off":               {mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), refusal.Malformed, nil},
 		"its end is cut off":          {mutated(func(b []byte) []byte { return b[:len(b)-1024] }), refusal.Malformed, nil},
 		"its halves are exchanged":    {mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), refusal.Malformed, nil},
-		"somebody else signed it":     {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
+		"another key signed it":       {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
 		"it is over":                  {good, refusal.Expired, late},
 		"a content is left out":       {repacked(func(l *airgap.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil},
 		"it has no bundle":            {repacked(func(l *airgap.Layout) { l.References = nil }), refusal.Malformed, nil},
@@ -378,7 +378,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 	}{
 		{"a-second.tar", second, "[]"}, // it may still be being copied
 		{"", "", "[a-second.tar Incomplete]"},
-		{"", "", "[]"}, // it is told once
+		{"", "", "[]"}, // it is reported once
 		{"b-first.tar", first, "[]"},
 		{"notes.txt", first, "[b-first.tar taken a-second.tar taken]"},
 		{"", "", "[]"},

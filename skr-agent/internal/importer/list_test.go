@@ -173,13 +173,13 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	_, err = i.Import(t.Context(), []string{s.packed(third)})
 	refusedFor(t, err, refusal.WrongDigest, "belongs to another file")
 
-	// Two exports of one bundle, of which the image moved meanwhile, in the wrong order.
+	// Two exports of one bundle in the wrong order. The tag of its image moved between them.
 	fourth := s.layout(4, false, "keda")
 	earlier := s.packed(s.withImage(cloned(fourth), 10, "vulnerable", nil))
 	_, err = i.Import(t.Context(), []string{s.packed(s.withImage(cloned(fourth), 20, "patched", nil))})
 	must(t, err)
 	_, err = i.Import(t.Context(), []string{earlier})
-	refusedFor(t, err, refusal.Rollback, "sequence 10, one with 20 was imported before")
+	refusedFor(t, err, refusal.Rollback, "sequence 10, which is older than the imported sequence 20")
 	if got := imageAt(t, i); got != patched {
 		t.Errorf("the image is %s, was %s", got, patched)
 	}

@@ -22,7 +22,7 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 	first, err := i.Import(t.Context(), []string{s.withRoot(1)})
 	must(t, err)
 	if want := digest.FromBytes(s.root.Raw); first.TrustedAtFirst != want {
-		t.Errorf("tells root %s, want %s", first.TrustedAtFirst, want)
+		t.Errorf("pinned root %s, want %s", first.TrustedAtFirst, want)
 	}
 	second, err := i.Import(t.Context(), []string{s.withRoot(2)})
 	if err != nil || second.TrustedAtFirst != "" {

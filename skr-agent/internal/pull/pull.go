@@ -28,7 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
-// Options are what a Puller needs.
+// Options configure a Puller.
 type Options struct {
 	Place      store.Store
 	Registries *store.Registries

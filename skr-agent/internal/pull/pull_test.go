@@ -284,7 +284,7 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			taken, err := w.puller.Pull(t.Context())
 			require.NoError(t, err, "step %d: a rotation", step)
 			require.True(t, taken)
-			require.Empty(t, w.puller.Refused(), "a key that changed is no attack")
+			require.Empty(t, w.puller.Refused(), "a rotated key is not an attack")
 		case n <= 2:
 			want = w.publish()
 			taken, err := w.puller.Pull(t.Context())
@@ -439,7 +439,7 @@ func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 	require.NoError(t, standby.Restore(t.Context()), "once it is its turn")
 	require.Equal(t, newest, inForce(standby))
 	w.restart()
-	require.Equal(t, newest, inForce(w.puller), "what the other accepted")
+	require.Equal(t, newest, inForce(w.puller), "the bundle of the other")
 	require.EqualValues(t, 10, w.reported())
 }
 
@@ -466,7 +466,7 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	require.NoError(t, w.client.Update(t.Context(), &secret))
 	p := New(w.puller.Options)
 	require.ErrorContains(t, p.Restore(t.Context()), "skr-agent-state: report-sequence: ")
-	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "it is no reason to start over with the bundle")
+	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "the bundle stays in force")
 }
 
 func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
@@ -485,5 +485,5 @@ func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 	} {
 		require.Equal(t, want, followed.Mirrored(image))
 	}
-	require.Len(t, said.Mirrors, 5, "what the bundle said was changed")
+	require.Len(t, said.Mirrors, 5, "the mirrors of the bundle changed")
 }

@@ -162,7 +162,7 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	staging := puller.Stage(state, nil)
 	counted.unlisted = errors.New("too many requests")
 	_, done, err := staging.Continue(ctx, 0)
-	require.ErrorIs(t, err, counted.unlisted, "what is stored cannot be read, which is no module's fault")
+	require.ErrorIs(t, err, counted.unlisted, "an unreadable store is not an error of a module")
 	require.False(t, done)
 	require.NotContains(t, staging.Waiting()["m0"].Error(), "too many requests")
 	counted.unlisted = nil
@@ -198,7 +198,7 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 		}
 	}
 
-	t.Log("what could not be had comes last the next time, and nothing is fetched twice")
+	t.Log("failed content comes last the next time, and nothing is fetched twice")
 	state.Manifests = append(
 		state.Manifests,
 		bundle.Manifest{Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)}},

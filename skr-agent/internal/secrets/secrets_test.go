@@ -68,8 +68,8 @@ func TestDecide(t *testing.T) {
 		"its label was taken away, and it was made immutable": {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), Replace},
 		"label and value were changed, and it is known":       {written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), Update},
 		"another one is in its place":                         {written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "other" }), ""},
-		"somebody else made one":                              {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Data["password"] = nil }), ""},
-		"somebody else made one of another type":              {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Type = corev1.SecretTypeTLS }), ""},
+		"another owner has one":                               {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Data["password"] = nil }), ""},
+		"another owner has one of another type":               {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Type = corev1.SecretTypeTLS }), ""},
 	} {
 		change, err := Decide(login(), c.have, "known")
 		if (err != nil) != (c.want == "") || change.What != c.want {
@@ -85,7 +85,7 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s: writes %v %v %s", name, s.Labels, s.Data, s.Type)
 		}
 		if change.What == Update && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
-			t.Errorf("%s: takes away what others say about it: %v", name, s.ObjectMeta)
+			t.Errorf("%s: removes metadata of others: %v", name, s.ObjectMeta)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	var l ledger
 	l.include(10, noon)
 	if l.reported.Since != 0 || l.pending() {
-		t.Fatalf("told %+v before anything changed", l.reported)
+		t.Fatalf("reported %+v before a change", l.reported)
 	}
 	l.changed(object{name: "a"})
 	l.changed(object{name: "b"})

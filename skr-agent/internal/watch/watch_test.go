@@ -28,7 +28,7 @@ type world struct {
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// tells counts the looks, so that since grows.
+	// tells counts the reports, so that since grows.
 	tells int64
 }
 
@@ -105,7 +105,7 @@ func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool
 		select {
 		case <-w.woken:
 		case <-limit:
-			w.Fatalf("waited for: %s; last told: %+v", what, told)
+			w.Fatalf("waited for: %s; last report: %+v", what, told)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 	status.Field = bundle.FieldStatus
 	must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps"), watcherOf("pods"), status}))
 
-	t.Run("what the agent may not watch is told, until it may", func(*testing.T) {
+	t.Run("a forbidden watch is reported until it is allowed", func(*testing.T) {
 		w.until(
 			"pods",
 			"trouble",
@@ -159,7 +159,7 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		w.allow("pods")
 		w.until("pods", "no trouble", func(told bundle.ReportedWatch) bool { return told.Trouble == "" })
 	})
-	t.Run("changes are told, by name, and what was there is none", func(t *testing.T) {
+	t.Run("changes are reported by name, without existing objects", func(t *testing.T) {
 		w.synced("configmaps")
 		made := w.config("new")
 		w.until(
@@ -212,7 +212,7 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 			t.Errorf("told %+v", told)
 		}
 	})
-	t.Run("a watch of too much gives up and says so", func(t *testing.T) {
+	t.Run("a watch of too many objects ends with a report", func(t *testing.T) {
 		must(t, w.watches.Set(nil))
 		w.watches.limit = 3
 		must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps")}))

@@ -26,6 +26,6 @@ func TestReplaceReturnsNewAndChangedSubjects(t *testing.T) {
 		t,
 		[]string{"nats"},
 		memo.Replace(map[string]string{"nats": "waits"}),
-		"what went away and came back is new",
+		"a subject that returns is new",
 	)
 }

@@ -36,7 +36,7 @@ const (
 	steadyAfter     = time.Minute
 )
 
-// Options are what a Subscription needs.
+// Options configure a Subscription.
 type Options struct {
 	// Open connects to the endpoint until its context ends.
 	Open func(ctx context.Context) (io.ReadCloser, error)

@@ -67,7 +67,7 @@ func TestNotificationRequestsPoll(t *testing.T) {
 	connections, polls := run(t, 90*time.Second, func(ctx context.Context) (io.ReadCloser, error) {
 		return sends(ctx, 20*time.Second, ":\n\n", "data: bundle\n\n", ": data: no\n\n", "id: 7\ndata: bundle\n\n"), nil
 	})
-	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // what was missed before, and two notifications
+	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // the missed bundle, and two notifications
 	if connections != 1 || len(polls) != len(want) {
 		t.Fatalf("%d connections, polls after %v", connections, polls)
 	}
@@ -83,7 +83,7 @@ func TestConcurrentNotificationsRequestOnePoll(t *testing.T) {
 		return sends(ctx, 300*time.Millisecond, "data: bundle\n\n", "data: bundle\n\n", "data: bundle\n\n"), nil
 	})
 	if len(polls) != 2 || polls[1] != pollSpacing {
-		t.Errorf("polls after %v, want one for the connection and one for what came in the second after it", polls)
+		t.Errorf("polls after %v, want one for the connection and one for the notifications within a second", polls)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestHostileEndpointCausesFewPolls(t *testing.T) {
 		"nothing, ever":      {func(ctx context.Context) (io.ReadCloser, error) { return sends(ctx, 0), nil }, 40, 40},
 		"an end at once":     {lies(""), 100, 100},
 		"a refusal":          {func(context.Context) (io.ReadCloser, error) { return nil, errors.New("401") }, 100, 0},
-		"an address at which nobody ever answers": {func(context.Context) (io.ReadCloser, error) {
+		"an address that never responds": {func(context.Context) (io.ReadCloser, error) {
 			<-time.After(30 * time.Second)
 			return nil, errors.New("timeout")
 		}, 100, 0},
@@ -182,7 +182,7 @@ func TestClosedConnectionIsNotLogged(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		cancel()
 		<-ended
-		time.Sleep(time.Hour) // what is left of the last connection
+		time.Sleep(time.Hour) // the rest of the last connection
 	})
 	for i := 1; i < len(opened); i++ {
 		if pause := opened[i] - opened[i-1] - 40*time.Minute; pause > reconnectSpread {
@@ -190,6 +190,6 @@ func TestClosedConnectionIsNotLogged(t *testing.T) {
 		}
 	}
 	if len(opened) < 35 || len(lines) != 1 {
-		t.Errorf("%d connections, and it says %q", len(opened), lines)
+		t.Errorf("%d connections, logged %q", len(opened), lines)
 	}
 }

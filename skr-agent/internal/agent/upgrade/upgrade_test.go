@@ -22,7 +22,7 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 		"not before its trial is over": {
 			known: Known{Set: "a", Running: "a"}, wanted: "b", well: Trial - 1, want: Step{Set: "a"},
 		},
-		"a proven one takes what the bundle wants": {
+		"a proven one is replaced by the image of the bundle": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, wanted: "b", want: Step{Set: "b", Proven: "a"},
 		},
 		"a bundle that wants nothing changes nothing": {
@@ -34,7 +34,7 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 		"the old one gives up a new one that does not get ready": {
 			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", well: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
-		"what was given up is not tried again": {
+		"a rolled back image is not retried": {
 			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", well: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"after an upgrade of the chart its image works first": {
@@ -73,10 +73,10 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 		"nor the old one, while another is on its way": {
 			known: Known{Set: "b", Running: "a", Proven: "a"}, overdue: true, want: Step{Set: "b", Proven: "a"},
 		},
-		"without a proven one there is no way back": {
+		"an image without a proven predecessor stays": {
 			known: Known{Set: "a", Running: "a"}, start: true, want: Step{Set: "a"},
 		},
-		"a restart of the old one says nothing of the new one": {
+		"a restart of the old one does not count for the new one": {
 			known: Known{Set: "b", Running: "a", Proven: "a", Starts: 1}, start: true, want: Step{Set: "b", Proven: "a", Starts: 1},
 		},
 	} {

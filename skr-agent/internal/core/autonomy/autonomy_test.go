@@ -116,13 +116,13 @@ func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
 		"another channel":                   {[]v1beta2.Module{module("keda", "fast")}, "keda@1.8.0; watcher@1.0.0; removes [gone]; decided [keda]"},
 		"an older channel":                  {[]v1beta2.Module{module("keda", "old")}, `keda@1.7.0; watcher@1.0.0; ! module keda: stays at version 1.7.0: at channel "old" there is 1.6.0, which is older; removes [gone]; decided []`},
 		"a channel without it":              {[]v1beta2.Module{module("keda", "slow")}, `keda@1.7.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided []`},
-		"a module nobody offers":            {[]v1beta2.Module{keda, module("moon", "")}, `keda@1.7.0; watcher@1.0.0; ! module moon: the last bundle offers none at channel "regular": waiting for the control plane; removes [gone]; decided []`},
+		"a module without an offer":         {[]v1beta2.Module{keda, module("moon", "")}, `keda@1.7.0; watcher@1.0.0; ! module moon: the last bundle offers none at channel "regular": waiting for the control plane; removes [gone]; decided []`},
 		"fewer modules":                     {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
 		"a removed one after all":           {[]v1beta2.Module{keda, module("gone", "")}, "gone@3.0.0; keda@1.7.0; watcher@1.0.0; removes []; decided [gone]"},
 		"unmanaged":                         {[]v1beta2.Module{unmanaged}, "keda@1.7.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
 		"unmanaged and not there":           {[]v1beta2.Module{keda, {Name: "nats"}}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
 		"one version":                       {[]v1beta2.Module{keda, pinned}, "keda@1.7.0; nats@2.1.0; watcher@1.0.0; removes [gone]; decided [nats]"},
-		"a version nobody offers":           {[]v1beta2.Module{keda, unknown}, "keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the control plane; removes [gone]; decided []"},
+		"a version without an offer":        {[]v1beta2.Module{keda, unknown}, "keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the control plane; removes [gone]; decided []"},
 		"a mandatory module unmanaged":      {[]v1beta2.Module{keda, {Name: "watcher"}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
 		"a mandatory module without its CR": {[]v1beta2.Module{keda, {Name: "watcher", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
 		"a mandatory module in a channel":   {[]v1beta2.Module{keda, module("watcher", "fast")}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
@@ -196,7 +196,7 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 		installed []v1beta2.Manifest
 		want      string
 	}{
-		"back to what the bundle answers": {nil, answered.Modules, installed("keda@1.8.0"),
+		"back to the request of the bundle": {nil, answered.Modules, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays + "in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"},
 		"to an older channel": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
 			"keda@1.8.0; watcher@1.0.0; " + stays + `at channel "old" there is 1.6.0, which is older; removes [gone]; decided [keda]`},
@@ -208,11 +208,11 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 			"keda@1.8.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
 		"a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")}, installed("keda@1.7.0", "nats@2.1.0"),
 			`keda@1.7.0; nats@2.1.0; watcher@1.0.0; ! module nats: stays at version 2.1.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided [nats]`},
-		"a version that nobody offers any more, of a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")}, installed("nats@2.2.0"),
+		"a withdrawn version of a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")}, installed("nats@2.2.0"),
 			`keda@1.7.0; watcher@1.0.0; ! module nats: stays at version 2.2.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided []`},
-		"a version that was never on offer is nobody's choice": {nil, answered.Modules, installed("keda@9.9.9"),
+		"a version that was never offered is ignored": {nil, answered.Modules, installed("keda@9.9.9"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"what is being removed may come back in any version": {nil, answered.Modules, removing,
+		"a module that is being removed can return in any version": {nil, answered.Modules, removing,
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
 		"a rollback that the statement names": {func(b *bundle.Bundle) {
 			b.Statement.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
@@ -258,6 +258,6 @@ func TestRequestsAreComparedByContent(t *testing.T) {
 		t.Errorf("a Kyma that was replaced: got\n%s\nwant\n%s", got, want)
 	}
 	if got := Follow(b, asking(module("keda", "")), nil); got.Bundle != b {
-		t.Error("the same wish in another generation is no answer")
+		t.Error("the same request in another generation is a difference")
 	}
 }

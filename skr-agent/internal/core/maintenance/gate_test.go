@@ -78,18 +78,18 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 		"It waits for the next when the runtime was away":        {waitingScene().later(27 * time.Hour), forTheNext},
 		"Without a schedule nothing waits":                       {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = nil }), ""},
 		"A schedule without windows is not none":                 {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{} }), forNone},
-		"An open window that is too short for it is told": {waitingScene().later(24 * time.Hour).with(func(s *scene) {
+		"An open window that is too short is reported": {waitingScene().later(24 * time.Hour).with(func(s *scene) {
 			s.bundle.State.Maintenance.Windows = []window.Window{{Begin: "2026-11-21T20:00:00Z", End: "2026-11-21T21:15:00Z"}}
 		}), tooShort + "the one from 2026-11-21T20:00:00Z to 2026-11-21T21:15:00Z is too short" + wayOut},
 		"So are windows that always are": {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance.Windows[0].End = "21:10:00Z" }),
 			tooShort + "the one from 2026-11-21T21:00:00Z to 2026-11-21T21:10:00Z is too short" + wayOut},
-		"An upgrade without downtime does not wait":         {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), ""},
-		"A first installation does not wait":                {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
-		"What is installed in that version is kept in line": {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), ""},
-		"A way back does not wait":                          {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), ""},
-		"Versions that cannot be compared wait":             {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "latest" }), forSaturday},
-		"A removal does not wait":                           {waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), ""},
-		"Letting go of a module does not wait":              {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), ""},
+		"An upgrade without downtime does not wait":  {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), ""},
+		"A first installation does not wait":         {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
+		"Drift of an installed version is corrected": {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), ""},
+		"A way back does not wait":                   {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), ""},
+		"Versions that cannot be compared wait":      {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "latest" }), forSaturday},
+		"A removal does not wait":                    {waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), ""},
+		"Letting go of a module does not wait":       {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), ""},
 		"A module that is managed again waits in the version that was left": {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }),
 			forSaturday + "; until then the module stays unmanaged"},
 		"In the version that was left it is managed again at once":     {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }), ""},
@@ -111,8 +111,8 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 			forSaturday + ` (annotation kyma-pull.dev/upgrade-at: "soon": want a time such as 2026-11-21T21:00:00Z)`},
 		"A chosen time does not count by an expired bundle": {waitingScene().with(early).with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.expired = true }),
 			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has expired"},
-		"Before the runtime has a Kyma its seed counts":              {waitingScene().with(early).with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), ""},
-		"What the seed says is nothing to a runtime that has a Kyma": {waitingScene().with(early).with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }), forSaturday + orEarlier},
+		"Before the runtime has a Kyma its seed counts":   {waitingScene().with(early).with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), ""},
+		"The seed has no effect on a runtime with a Kyma": {waitingScene().with(early).with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }), forSaturday + orEarlier},
 		"Nothing begins by a bundle whose time is over": {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.expired = true }),
 			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has expired"},
 	} {
@@ -147,7 +147,7 @@ func TestGateOpensAtNextWindow(t *testing.T) {
 	}
 	s = waitingScene()
 	if again := New(&s.bundle, false, s.kyma, nil, gate.Opens); again.Holds(&s.installed[0], s.bundle.State.Manifests[0]) {
-		t.Error("closed at the time when it was said to open")
+		t.Error("closed at its reported opening time")
 	}
 	if gate := New(nil, false, nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
 		t.Errorf("without a bundle there is %+v", gate)
@@ -184,7 +184,7 @@ func TestUnmanagedModulesKeepVersionOfLastManifest(t *testing.T) {
 		"its Manifest is gone":             {true, map[string]string{"keda": "1.0.0"}, managed, nil, "1.0.0"},
 		"the agent was restarted":          {true, nil, kyma, nil, "1.0.0"},
 		"nothing is known of it":           {true, nil, nil, nil, "1.1.0"},
-		"it is to be managed again":        {false, nil, kyma, nil, "1.0.0"},
+		"it becomes managed again":         {false, nil, kyma, nil, "1.0.0"},
 		"its last Manifest is still there": {false, nil, managed, []v1beta2.Manifest{going}, "1.0.0"},
 		"it is managed again":              {false, map[string]string{"keda": "1.0.0"}, kyma, []v1beta2.Manifest{there}, ""},
 		"it was never there":               {false, nil, managed, nil, ""},

@@ -1,5 +1,5 @@
 // Package provenance traces an object in the runtime to the publisher's key. Its input is the object, the Manifests and
-// the bundle in force. Its output is the complete chain, or the reason why there is none. It is pure.
+// the bundle in force. Its output is the complete chain, or an error. It is pure.
 //
 // Any user with access to an object can set its labels and annotations, so these only choose between Manifests whose
 // inventory contains the object. A Manifest counts only if the verified bundle has the same content.

@@ -139,8 +139,8 @@ func TestIncompleteChainIsAnError(t *testing.T) {
 		manifests []v1beta2.Manifest
 		says      string
 	}{
-		"nobody brought it":                                  {config, []v1beta2.Manifest{manifest("keda")}, "is in no Manifest's inventory"},
-		"it only claims to be somebody's":                    {config, nil, "is in no Manifest's inventory"},
+		"no Manifest has it":                                 {config, []v1beta2.Manifest{manifest("keda")}, "is in no Manifest's inventory"},
+		"only its annotation has an owner":                   {config, nil, "is in no Manifest's inventory"},
 		"one of the same name and another kind was brought":  {Object{Kind: "Secret", Namespace: config.Namespace, Name: config.Name}, []v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory"},
 		"one of the same name and another group was brought": {Object{Group: "example.com", Kind: config.Kind, Namespace: config.Namespace, Name: config.Name}, []v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory"},
 		"two have it and it names neither":                   {unmarked(config), []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)}, "kyma-system/mail and kyma-system/keda"},

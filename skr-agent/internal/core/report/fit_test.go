@@ -60,17 +60,17 @@ func TestEveryReportFits(t *testing.T) {
 		facts Facts
 		want  bundle.Truncated
 	}{
-		"a usual runtime says all":                                {crowd(20, 0, 0), bundle.Truncated{}},
-		"90 modules in trouble say all":                           {crowd(90, 0, 0), bundle.Truncated{}},
-		"500 modules in trouble say less of why":                  {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
-		"500 modules, and 600 that nobody knows":                  {crowd(500, 600, 0), bundle.Truncated{Messages: true, Asked: 1100}},
-		"5 modules, and 611 that nobody knows":                    {crowd(5, 611, 0), bundle.Truncated{Asked: 616}},
-		"more modules than a report names":                        {crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Asked: 520}},
-		"500 modules with long names":                             {crowd(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
-		"500 modules with the longest names":                      {crowd(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{Messages: true, Objects: true, Modules: 50, Asked: 500}},
-		"a name that is no name leaves out what is asked for":     {crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Asked: 1}},
-		"modules whose names are no names are counted":            {crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Asked: 1}},
-		"what fits otherwise is not cut because of one long list": {crowd(100, 450, 0), bundle.Truncated{Asked: 550}},
+		"a usual runtime reports everything":      {crowd(20, 0, 0), bundle.Truncated{}},
+		"90 modules in trouble say all":           {crowd(90, 0, 0), bundle.Truncated{}},
+		"500 modules in trouble say less of why":  {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
+		"500 modules, and 600 unknown ones":       {crowd(500, 600, 0), bundle.Truncated{Messages: true, Asked: 1100}},
+		"5 modules, and 611 unknown ones":         {crowd(5, 611, 0), bundle.Truncated{Asked: 616}},
+		"more modules than a report names":        {crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Asked: 520}},
+		"500 modules with long names":             {crowd(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
+		"500 modules with the longest names":      {crowd(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{Messages: true, Objects: true, Modules: 50, Asked: 500}},
+		"an invalid name omits all wishes":        {crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Asked: 1}},
+		"modules with invalid names are counted":  {crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Asked: 1}},
+		"one long list does not shorten the rest": {crowd(100, 450, 0), bundle.Truncated{Asked: 550}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := json.Marshal(c.facts)
@@ -99,7 +99,7 @@ func TestEveryReportFits(t *testing.T) {
 				t.Errorf("left out is %+v, want %+v", left, c.want)
 			}
 			if n := len(got.Modules) + left.Modules; n != len(c.facts.Manifests) {
-				t.Errorf("%d modules told or counted, want %d", n, len(c.facts.Manifests))
+				t.Errorf("%d modules reported or counted, want %d", n, len(c.facts.Manifests))
 			}
 			for _, m := range got.Modules {
 				if m.State != v1beta2.StateError || m.Version != "1.2.3" {
@@ -167,7 +167,7 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 			if !reflect.DeepEqual(got.Truncated, c.left) || len(got.Modules) != bundle.MaxManifests ||
 				len(got.Kyma.Spec.Modules) != bundle.MaxManifests {
 				t.Fatalf(
-					"%d modules are told, and %d asked for; left out is %+v",
+					"%d modules are reported, and %d requested; omitted are %+v",
 					len(got.Modules),
 					len(got.Kyma.Spec.Modules),
 					got.Truncated,
@@ -175,7 +175,7 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 			}
 			for _, m := range got.Modules {
 				if m.State != v1beta2.StateReady || (m.Manifest == nil) != (c.left != nil) {
-					t.Fatalf("module %s is told as %+v", m.Name, m)
+					t.Fatalf("module %s is reported as %+v", m.Name, m)
 				}
 			}
 		})
@@ -210,13 +210,13 @@ func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	}
 }
 
-// A module whose controller name is too long to be told must not read as one that any controller may provide.
+// A module with a shortened controller name must not look like one without a controller.
 func TestLongControllerNameMatchesNoController(t *testing.T) {
 	facts := crowd(1, 0, 0)
 	facts.Kyma.Spec.Modules[0].ControllerName = strings.Repeat("x", 10*bundle.MaxModuleNameBytes)
 	got := New("one", facts).Kyma.Spec.Modules[0].ControllerName
 	if len(got) != bundle.MaxModuleNameBytes {
-		t.Errorf("it is told with %d bytes", len(got))
+		t.Errorf("it is reported with %d bytes", len(got))
 	}
 }
 
@@ -256,7 +256,7 @@ func TestAdminCanReduceTooManyModules(t *testing.T) {
 				)
 			}
 			if told := len(got.Modules) + got.Truncated.Modules; told != installed {
-				t.Errorf("%d of %d modules are told or counted", told, installed)
+				t.Errorf("%d of %d modules are reported or counted", told, installed)
 			}
 		}
 	}

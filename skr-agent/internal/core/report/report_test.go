@@ -23,9 +23,9 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 		message string
 		want    string
 	}{
-		"A ready module says only why it waits":       {v1beta2.StateReady, "", why},
-		"A module in trouble says that first":         {v1beta2.StateError, "crashes", "crashes; " + why},
-		"Trouble with many words leaves what can fit": {v1beta2.StateError, strings.Repeat("x", bundle.MaxMessageBytes), strings.Repeat("x", bundle.MaxMessageBytes)},
+		"A ready module has only the reason of waiting":          {v1beta2.StateReady, "", why},
+		"The message of a failed module begins with its problem": {v1beta2.StateError, "crashes", "crashes; " + why},
+		"A long problem is shortened":                            {v1beta2.StateError, strings.Repeat("x", bundle.MaxMessageBytes), strings.Repeat("x", bundle.MaxMessageBytes)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			manifest := v1beta2.Manifest{
@@ -50,7 +50,7 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 			s := status.Modules[0]
 			if !s.Maintenance || s.Version != "1.0.0" || s.State != c.state || s.Message != c.want || s.Template != nil ||
 				status.State != c.state {
-				t.Errorf("the runtime's Kyma says %+v, %s", s, status.State)
+				t.Errorf("the runtime's Kyma has %+v, %s", s, status.State)
 			}
 			facts.Waiting = nil
 			if m := New("one", facts).Modules[0]; m.Maintenance {
@@ -82,13 +82,13 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 		s[0].Version != "1.0.0" ||
 		s[0].State != v1beta2.StateUnmanaged ||
 		s[0].Message != why {
-		t.Errorf("the runtime's Kyma says %+v", s)
+		t.Errorf("the runtime's Kyma has %+v", s)
 	}
 	facts.Waiting, facts.Templates = nil, map[string]int64{"keda-1.1.0": 5}
 	want := v1beta2.PartialMeta{Name: "keda-1.1.0", Namespace: v1beta2.RuntimeNamespace, Generation: 5}
 	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; s[0].Template == nil ||
 		s[0].Template.PartialMeta != want {
-		t.Errorf("with its template, the runtime's Kyma says %+v", s[0].Template)
+		t.Errorf("with its template, the runtime's Kyma has %+v", s[0].Template)
 	}
 	facts.Bundle.State.Manifests[0].Unmanaged = true
 	facts.Manifests = []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}}
@@ -97,7 +97,7 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 		s[0].Template != nil ||
 		s[0].Manifest != nil ||
 		s[0].Resource != nil {
-		t.Errorf("unmanaged, the runtime's Kyma says %+v", s)
+		t.Errorf("unmanaged, the runtime's Kyma has %+v", s)
 	}
 }
 
