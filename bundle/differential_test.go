@@ -92,8 +92,14 @@ func TestOpenRefusesAmbiguousJSON(t *testing.T) {
 		if d.later {
 			continue
 		}
-		t.Run("in the desired state "+d.name, func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.State, d.change) }) })
-		t.Run("in the catalog "+d.name, func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) }) })
+		t.Run(
+			"in the desired state "+d.name,
+			func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.State, d.change) }) },
+		)
+		t.Run(
+			"in the catalog "+d.name,
+			func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) }) },
+		)
 	}
 	for name, change := range map[string]func(*testing.T, *Documents){
 		"in a template's spec, which is kept as it is, a key appears twice": func(t *testing.T, ds *Documents) {
@@ -162,7 +168,8 @@ func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 	for i := range honest.Bytes {
 		flipped := Fetched{Descriptor: honest.Descriptor, Bytes: []byte(string(honest.Bytes))}
 		flipped.Bytes[i] ^= byte(1 + random.IntN(255))
-		if _, err := Verify(flipped, a.trust, a.now); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.WrongDigest {
+		if _, err := Verify(flipped, a.trust, a.now); refusal.Of(err) == nil ||
+			refusal.Of(err).Reason != refusal.WrongDigest {
 			t.Fatalf("byte %d: got %v, want %s", i, err, refusal.WrongDigest)
 		}
 		// The same without a digest to compare, as for a tag from a malicious registry.
@@ -174,7 +181,8 @@ func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 			}
 			continue
 		}
-		if !reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest || got.Catalog.Digest != want.Catalog.Digest {
+		if !reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest ||
+			got.Catalog.Digest != want.Catalog.Digest {
 			t.Fatalf("byte %d: got %+v, want %+v", i, got, want)
 		}
 	}
@@ -356,7 +364,11 @@ func FuzzVerify(f *testing.F) {
 		f.Add([]byte(d.change(string(honest.Bytes))))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := Verify(Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}, a.trust, a.now)
+		got, err := Verify(
+			Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data},
+			a.trust,
+			a.now,
+		)
 		switch {
 		case err != nil && refusal.Of(err) == nil:
 			t.Errorf("%v is not a refusal", err)

@@ -55,11 +55,16 @@ func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 // knows one: only a UID can prove that it comes from the same.
 func checkKyma(p Predicate, t Trust) *refusal.Error {
 	expected := t.Owner()
-	if expected.IsZero() || names(p.Owner(), expected) || slices.ContainsFunc(p.FormerKymas, func(former trust.Kyma) bool { return names(former, expected) }) {
+	if expected.IsZero() || names(p.Owner(), expected) ||
+		slices.ContainsFunc(p.FormerKymas, func(former trust.Kyma) bool { return names(former, expected) }) {
 		return nil
 	}
-	return refusal.New(refusal.WrongKyma, "comes from Kyma %s, this runtime belongs to Kyma %s: an operator assigns it to another one with `kcp-publisher move`, or with `kcp-publisher enroll --replace`",
-		p.Owner(), expected)
+	return refusal.New(
+		refusal.WrongKyma,
+		"comes from Kyma %s, this runtime belongs to Kyma %s: an operator assigns it to another one with `kcp-publisher move`, or with `kcp-publisher enroll --replace`",
+		p.Owner(),
+		expected,
+	)
 }
 
 // names reports whether an identity is the expected one. Each part that is expected must be there.
@@ -73,11 +78,18 @@ func names(found, expected trust.Kyma) bool {
 // checkOwner refuses a report of a runtime that belongs to another Kyma. The UID is not compared: it differs after a
 // control plane was rebuilt.
 func (from Reporter) checkOwner(report Report) *refusal.Error {
-	if report.Owner == nil || from.Owner.Name == "" || report.Owner.SameName(from.Owner) || slices.ContainsFunc(from.Former, report.Owner.SameName) {
+	if report.Owner == nil || from.Owner.Name == "" || report.Owner.SameName(from.Owner) ||
+		slices.ContainsFunc(from.Former, report.Owner.SameName) {
 		return nil
 	}
-	return refusal.New(refusal.WrongKyma, "the runtime belongs to Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`", report.Owner, from.Owner, from.Runtime,
-		trust.Kyma{Namespace: from.Owner.Namespace, Name: from.Owner.Name})
+	return refusal.New(
+		refusal.WrongKyma,
+		"the runtime belongs to Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
+		report.Owner,
+		from.Owner,
+		from.Runtime,
+		trust.Kyma{Namespace: from.Owner.Namespace, Name: from.Owner.Name},
+	)
 }
 
 // checkCluster refuses a report from another cluster than the one that enrolled. A runtime in a new cluster enrolls
@@ -86,6 +98,12 @@ func (from Reporter) checkCluster(report Report, enrolled bool) *refusal.Error {
 	if enrolled || from.ClusterUID == "" || report.ClusterUID == from.ClusterUID {
 		return nil
 	}
-	return refusal.New(refusal.WrongCluster, "signed with the runtime's key in cluster %s, the runtime enrolled in cluster %s: a copy of the runtime has its key; "+
-		"to use the other cluster, run `kcp-publisher enroll %s`, apply what it prints there and restart the agent", Quote(report.ClusterUID, maxQuotedBytes), from.ClusterUID, from.Runtime)
+	return refusal.New(
+		refusal.WrongCluster,
+		"signed with the runtime's key in cluster %s, the runtime enrolled in cluster %s: a copy of the runtime has its key; "+
+			"to use the other cluster, run `kcp-publisher enroll %s`, apply what it prints there and restart the agent",
+		Quote(report.ClusterUID, maxQuotedBytes),
+		from.ClusterUID,
+		from.Runtime,
+	)
 }

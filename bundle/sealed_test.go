@@ -51,7 +51,10 @@ func TestOnlyTheRuntimeOpensItsSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := opened.Secrets[0]; string(s.Data["password"]) != plainValue || s.At() != "kyma-system/btp" || s.Labels["app"] != "btp" || s.Module != "" || opened.Removals[0] != "kyma-system/old" {
+	if s := opened.Secrets[0]; string(s.Data["password"]) != plainValue || s.At() != "kyma-system/btp" ||
+		s.Labels["app"] != "btp" ||
+		s.Module != "" ||
+		opened.Removals[0] != "kyma-system/old" {
 		t.Errorf("opened %+v", opened)
 	}
 
@@ -77,7 +80,9 @@ func TestOnlyTheRuntimeOpensItsSecrets(t *testing.T) {
 		"with a bit turned":                           {&turned, trusttest.Runtime, own, "cannot be decrypted"},
 		"too large":                                   {&large, trusttest.Runtime, own, "at most"},
 	} {
-		if opened, err := c.sealed.Open(c.runtime, c.by); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), plainValue) || len(opened.Secrets) > 0 {
+		if opened, err := c.sealed.Open(c.runtime, c.by); err == nil || !strings.Contains(err.Error(), c.why) ||
+			strings.Contains(err.Error(), plainValue) ||
+			len(opened.Secrets) > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -103,9 +108,18 @@ func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
 func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 	own := identity(t)
 	one := func(namespace, name, kind string) string {
-		return fmt.Sprintf(`{"runtime":"r-17","secrets":[{"namespace":%q,"name":%q,"type":%q,"data":{"a":"%s"}}]}`, namespace, name, kind, "c2VjcmV0")
+		return fmt.Sprintf(
+			`{"runtime":"r-17","secrets":[{"namespace":%q,"name":%q,"type":%q,"data":{"a":"%s"}}]}`,
+			namespace,
+			name,
+			kind,
+			"c2VjcmV0",
+		)
 	}
-	many := `{"runtime":"r-17","secrets":[` + strings.TrimSuffix(strings.Repeat(`{"namespace":"a","name":"b","data":{}},`, MaxSecrets+1), ",") + `]}`
+	many := `{"runtime":"r-17","secrets":[` + strings.TrimSuffix(
+		strings.Repeat(`{"namespace":"a","name":"b","data":{}},`, MaxSecrets+1),
+		",",
+	) + `]}`
 	for name, c := range map[string]struct{ plain, why string }{
 		"the agent's own state":             {one("kyma-system", "skr-agent-state", ""), "reserved for the agent"},
 		"the agent's stored content":        {one("kyma-system", "kyma-pull-content-1", ""), "reserved for the agent"},
@@ -127,7 +141,9 @@ func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 		"data that is not in base64":        {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "cannot be decoded"},
 		"an empty object":                   {`{}`, "another runtime"},
 	} {
-		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "c2VjcmV0") {
+		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil ||
+			!strings.Contains(err.Error(), c.why) ||
+			strings.Contains(err.Error(), "c2VjcmV0") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -151,7 +167,9 @@ func TestSealRefusesInvalidInput(t *testing.T) {
 		"more than fits into an attestation": {[]RuntimeSecret{big}, to, "smaller"},
 		"a protected name":                   {[]RuntimeSecret{own}, to, "reserved for the agent"},
 	} {
-		if _, err := (Secrets{Secrets: c.secrets}).Seal(trusttest.Runtime, c.recipient); err == nil || !strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "AGE-SECRET-KEY") {
+		if _, err := (Secrets{Secrets: c.secrets}).Seal(trusttest.Runtime, c.recipient); err == nil ||
+			!strings.Contains(err.Error(), c.why) ||
+			strings.Contains(err.Error(), "AGE-SECRET-KEY") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -178,7 +196,10 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	statement := reportStatement{Type: StatementType, PredicateType: strings.Repeat("x", 8<<10)} // stands for the rest of a statement
+	statement := reportStatement{
+		Type:          StatementType,
+		PredicateType: strings.Repeat("x", 8<<10),
+	} // stands for the rest of a statement
 	data, err := json.Marshal(struct {
 		reportStatement
 		Sealed *Sealed
@@ -194,7 +215,10 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 
 func TestRevisionDoesNotRevealContent(t *testing.T) {
 	to := identity(t).Recipient().String()
-	base := Secrets{Secrets: []RuntimeSecret{password("1"), {Namespace: "a", Name: "b", Revision: "7"}}, Removals: []string{"a/x", "a/y"}}
+	base := Secrets{
+		Secrets:  []RuntimeSecret{password("1"), {Namespace: "a", Name: "b", Revision: "7"}},
+		Removals: []string{"a/x", "a/y"},
+	}
 	named := base.Named(to)
 	turned := Secrets{Secrets: []RuntimeSecret{base.Secrets[1], base.Secrets[0]}, Removals: []string{"a/y", "a/x"}}
 	if turned.Named(to) != named {
@@ -253,15 +277,21 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 		s.Name, s.Data = name, map[string][]byte{"a": make([]byte, n)}
 		return s
 	}
-	all := Secrets{Secrets: []RuntimeSecret{of("huge", MaxSealedBytes), of("small", 10)}, Removals: []string{"kyma-system/old"}}
+	all := Secrets{
+		Secrets:  []RuntimeSecret{of("huge", MaxSealedBytes), of("small", 10)},
+		Removals: []string{"kyma-system/old"},
+	}
 	for n := 100; n < MaxSealedBytes; n += 997 {
 		all.Secrets = append(all.Secrets, of(fmt.Sprintf("s-%d", n), n))
 		fitting, err := all.Fitting(trusttest.Runtime)
-		if err == nil || !strings.Contains(err.Error(), "secret kyma-system/huge: 32") || !strings.Contains(err.Error(), "at most 2") || strings.Contains(err.Error(), "/small") {
+		if err == nil || !strings.Contains(err.Error(), "secret kyma-system/huge: 32") ||
+			!strings.Contains(err.Error(), "at most 2") ||
+			strings.Contains(err.Error(), "/small") {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
 		named := strings.Count(err.Error(), "secret kyma-system/")
-		if len(fitting.Secrets)+named != len(all.Secrets) || len(fitting.Removals) != 1 || fitting.Secrets[0].Name != "small" {
+		if len(fitting.Secrets)+named != len(all.Secrets) || len(fitting.Removals) != 1 ||
+			fitting.Secrets[0].Name != "small" {
 			t.Fatalf("%d bytes: %d fit, %d are named in the error", n, len(fitting.Secrets), named)
 		}
 		if _, err := fitting.Seal(trusttest.Runtime, to); err != nil {

@@ -144,7 +144,11 @@ func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) cryp
 }
 
 // authenticStatement returns the statement if a publisher key of the roots signed it and it is about a desired state.
-func authenticStatement(manifest ocispec.Manifest, root trust.Root, former ...trust.Root) (Statement, signedBy, *refusal.Error) {
+func authenticStatement(
+	manifest ocispec.Manifest,
+	root trust.Root,
+	former ...trust.Root,
+) (Statement, signedBy, *refusal.Error) {
 	var statement Statement
 	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
 	if refused != nil {
@@ -153,7 +157,12 @@ func authenticStatement(manifest ocispec.Manifest, root trust.Root, former ...tr
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	key := publisherKey(hint, root, former...)
 	if key == nil {
-		return statement, signedBy{}, refusal.New(refusal.UnknownKey, "signed by key %s, which is not a publisher key of root version %d", trust.ShortThumbprint(hint), root.Version)
+		return statement, signedBy{}, refusal.New(
+			refusal.UnknownKey,
+			"signed by key %s, which is not a publisher key of root version %d",
+			trust.ShortThumbprint(hint),
+			root.Version,
+		)
 	}
 	payload, refused := signed.authenticate(key)
 	if refused != nil {
@@ -177,7 +186,14 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	if found.Type != StatementType || found.PredicateType != predicateType {
-		return refusal.New(refusal.PredicateType, "statement has type %q and predicate type %q, want %q and %q", found.Type, found.PredicateType, StatementType, predicateType)
+		return refusal.New(
+			refusal.PredicateType,
+			"statement has type %q and predicate type %q, want %q and %q",
+			found.Type,
+			found.PredicateType,
+			StatementType,
+			predicateType,
+		)
 	}
 	if refused := checkCritical(payload); refused != nil {
 		return refused
@@ -190,16 +206,34 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 
 func checkAudience(audience Audience, pinned Trust) *refusal.Error {
 	if audience.Runtime == "" || audience.Runtime != pinned.Runtime {
-		return refusal.New(refusal.WrongRuntime, "intended for runtime %q, but this is runtime %q", audience.Runtime, pinned.Runtime)
+		return refusal.New(
+			refusal.WrongRuntime,
+			"intended for runtime %q, but this is runtime %q",
+			audience.Runtime,
+			pinned.Runtime,
+		)
 	}
 	if audience.ClusterUID != "" && pinned.ClusterUID != "" && audience.ClusterUID != pinned.ClusterUID {
-		return refusal.New(refusal.WrongCluster, "intended for cluster %s, but this is cluster %s: a cluster cannot use another cluster's runtime id", audience.ClusterUID, pinned.ClusterUID)
+		return refusal.New(
+			refusal.WrongCluster,
+			"intended for cluster %s, but this is cluster %s: a cluster cannot use another cluster's runtime id",
+			audience.ClusterUID,
+			pinned.ClusterUID,
+		)
 	}
 	if audience.KeyThumbprint == AudienceNobody && pinned.KeyThumbprint != "" {
-		return refusal.New(refusal.WrongCluster, "the control plane revoked this agent's key: delete the key's Secret and enroll the runtime again")
+		return refusal.New(
+			refusal.WrongCluster,
+			"the control plane revoked this agent's key: delete the key's Secret and enroll the runtime again",
+		)
 	}
 	if audience.KeyThumbprint != "" && pinned.KeyThumbprint != "" && audience.KeyThumbprint != pinned.KeyThumbprint {
-		return refusal.New(refusal.WrongCluster, "intended for an agent with key %s, but this agent has key %s", trust.ShortThumbprint(audience.KeyThumbprint), trust.ShortThumbprint(pinned.KeyThumbprint))
+		return refusal.New(
+			refusal.WrongCluster,
+			"intended for an agent with key %s, but this agent has key %s",
+			trust.ShortThumbprint(audience.KeyThumbprint),
+			trust.ShortThumbprint(pinned.KeyThumbprint),
+		)
 	}
 	return nil
 }
@@ -213,7 +247,12 @@ func checkEpoch(epoch, root int64) *refusal.Error {
 
 func checkRootTime(root trust.Root, clock time.Time) *refusal.Error {
 	if !clock.Before(root.Expires) {
-		return refusal.New(refusal.RootExpired, "root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`", root.Version, stamp(root.Expires))
+		return refusal.New(
+			refusal.RootExpired,
+			"root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`",
+			root.Version,
+			stamp(root.Expires),
+		)
 	}
 	return nil
 }
@@ -223,10 +262,22 @@ func checkTime(p Predicate, clock time.Time, skew time.Duration) *refusal.Error 
 		return refusal.New(refusal.Malformed, "issuedAt %s is not before expiresAt %s", stamp(p.IssuedAt), stamp(p.ExpiresAt))
 	}
 	if !clock.Before(p.ExpiresAt) {
-		return refusal.New(refusal.Expired, "expired at %s, %s before the time of this clock (%s): correct the clock if it is wrong", stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second), stamp(clock))
+		return refusal.New(
+			refusal.Expired,
+			"expired at %s, %s before the time of this clock (%s): correct the clock if it is wrong",
+			stamp(p.ExpiresAt),
+			clock.Sub(p.ExpiresAt).Round(time.Second),
+			stamp(clock),
+		)
 	}
 	if p.IssuedAt.After(clock.Add(cmp.Or(skew, trust.MaxClockSkew))) {
-		return refusal.New(refusal.NotYetIssued, "issued at %s, %s ahead of this clock (%s): check the clocks of both sides and correct the wrong one", stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second), stamp(clock))
+		return refusal.New(
+			refusal.NotYetIssued,
+			"issued at %s, %s ahead of this clock (%s): check the clocks of both sides and correct the wrong one",
+			stamp(p.IssuedAt),
+			p.IssuedAt.Sub(clock).Round(time.Second),
+			stamp(clock),
+		)
 	}
 	return nil
 }
@@ -238,7 +289,13 @@ func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *refu
 	case p.Sequence < last.Sequence:
 		return refusal.New(refusal.Rollback, "sequence %d is older than the accepted sequence %d", p.Sequence, last.Sequence)
 	case p.Sequence == last.Sequence && d != last.Digest && statement != last.Statement:
-		return refusal.New(refusal.Equivocation, "sequence %d was accepted with digest %s, but this bundle has digest %s", p.Sequence, last.Digest, d)
+		return refusal.New(
+			refusal.Equivocation,
+			"sequence %d was accepted with digest %s, but this bundle has digest %s",
+			p.Sequence,
+			last.Digest,
+			d,
+		)
 	}
 	return nil
 }
@@ -247,11 +304,22 @@ func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *refu
 func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *refusal.Error {
 	want := append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...)
 	if len(subjects) != len(want) {
-		return refusal.New(refusal.WrongDigest, "the statement covers %d blobs, but the manifest has %d", len(subjects), len(want))
+		return refusal.New(
+			refusal.WrongDigest,
+			"the statement covers %d blobs, but the manifest has %d",
+			len(subjects),
+			len(want),
+		)
 	}
 	for i, descriptor := range want {
 		if signed := subjects[i].digest(); signed != descriptor.Digest || signed.Validate() != nil {
-			return refusal.New(refusal.WrongDigest, "%s has digest %q, but the signed digest is %q; want the same sha256", blobName(i), descriptor.Digest, signed)
+			return refusal.New(
+				refusal.WrongDigest,
+				"%s has digest %q, but the signed digest is %q; want the same sha256",
+				blobName(i),
+				descriptor.Digest,
+				signed,
+			)
 		}
 	}
 	return nil

@@ -120,7 +120,8 @@ func TestRegistryThatRefusesMountAndUploadIsNamedWithBoth(t *testing.T) {
 		return w, true
 	})
 	err := publishAndRead(t, quirkyStore(t, host, Access{NoRetry: true}))
-	if status, _ := Answered(err); err == nil || status != http.StatusInsufficientStorage || !strings.Contains(err.Error(), "refused to mount the blob: the registry answers 405") {
+	if status, _ := Answered(err); err == nil || status != http.StatusInsufficientStorage ||
+		!strings.Contains(err.Error(), "refused to mount the blob: the registry answers 405") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -235,7 +236,8 @@ func TestLongPauseSendsNoRequest(t *testing.T) {
 	documents := storedDocuments(t)
 	for range 5 {
 		err := ShareDocuments(t.Context(), place, documents)
-		if status, _ := Answered(err); !Unavailable(err) || status != http.StatusTooManyRequests || WithoutDetail(err).Error() != "the registry answers 429 Too Many Requests" {
+		if status, _ := Answered(err); !Unavailable(err) || status != http.StatusTooManyRequests ||
+			WithoutDetail(err).Error() != "the registry answers 429 Too Many Requests" {
 			t.Errorf("got %v", err)
 		}
 	}

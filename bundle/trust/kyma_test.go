@@ -32,7 +32,15 @@ func TestCertificateNamesItsKyma(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent := trusttest.NewSigner(t)
 	for _, kyma := range []trust.Kyma{{}, {Namespace: "kcp-system", Name: "berlin"}, {Namespace: "kcp-system", Name: "berlin", UID: "8f0c"}} {
-		text, err := trust.IssueCertificate(enroll, "fleet-a", "a", kyma, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+		text, err := trust.IssueCertificate(
+			enroll,
+			"fleet-a",
+			"a",
+			kyma,
+			trusttest.PublicKey(t, agent),
+			trusttest.Now,
+			trusttest.Now.AddDate(0, 0, 90),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

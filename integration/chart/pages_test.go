@@ -37,14 +37,24 @@ func (g *ground) define(group, kind, plural string) {
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group, Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
-			}}},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind:     kind,
+				ListKind: kind + "List",
+				Plural:   plural,
+				Singular: strings.ToLower(kind),
+			},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
+				{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
+				}},
+			},
 		},
 	}))
 	require.NoError(g, fleet.Until(g.Context(), fleet.Generous, kind+" is served", func() (bool, string) {
-		err := g.api.List(g.Context(), &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": group + "/v1", "kind": kind}})
+		err := g.api.List(
+			g.Context(),
+			&unstructured.UnstructuredList{Object: map[string]any{"apiVersion": group + "/v1", "kind": kind}},
+		)
 		return err == nil, fmt.Sprint(err)
 	}))
 }
@@ -63,13 +73,24 @@ func (o *operator) otherPages() {
 		require.NoError(o, o.api.Create(ctx, object))
 	}
 	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "client-secret"), []byte("secret"), 0o600))
-	renamed := strings.NewReplacer("NAME", "ada", "TENANTS", "tenants", "RUNTIME-ID", "berlin", "--kubeconfig RUNTIME", "--context berlin",
+	renamed := strings.NewReplacer(
+		"NAME",
+		"ada",
+		"TENANTS",
+		"tenants",
+		"RUNTIME-ID",
+		"berlin",
+		"--kubeconfig RUNTIME",
+		"--context berlin",
 		// No pod answers here, and the Service is what it needs.
-		"port-forward service/kcp-publisher-ui 8085:80", "get service/kcp-publisher-ui")
+		"port-forward service/kcp-publisher-ui 8085:80",
+		"get service/kcp-publisher-ui",
+	)
 	for _, page := range []string{"guides/rights.md", "guides/ownership.md", "guides/notifications.md", "guides/monitoring.md", "guides/ui-in-cluster.md", "guides/migrate-from-lifecycle-manager.md"} {
 		for _, block := range guideBlocks(o.T, page) {
 			script := renamed.Replace(block.Script)
-			if words := strings.Fields(script); words[0] == "skr-agent" || words[0] == "kcp-publisher" && !strings.Contains(script, "kubectl") {
+			if words := strings.Fields(script); words[0] == "skr-agent" ||
+				words[0] == "kcp-publisher" && !strings.Contains(script, "kubectl") {
 				continue // which TestCommandsInDocsAreValid has
 			}
 			o.follow(script)
@@ -80,7 +101,9 @@ func (o *operator) otherPages() {
 	values := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
 	require.NotNil(o, values)
 	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "oidc.yaml"), values[1], 0o600))
-	o.follow("helm upgrade kcp-publisher charts/kcp-publisher --namespace kcp-system --reset-then-reuse-values --values oidc.yaml")
+	o.follow(
+		"helm upgrade kcp-publisher charts/kcp-publisher --namespace kcp-system --reset-then-reuse-values --values oidc.yaml",
+	)
 
 	gone := o.held("Kyma", "kcp-system", "ada", "", false)
 	for _, block := range guideBlocks(o.T, "guides/repair.md") {

@@ -77,7 +77,10 @@ func TestChartsTellArtifactHubWhatTheyAre(t *testing.T) {
 		for _, l := range links {
 			_, below, found := strings.Cut(l["url"], "/main/")
 			require.True(t, found, l["url"])
-			require.FileExists(t, filepath.Join("..", "..", below, map[bool]string{true: "Chart.yaml"}[strings.HasPrefix(below, "charts/")]))
+			require.FileExists(
+				t,
+				filepath.Join("..", "..", below, map[bool]string{true: "Chart.yaml"}[strings.HasPrefix(below, "charts/")]),
+			)
 		}
 		for _, crd := range crds {
 			group := strings.TrimPrefix(crd["name"], strings.SplitN(crd["name"], ".", 2)[0]+".")
@@ -107,8 +110,15 @@ func (g *ground) acceptsEveryObject() {
 				err := g.api.Create(g.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 				require.NoError(g, client.IgnoreAlreadyExists(err))
 			}
-			err := g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.FieldOwner("test"), client.ForceOwnership)
-			foreign := strings.HasPrefix(o.GetAPIVersion(), "monitoring.coreos.com/") || strings.HasPrefix(o.GetAPIVersion(), "gateway.networking.k8s.io/")
+			err := g.api.Apply(
+				g.Context(),
+				client.ApplyConfigurationFromUnstructured(o),
+				client.DryRunAll,
+				client.FieldOwner("test"),
+				client.ForceOwnership,
+			)
+			foreign := strings.HasPrefix(o.GetAPIVersion(), "monitoring.coreos.com/") ||
+				strings.HasPrefix(o.GetAPIVersion(), "gateway.networking.k8s.io/")
 			if foreign && meta.IsNoMatchError(err) || foreign && apierrors.IsNotFound(err) {
 				continue
 			}
@@ -122,5 +132,13 @@ func (g *ground) acceptsEveryObject() {
 	strange := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "a", "namespace": "kcp-system"}, "spec": map[string]any{"prots": []any{}},
 	}}
-	require.Error(g, g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(strange), client.DryRunAll, client.FieldOwner("test")))
+	require.Error(
+		g,
+		g.api.Apply(
+			g.Context(),
+			client.ApplyConfigurationFromUnstructured(strange),
+			client.DryRunAll,
+			client.FieldOwner("test"),
+		),
+	)
 }

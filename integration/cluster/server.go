@@ -104,7 +104,12 @@ func (s *server) begin(workloads bool) error {
 }
 
 func (s *server) place() lender.Place {
-	return lender.Place{Dir: s.dir, Kubeconfig: s.kubeconfig, Etcd: s.env.ControlPlane.Etcd.URL.String(), Audited: s.audited}
+	return lender.Place{
+		Dir:        s.dir,
+		Kubeconfig: s.kubeconfig,
+		Etcd:       s.env.ControlPlane.Etcd.URL.String(),
+		Audited:    s.audited,
+	}
 }
 
 func (s *server) progress() io.Writer {

@@ -32,16 +32,32 @@ func ManifestName(kyma, module string) string { return kyma + "-" + module + "-1
 func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: kyma.Namespace, Name: ManifestName(kyma.Name, m.Module),
-			Labels:      map[string]string{v1beta2.LabelKymaName: kyma.Name, v1beta2.LabelModuleName: m.Module, v1beta2.LabelChannel: m.Channel, v1beta2.LabelManagedBy: "lifecycle-manager"},
+			Labels: map[string]string{
+				v1beta2.LabelKymaName:   kyma.Name,
+				v1beta2.LabelModuleName: m.Module,
+				v1beta2.LabelChannel:    m.Channel,
+				v1beta2.LabelManagedBy:  "lifecycle-manager",
+			},
 			Annotations: map[string]string{v1beta2.AnnotationFQDN: m.Component(), "sync-oci-ref": m.ContentDigest().String()},
-			Finalizers:  []string{v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels}},
+			Finalizers: []string{
+				v1beta2.FinalizerManifest,
+				v1beta2.LifecycleManagerFinalizerResource,
+				v1beta2.LifecycleManagerFinalizerLabels,
+			}},
 		Spec: v1beta2.ManifestSpec{Version: m.Version.Version, Install: v1beta2.InstallInfo{Name: "raw-manifest"}},
 	}
 	manifest.Spec.Install.Source.Raw = fmt.Appendf(nil, `{"ref":%q,"type":"oci-dir"}`, m.ContentDigest())
 	manifest.Status.State = v1beta2.StateReady
 	objects, err := Objects(m.Manifest)
 	for _, o := range objects {
-		manifest.Status.Synced = append(manifest.Status.Synced, v1beta2.Resource{Name: o.GetName(), Namespace: o.GetNamespace(), GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind())})
+		manifest.Status.Synced = append(
+			manifest.Status.Synced,
+			v1beta2.Resource{
+				Name:             o.GetName(),
+				Namespace:        o.GetNamespace(),
+				GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind()),
+			},
+		)
 	}
 	return manifest, err
 }
@@ -62,8 +78,18 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 		return nil, err
 	}
 	for _, o := range objects {
-		o.SetLabels(with(o.GetLabels(), map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"}))
-		o.SetAnnotations(with(o.GetAnnotations(), map[string]string{v1beta2.AnnotationOwnedByDeprecated: sample.Namespace + "/" + ManifestName(kyma, m.Module)}))
+		o.SetLabels(
+			with(
+				o.GetLabels(),
+				map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"},
+			),
+		)
+		o.SetAnnotations(
+			with(
+				o.GetAnnotations(),
+				map[string]string{v1beta2.AnnotationOwnedByDeprecated: sample.Namespace + "/" + ManifestName(kyma, m.Module)},
+			),
+		)
 		all = append(all, Applied{Object: o, Manager: v1beta2.FieldManagerApplier})
 	}
 	crs, err := Objects(m.DefaultCR)

@@ -54,7 +54,11 @@ func (g *guarded) stays(cause, removes, reason string) (id string) {
 			}
 			c := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionRemovals)
 			why, _ := g.f.Why(g.t.Context(), r.ID)
-			return c != nil && c.Reason == v1beta2.ReasonRemovalsHeld && strings.Contains(why, "removals approve"), fmt.Sprint(kyma.Status, why)
+			return c != nil && c.Reason == v1beta2.ReasonRemovalsHeld &&
+					strings.Contains(why, "removals approve"), fmt.Sprint(
+					kyma.Status,
+					why,
+				)
 		})
 	}
 	g.unchanged(cause)
@@ -114,7 +118,12 @@ func (g *guarded) labelBoth(label, value string) {
 func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
-	watch := sample.Version{Module: "watchdog", Version: "1.0.0", Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog"}
+	watch := sample.Version{
+		Module:   "watchdog",
+		Version:  "1.0.0",
+		Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"),
+		Manager:  "watchdog",
+	}
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
@@ -155,7 +164,9 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 		t.Errorf("an unknown ID is approved: %s", output)
 	}
 	for _, block := range page {
-		_, err := f.Ask(ctx, strings.Fields(strings.ReplaceAll(strings.TrimPrefix(block, "kcp-publisher "), "3f0c9a12bd", id))...)
+		_, err := f.Ask(
+			ctx,
+			strings.Fields(strings.ReplaceAll(strings.TrimPrefix(block, "kcp-publisher "), "3f0c9a12bd", id))...)
 		must(t, err)
 	}
 	for _, r := range g.both {

@@ -29,7 +29,11 @@ func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
 func TestFlagsAndArgumentsInTheWrongPlace(t *testing.T) {
 	program := func() *cobra.Command {
 		root, _ := NewRoot("program", "is tested", "v0.0.0-test")
-		run := &cobra.Command{Use: "run", Args: Exactly(0, "no arguments"), RunE: func(*cobra.Command, []string) error { return nil }}
+		run := &cobra.Command{
+			Use:  "run",
+			Args: Exactly(0, "no arguments"),
+			RunE: func(*cobra.Command, []string) error { return nil },
+		}
 		run.Flags().String("from", "", "")
 		run.Flags().String("as", "", "")
 		root.AddCommand(run)

@@ -30,8 +30,16 @@ func packed(t testing.TB, files ...string) []byte {
 
 // chartWith is a chart with one template.
 func chartWith(t testing.TB, template string, more ...string) Input {
-	files := append([]string{"Chart.yaml", "apiVersion: v2\nname: sample\nversion: 1.0.0\n", "templates/all.yaml", template}, more...)
-	return Input{Content: packed(t, files...), Packed: v1beta2.HelmChart, Release: "sample", Namespace: "kyma-system", Kubernetes: kubernetes}
+	files := append(
+		[]string{"Chart.yaml", "apiVersion: v2\nname: sample\nversion: 1.0.0\n", "templates/all.yaml", template},
+		more...)
+	return Input{
+		Content:    packed(t, files...),
+		Packed:     v1beta2.HelmChart,
+		Release:    "sample",
+		Namespace:  "kyma-system",
+		Kubernetes: kubernetes,
+	}
 }
 
 // settingsMap is a template of a ConfigMap with one value.
@@ -83,7 +91,12 @@ func TestAChartRendersAsHelmDoes(t *testing.T) {
 
 func TestAnOverlayRendersAsKustomizeDoes(t *testing.T) {
 	members, _ := scenario(t, "testdata/overlays/production.txtar")
-	sameHowever(t, "overlays/production", Input{Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app"}, members)
+	sameHowever(
+		t,
+		"overlays/production",
+		Input{Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app"},
+		members,
+	)
 }
 
 // podinfo returns the blob with the chart and the config layer of a real component.
@@ -159,7 +172,13 @@ func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
 	}
 	objects, err := Render(chartWith(t, object("batch/v1", "Job", "last", "post-install,post-upgrade", "")+
 		object("apps/v1", "Deployment", "operator", "", "")+object("v1", "Service", "operator", "", "")+
-		object("batch/v1", "Job", "second", "pre-install,pre-upgrade", "1")+object("batch/v1", "Job", "first", "pre-install", "-1")+
+		object(
+			"batch/v1",
+			"Job",
+			"second",
+			"pre-install,pre-upgrade",
+			"1",
+		)+object("batch/v1", "Job", "first", "pre-install", "-1")+
 		object("v1", "ServiceAccount", "first", "pre-install", "-1")+object("batch/v1", "Job", "never", "test", "")))
 	require.NoError(t, err)
 	var names []string
@@ -169,7 +188,11 @@ func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
 			require.Equal(t, v1beta2.True, o.GetAnnotations()[v1beta2.AnnotationRecreate], Name(o))
 		}
 	}
-	require.Equal(t, []string{"ServiceAccount first", "Job first", "Job second", "Service operator", "Deployment operator", "Job last"}, names)
+	require.Equal(
+		t,
+		[]string{"ServiceAccount first", "Job first", "Job second", "Service operator", "Deployment operator", "Job last"},
+		names,
+	)
 }
 
 func TestHooksAreRefusedOrInstalled(t *testing.T) {
@@ -187,7 +210,10 @@ func TestHooksAreRefusedOrInstalled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			version, kind, _ := strings.Cut(c.kind, " ")
-			in := chartWith(t, "apiVersion: "+version+"\nkind: "+kind+"\nmetadata: {name: x, annotations: {helm.sh/hook: '"+c.hook+"'}}\n")
+			in := chartWith(
+				t,
+				"apiVersion: "+version+"\nkind: "+kind+"\nmetadata: {name: x, annotations: {helm.sh/hook: '"+c.hook+"'}}\n",
+			)
 			if c.err == "" {
 				require.Contains(t, rendered(t, in)["metadata"], "annotations")
 				return
@@ -199,7 +225,14 @@ func TestHooksAreRefusedOrInstalled(t *testing.T) {
 }
 
 func TestObjectsThatOutliveTheirReleaseAreKnown(t *testing.T) {
-	objects, err := Render(chartWith(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {helm.sh/resource-policy: keep}}\n---\n"+configMap("b")))
+	objects, err := Render(
+		chartWith(
+			t,
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {helm.sh/resource-policy: keep}}\n---\n"+configMap(
+				"b",
+			),
+		),
+	)
 	require.NoError(t, err)
 	require.True(t, Keeps(objects[0]))
 	require.False(t, Keeps(objects[1]))
@@ -229,7 +262,9 @@ func TestChartsThatHelmWouldNotInstallAreRefused(t *testing.T) {
 		"an object in two places": {[]string{"Chart.yaml", head, "templates/a.yaml", configMap("x"), "crds/x.yaml", configMap("x")}, "is already in sample/crds/x.yaml, document 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Render(Input{Content: packed(t, c.files...), Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes})
+			_, err := Render(
+				Input{Content: packed(t, c.files...), Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes},
+			)
 			require.ErrorContains(t, err, c.err)
 		})
 	}

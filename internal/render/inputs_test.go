@@ -71,10 +71,19 @@ func TestAnchorsAndMergeKeysAreWrittenOut(t *testing.T) {
 // JSON.
 func TestDefinitionsOfTheLargestSizeAreRead(t *testing.T) {
 	var text strings.Builder
-	text.WriteString("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: larges.example.org}\nspec:\n  schema:\n")
+	text.WriteString(
+		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: larges.example.org}\nspec:\n  schema:\n",
+	)
 	indent := strings.Repeat(" ", 40)
 	for i := range 23_000 {
-		fmt.Fprintf(&text, "%sfield%05d:\n%s  description: 'A text, with: signs - and more.'\n%s  type: string\n", indent, i, indent, indent)
+		fmt.Fprintf(
+			&text,
+			"%sfield%05d:\n%s  description: 'A text, with: signs - and more.'\n%s  type: string\n",
+			indent,
+			i,
+			indent,
+			indent,
+		)
 	}
 	require.Greater(t, text.Len(), 3_500_000)
 	objects, err := Render(Input{Content: []byte(text.String())})

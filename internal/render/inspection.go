@@ -91,7 +91,11 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 		"helmChartInflationGenerator": len(k.HelmChartInflationGenerator) > 0,
 	} {
 		if used {
-			return k, fmt.Errorf("%s: charts are not inflated here: pack the module as %s, or put its objects here", field, v1beta2.HelmChart)
+			return k, fmt.Errorf(
+				"%s: charts are not inflated here: pack the module as %s, or put its objects here",
+				field,
+				v1beta2.HelmChart,
+			)
 		}
 	}
 	for field, used := range map[string]int{
@@ -219,10 +223,15 @@ func isLocal(folder, reference string) error {
 	case strings.ContainsAny(reference, ":@?") || first == "github.com":
 		return fmt.Errorf("%s: is an address, and nothing is fetched: put the files into the content", shortened(reference))
 	case path.IsAbs(reference) || path.Join(folder, reference) == ".." || strings.HasPrefix(path.Join(folder, reference), "../"):
-		return fmt.Errorf("%s: leaves the content: package the folder above, with a kustomization.yaml whose resources name this one",
-			shortened(reference))
+		return fmt.Errorf(
+			"%s: leaves the content: package the folder above, with a kustomization.yaml whose resources name this one",
+			shortened(reference),
+		)
 	case !isPlainPath(path.Join(folder, reference)):
-		return fmt.Errorf("%s: has characters that are not read here: use letters, digits, dots, dashes and underscores", shortened(reference))
+		return fmt.Errorf(
+			"%s: has characters that are not read here: use letters, digits, dots, dashes and underscores",
+			shortened(reference),
+		)
 	}
 	return nil
 }

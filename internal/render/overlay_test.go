@@ -116,9 +116,21 @@ func TestOverlaysReachNothingOutside(t *testing.T) {
 		"fields in capitals":        {"HelmCharts: [{name: a, repo: '" + address + "'}]", "charts are not inflated here"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := overlayOf(t, "top/kustomization.yaml", c.kustomization, "top/a.yaml", configMap("a"), "other/secret", "x",
-				"top/GitHub.com/a/b/kustomization.yaml", "resources: []", "top/root@example/a/kustomization.yaml", "resources: []",
-				"top/plugin.yaml", "apiVersion: a/v1\nkind: Exec\nmetadata: {name: a, annotations: {config.kubernetes.io/function: 'exec: {path: git}'}}\n")
+			in := overlayOf(
+				t,
+				"top/kustomization.yaml",
+				c.kustomization,
+				"top/a.yaml",
+				configMap("a"),
+				"other/secret",
+				"x",
+				"top/GitHub.com/a/b/kustomization.yaml",
+				"resources: []",
+				"top/root@example/a/kustomization.yaml",
+				"resources: []",
+				"top/plugin.yaml",
+				"apiVersion: a/v1\nkind: Exec\nmetadata: {name: a, annotations: {config.kubernetes.io/function: 'exec: {path: git}'}}\n",
+			)
 			in.Path = "top"
 			_, err := Render(in)
 			require.ErrorContains(t, err, "kustomization sample: ")
@@ -157,7 +169,12 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 		growing += fmt.Sprintf("  v%d: p/%d/q\n", i, i)
 		fmt.Fprintf(&replacements, "- source: {kind: ConfigMap, name: a, fieldPath: data.v%d}\n  targets:\n", i-1)
 		for _, index := range []int{1, 0} {
-			fmt.Fprintf(&replacements, "  - {select: {kind: ConfigMap}, fieldPaths: [data.v%d], options: {delimiter: /%[1]d/, index: %d}}\n", i, index)
+			fmt.Fprintf(
+				&replacements,
+				"  - {select: {kind: ConfigMap}, fieldPaths: [data.v%d], options: {delimiter: /%[1]d/, index: %d}}\n",
+				i,
+				index,
+			)
 		}
 	}
 	many := []string{"kustomization.yaml", "resources: []"}
@@ -166,27 +183,74 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 	}
 	at := func(path string, in Input) Input { in.Path = path; return in }
 	in := func(kustomization string, more ...string) Input {
-		return overlayOf(t, append([]string{"kustomization.yaml", kustomization, "a.yaml", configMap("a") + "data: {x: a-b}\n"}, more...)...)
+		return overlayOf(
+			t,
+			append([]string{"kustomization.yaml", kustomization, "a.yaml", configMap("a") + "data: {x: a-b}\n"}, more...)...)
 	}
 	fend(t, map[string]attack{
-		"itself":                 {in: in("resources: [.]"), want: ".: refers to itself"},
-		"the folder above":       {in: at("a/b", overlayOf(t, "a/b/kustomization.yaml", "resources: [..]", "a/kustomization.yaml", "resources: [b]")), want: "refers to itself"},
-		"a cycle of two":         {in: at("a", overlayOf(t, cycle("a", "b")...)), want: "a: refers to itself, by way of others"},
-		"a cycle of five":        {in: at("a", overlayOf(t, cycle("a", "b", "c", "d", "e")...)), want: "refers to itself"},
-		"bases that double":      {in: at("l29", overlayOf(t, doubling...)), want: "asks for more than 200 kustomizations"},
-		"replacements that grow": {in: overlayOf(t, "kustomization.yaml", replacements.String(), "a.yaml", growing), want: "needs more than 256 MiB of memory"},
-		"aliases in a file":      {in: in("resources: [a.yaml, bomb.yaml]", "bomb.yaml", bomb(9)), want: "bomb.yaml: document 1: more than 400000 values"},
-		"aliases in a patch":     {in: in("resources: [a.yaml]\npatches: [{path: p}]", "p", bomb(9)), want: "p: document 1: more than 400000 values"},
+		"itself": {in: in("resources: [.]"), want: ".: refers to itself"},
+		"the folder above": {
+			in:   at("a/b", overlayOf(t, "a/b/kustomization.yaml", "resources: [..]", "a/kustomization.yaml", "resources: [b]")),
+			want: "refers to itself",
+		},
+		"a cycle of two": {
+			in:   at("a", overlayOf(t, cycle("a", "b")...)),
+			want: "a: refers to itself, by way of others",
+		},
+		"a cycle of five":   {in: at("a", overlayOf(t, cycle("a", "b", "c", "d", "e")...)), want: "refers to itself"},
+		"bases that double": {in: at("l29", overlayOf(t, doubling...)), want: "asks for more than 200 kustomizations"},
+		"replacements that grow": {
+			in:   overlayOf(t, "kustomization.yaml", replacements.String(), "a.yaml", growing),
+			want: "needs more than 256 MiB of memory",
+		},
+		"aliases in a file": {
+			in:   in("resources: [a.yaml, bomb.yaml]", "bomb.yaml", bomb(9)),
+			want: "bomb.yaml: document 1: more than 400000 values",
+		},
+		"aliases in a patch": {
+			in:   in("resources: [a.yaml]\npatches: [{path: p}]", "p", bomb(9)),
+			want: "p: document 1: more than 400000 values",
+		},
 		"aliases in the overlay": {in: in(bomb(9)), want: "kustomization.yaml: document 1: more than 200000 values"},
-		"aliases in an inline":   {in: in("resources: [a.yaml]\npatches:\n- patch: |-\n    " + strings.ReplaceAll(bomb(9), "\n", "\n    ")), want: "patches[0]: document 1: more than 400000 values"},
-		"a file of 30 MiB":       {in: in("resources: [b.yaml]", "b.yaml", configMap("a")+"data: {x: "+strings.Repeat("x", 30<<20)+"}"), want: "at most 8388608"},
-		"thousands of files":     {in: overlayOf(t, many...), want: "more than 2000 entries"},
-		"a zip bomb":             {in: Input{Content: zeros(t, 1<<30), Packed: v1beta2.Kustomize, Release: "sample"}, want: "unpack to more than"},
-		"a link":                 {in: Input{Content: archive(t, member{Header: tar.Header{Name: "kustomization.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}), Packed: v1beta2.Kustomize}, want: "neither file nor folder"},
-		"a path out":             {in: Input{Content: archive(t, yamlFile("../kustomization.yaml", "")), Packed: v1beta2.Kustomize}, want: "leaves its folder"},
-		"YAML and no archive":    {in: Input{Content: []byte("resources: []"), Packed: v1beta2.Kustomize, Release: "sample"}, want: "kustomization sample: "},
-		"an object twice":        {in: in("resources: [a.yaml, b.yaml]", "b.yaml", configMap("a")), want: "kustomization sample: "},
-		"nothing":                {in: in("resources: []"), want: "kustomization sample: "},
-		"too many objects":       {in: in("resources: [b.yaml]", "b.yaml", manyObjects(MaxObjects+1)), want: "more than 2000"},
+		"aliases in an inline": {
+			in:   in("resources: [a.yaml]\npatches:\n- patch: |-\n    " + strings.ReplaceAll(bomb(9), "\n", "\n    ")),
+			want: "patches[0]: document 1: more than 400000 values",
+		},
+		"a file of 30 MiB": {
+			in:   in("resources: [b.yaml]", "b.yaml", configMap("a")+"data: {x: "+strings.Repeat("x", 30<<20)+"}"),
+			want: "at most 8388608",
+		},
+		"thousands of files": {in: overlayOf(t, many...), want: "more than 2000 entries"},
+		"a zip bomb": {
+			in:   Input{Content: zeros(t, 1<<30), Packed: v1beta2.Kustomize, Release: "sample"},
+			want: "unpack to more than",
+		},
+		"a link": {
+			in: Input{
+				Content: archive(
+					t,
+					member{Header: tar.Header{Name: "kustomization.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+				),
+				Packed: v1beta2.Kustomize,
+			},
+			want: "neither file nor folder",
+		},
+		"a path out": {
+			in:   Input{Content: archive(t, yamlFile("../kustomization.yaml", "")), Packed: v1beta2.Kustomize},
+			want: "leaves its folder",
+		},
+		"YAML and no archive": {
+			in:   Input{Content: []byte("resources: []"), Packed: v1beta2.Kustomize, Release: "sample"},
+			want: "kustomization sample: ",
+		},
+		"an object twice": {
+			in:   in("resources: [a.yaml, b.yaml]", "b.yaml", configMap("a")),
+			want: "kustomization sample: ",
+		},
+		"nothing": {in: in("resources: []"), want: "kustomization sample: "},
+		"too many objects": {
+			in:   in("resources: [b.yaml]", "b.yaml", manyObjects(MaxObjects+1)),
+			want: "more than 2000",
+		},
 	})
 }

@@ -227,7 +227,12 @@ func jsonDocuments(f file) ([]placed, error) {
 			return nil, fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
 		}
 		if len(text) > maxDocumentBytes {
-			return nil, fmt.Errorf("%s: %d bytes, at most %d: divide the list into several objects", place, len(text), maxDocumentBytes)
+			return nil, fmt.Errorf(
+				"%s: %d bytes, at most %d: divide the list into several objects",
+				place,
+				len(text),
+				maxDocumentBytes,
+			)
 		}
 		more, err := jsonDocument(place, text)
 		if err != nil {

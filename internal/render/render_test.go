@@ -192,7 +192,9 @@ func TestRealModulesRender(t *testing.T) {
 		"template-operator-1.0.5": "template-operator.yaml",
 	} {
 		t.Run(component, func(t *testing.T) {
-			blobs, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", component, "blobs", "*"))
+			blobs, err := filepath.Glob(
+				filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", component, "blobs", "*"),
+			)
 			require.NoError(t, err)
 			if len(blobs) == 0 {
 				t.Skipf("%s is not at hand", component)

@@ -86,7 +86,8 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 // compare says which object of a rendering is another one in the next, and by which function.
 func (u usage) compare(found, again []placed) error {
 	for i, f := range found {
-		if i >= len(again) || f.place != again[i].place || !reflect.DeepEqual(f.object.Object, unreplaced(again[i].object.Object)) {
+		if i >= len(again) || f.place != again[i].place ||
+			!reflect.DeepEqual(f.object.Object, unreplaced(again[i].object.Object)) {
 			name, _, _ := strings.Cut(f.place, ", document")
 			return fmt.Errorf("%s, %s: comes out differently at every rendering, by %s: give its result in the values",
 				f.place, Name(f.object), u.of(name))

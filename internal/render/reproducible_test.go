@@ -25,8 +25,12 @@ func TestTemplatesThatChanceOrTheClockDecideAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(chartWith(t, settingsMap(template)))
-			require.ErrorContains(t, err, "chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: comes out differently at every rendering, by "+
-				name+" (templates/all.yaml:5): give its result in the values")
+			require.ErrorContains(
+				t,
+				err,
+				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: comes out differently at every rendering, by "+
+					name+" (templates/all.yaml:5): give its result in the values",
+			)
 		})
 	}
 }
@@ -88,6 +92,11 @@ func TestUnsettledFunctionsThatDecideNothingAreNoHarm(t *testing.T) {
 }
 
 func TestTextThatOnlyMentionsAFunctionIsNoHarm(t *testing.T) {
-	in := chartWith(t, settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n", "values.yaml", "text: '{{ now }} {{ randInt 1 2 }}'\nother: plain")
+	in := chartWith(
+		t,
+		settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n",
+		"values.yaml",
+		"text: '{{ now }} {{ randInt 1 2 }}'\nother: plain",
+	)
 	require.Equal(t, map[string]any{"value": "{{ now }} {{ randInt 1 2 }}", "more": "plain"}, rendered(t, in)["data"])
 }

@@ -26,15 +26,29 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &Kyma{
-				ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"mine": "stays"}},
-				Spec:       KymaSpec{Channel: "regular", SkipMaintenanceWindows: true, Modules: []v1beta2.Module{module}, Sync: c.sync},
-				Status:     v1beta2.KymaStatus{State: v1beta2.StateReady, ActiveChannel: "regular"},
+				ObjectMeta: metav1.ObjectMeta{
+					Name:        "one",
+					Labels:      map[string]string{"a": "b"},
+					Annotations: map[string]string{"mine": "stays"},
+				},
+				Spec: KymaSpec{
+					Channel:                "regular",
+					SkipMaintenanceWindows: true,
+					Modules:                []v1beta2.Module{module},
+					Sync:                   c.sync,
+				},
+				Status: v1beta2.KymaStatus{State: v1beta2.StateReady, ActiveChannel: "regular"},
 			}
 			hub, after := &v1beta2.Kyma{}, &Kyma{}
 			if err := KymaToHub(t.Context(), before, hub); err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(hub.Spec, v1beta2.KymaSpec{Channel: "regular", SkipMaintenanceWindows: true, Modules: []v1beta2.Module{module}}) || !reflect.DeepEqual(hub.Status, before.Status) || hub.Annotations["mine"] != "stays" {
+			if !reflect.DeepEqual(
+				hub.Spec,
+				v1beta2.KymaSpec{Channel: "regular", SkipMaintenanceWindows: true, Modules: []v1beta2.Module{module}},
+			) ||
+				!reflect.DeepEqual(hub.Status, before.Status) ||
+				hub.Annotations["mine"] != "stays" {
 				t.Errorf("as v1beta2 it is %+v", hub)
 			}
 			for name, value := range c.want {
@@ -53,16 +67,30 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 }
 
 func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
-	err := KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Namespace: "elsewhere"}}}, &v1beta2.Kyma{})
-	if err == nil || !strings.Contains(err.Error(), `spec.sync.namespace: "elsewhere" is not supported: the runtime's Kyma is always in kyma-system; remove the field`) {
+	err := KymaToHub(
+		t.Context(),
+		&Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Namespace: "elsewhere"}}},
+		&v1beta2.Kyma{},
+	)
+	if err == nil ||
+		!strings.Contains(
+			err.Error(),
+			`spec.sync.namespace: "elsewhere" is not supported: the runtime's Kyma is always in kyma-system; remove the field`,
+		) {
 		t.Errorf("got %v", err)
 	}
-	err = KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}}, &v1beta2.Kyma{})
-	if err == nil || err.Error() != `spec.sync.strategy: "local-client" is not supported: the publisher uses no kubeconfigs of runtimes; remove the field` {
+	err = KymaToHub(
+		t.Context(),
+		&Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}},
+		&v1beta2.Kyma{},
+	)
+	if err == nil ||
+		err.Error() != `spec.sync.strategy: "local-client" is not supported: the publisher uses no kubeconfigs of runtimes; remove the field` {
 		t.Errorf("got %v", err)
 	}
 	changed := &ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: "{"}}}
-	if err := ModuleTemplateToHub(t.Context(), changed, &v1beta2.ModuleTemplate{}); err == nil || !strings.Contains(err.Error(), "metadata.annotations["+AnnotationRest+"]") {
+	if err := ModuleTemplateToHub(t.Context(), changed, &v1beta2.ModuleTemplate{}); err == nil ||
+		!strings.Contains(err.Error(), "metadata.annotations["+AnnotationRest+"]") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -72,7 +100,10 @@ func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
 		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`, "another type of a field": `{"enabled": "yes"}`,
 		"a strategy that could not be written": `{"enabled": true, "strategy": "local-client"}`, "a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "unknown fields": `{"enabled": true, "shade": "red"}`,
 	} {
-		hub := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
+		hub := &v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}},
+			Spec:       v1beta2.KymaSpec{Channel: "fast"},
+		}
 		old, again := &Kyma{}, &v1beta2.Kyma{}
 		if err := errors.Join(KymaFromHub(t.Context(), hub, old), KymaToHub(t.Context(), old, again)); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -80,12 +111,15 @@ func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
 		if !reflect.DeepEqual(again.Spec, hub.Spec) || again.Annotations["mine"] != "stays" {
 			t.Errorf("%s: became %+v", name, again)
 		}
-		template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationRest: stored}}}
+		template := &v1beta2.ModuleTemplate{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationRest: stored}},
+		}
 		older, back := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
 		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, older), ModuleTemplateToHub(t.Context(), older, back)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if want := map[string]string{"mine": "stays"}; !reflect.DeepEqual(back.Annotations, want) || !reflect.DeepEqual(back.Spec, template.Spec) {
+		if want := map[string]string{"mine": "stays"}; !reflect.DeepEqual(back.Annotations, want) ||
+			!reflect.DeepEqual(back.Spec, template.Spec) {
 			t.Errorf("%s: became %+v", name, back)
 		}
 	}
@@ -109,10 +143,12 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 	} {
 		before := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: c.own}, Spec: KymaSpec{Channel: "fast", Sync: c.sync}}
 		hub, after := &v1beta2.Kyma{}, &Kyma{}
-		if err := errors.Join(KymaToHub(t.Context(), before, hub), KymaFromHub(t.Context(), hub, after)); err != nil || !reflect.DeepEqual(after, before) {
+		if err := errors.Join(KymaToHub(t.Context(), before, hub), KymaFromHub(t.Context(), hub, after)); err != nil ||
+			!reflect.DeepEqual(after, before) {
 			t.Errorf("%s: %v, back it is\n%+v\nwant\n%+v", name, err, after, before)
 		}
-		if hub.Annotations[v1beta2.AnnotationNoModuleCopy] != c.noCopy || hub.Annotations[v1beta2.AnnotationSyncCatalog] != c.withCatalog {
+		if hub.Annotations[v1beta2.AnnotationNoModuleCopy] != c.noCopy ||
+			hub.Annotations[v1beta2.AnnotationSyncCatalog] != c.withCatalog {
 			t.Errorf("%s: as v1beta2 it has %v", name, hub.Annotations)
 		}
 	}
@@ -126,20 +162,26 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 
 func TestTemplateWrittenAsV1beta1GainsNoTarget(t *testing.T) {
 	for _, target := range []string{"", "remote", "control-plane", "nowhere"} {
-		hub := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Name: "keda-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{Version: "1.0.0", ModuleName: "keda"}}
+		hub := &v1beta2.ModuleTemplate{
+			ObjectMeta: metav1.ObjectMeta{Name: "keda-1.0.0"},
+			Spec:       v1beta2.ModuleTemplateSpec{Version: "1.0.0", ModuleName: "keda"},
+		}
 		if target != "" {
 			hub.Annotations = map[string]string{v1beta2.AnnotationTarget: target}
 		}
 		old, again := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
-		if err := errors.Join(ModuleTemplateFromHub(t.Context(), hub, old), ModuleTemplateToHub(t.Context(), old, again)); err != nil || !reflect.DeepEqual(again, hub) {
+		if err := errors.Join(ModuleTemplateFromHub(t.Context(), hub, old), ModuleTemplateToHub(t.Context(), old, again)); err != nil ||
+			!reflect.DeepEqual(again, hub) {
 			t.Errorf("%q: %v: became\n%+v\nwant\n%+v", target, err, again, hub)
 		}
-		if control := old.Spec.Target == TargetControlPlane; control != (target == "control-plane") || !control && old.Spec.Target != TargetRemote {
+		if control := old.Spec.Target == TargetControlPlane; control != (target == "control-plane") ||
+			!control && old.Spec.Target != TargetRemote {
 			t.Errorf("%q is shown as target %q", target, old.Spec.Target)
 		}
 		old.Spec.Target = TargetControlPlane
 		moved := &v1beta2.ModuleTemplate{}
-		if err := ModuleTemplateToHub(t.Context(), old, moved); err != nil || moved.Annotations[v1beta2.AnnotationTarget] != v1beta2.TargetControlPlane {
+		if err := ModuleTemplateToHub(t.Context(), old, moved); err != nil ||
+			moved.Annotations[v1beta2.AnnotationTarget] != v1beta2.TargetControlPlane {
 			t.Errorf("%q: %v: the new target is %v", target, err, moved.Annotations)
 		}
 	}
@@ -149,12 +191,21 @@ func TestTemplateWrittenAsV1beta1GainsNoTarget(t *testing.T) {
 // writing it back unchanged changes nothing that has an effect.
 func FuzzStoredAnnotations(f *testing.F) {
 	f.Add(`{"enabled":true}`, "true", "false", "{}", "remote")
-	f.Add(`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`, "", "", `{"version":"1"}`, "control-plane")
+	f.Add(
+		`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`,
+		"",
+		"",
+		`{"version":"1"}`,
+		"control-plane",
+	)
 	f.Add("{garbage", "perhaps", "true", "[", "")
 	f.Fuzz(func(t *testing.T, sync, noCopy, withCatalog, rest, target string) {
 		count := func(annotations map[string]string) [3]bool {
-			return [3]bool{annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True, annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False,
-				annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane}
+			return [3]bool{
+				annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True,
+				annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False,
+				annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane,
+			}
 		}
 		kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 			AnnotationSync: sync, v1beta2.AnnotationNoModuleCopy: noCopy, v1beta2.AnnotationSyncCatalog: withCatalog, "mine": "stays",
@@ -163,10 +214,15 @@ func FuzzStoredAnnotations(f *testing.F) {
 		if err := errors.Join(KymaFromHub(t.Context(), kyma, old), KymaToHub(t.Context(), old, again), KymaFromHub(t.Context(), again, older)); err != nil {
 			t.Fatal(err)
 		}
-		if count(again.Annotations) != count(kyma.Annotations) || again.Annotations["mine"] != "stays" || !reflect.DeepEqual(older, old) {
+		if count(again.Annotations) != count(kyma.Annotations) || again.Annotations["mine"] != "stays" ||
+			!reflect.DeepEqual(older, old) {
 			t.Fatalf("%v became %v, and %+v became %+v", kyma.Annotations, again.Annotations, old, older)
 		}
-		template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: rest, v1beta2.AnnotationTarget: target}}}
+		template := &v1beta2.ModuleTemplate{
+			ObjectMeta: metav1.ObjectMeta{
+				Annotations: map[string]string{AnnotationRest: rest, v1beta2.AnnotationTarget: target},
+			},
+		}
 		was, back := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
 		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, was), ModuleTemplateToHub(t.Context(), was, back)); err != nil {
 			t.Fatal(err)
@@ -185,7 +241,8 @@ func TestV1beta2AnnotationsOverrideKeptSync(t *testing.T) {
 	delete(hub.Annotations, v1beta2.AnnotationNoModuleCopy)
 	hub.Annotations[v1beta2.AnnotationSyncCatalog] = v1beta2.False
 	after := &Kyma{}
-	if err := KymaFromHub(t.Context(), hub, after); err != nil || after.Spec.Sync.NoModuleCopy || after.Spec.Sync.ModuleCatalog {
+	if err := KymaFromHub(t.Context(), hub, after); err != nil || after.Spec.Sync.NoModuleCopy ||
+		after.Spec.Sync.ModuleCatalog {
 		t.Errorf("%v: %+v", err, after.Spec.Sync)
 	}
 }
@@ -193,20 +250,33 @@ func TestV1beta2AnnotationsOverrideKeptSync(t *testing.T) {
 func TestTemplateSurvivesRoundTripFromEitherVersion(t *testing.T) {
 	old := &ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "keda-fast"},
-		Spec: ModuleTemplateSpec{Channel: "fast", Mandatory: true, RequiresDowntime: true, Target: TargetControlPlane, Descriptor: runtime.RawExtension{Raw: []byte("{}")},
-			CustomStateCheck: []v1beta2.CustomStateCheck{{JSONPath: "a", Value: "b", MappedState: v1beta2.StateReady}}},
+		Spec: ModuleTemplateSpec{
+			Channel:          "fast",
+			Mandatory:        true,
+			RequiresDowntime: true,
+			Target:           TargetControlPlane,
+			Descriptor:       runtime.RawExtension{Raw: []byte("{}")},
+			CustomStateCheck: []v1beta2.CustomStateCheck{{JSONPath: "a", Value: "b", MappedState: v1beta2.StateReady}},
+		},
 	}
 	hub, back := &v1beta2.ModuleTemplate{}, &ModuleTemplate{}
-	if err := ModuleTemplateToHub(t.Context(), old, hub); err != nil || hub.Annotations[v1beta2.AnnotationTarget] != string(TargetControlPlane) {
+	if err := ModuleTemplateToHub(t.Context(), old, hub); err != nil ||
+		hub.Annotations[v1beta2.AnnotationTarget] != string(TargetControlPlane) {
 		t.Errorf("%v: %+v", err, hub)
 	}
 	if err := ModuleTemplateFromHub(t.Context(), hub, back); err != nil || !reflect.DeepEqual(old, back) {
 		t.Errorf("%v: got\n%+v\nwant\n%+v", err, back, old)
 	}
-	recent := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Name: "keda-1.0.0", Annotations: map[string]string{"a": "b", v1beta2.AnnotationTarget: "remote"}}, Spec: v1beta2.ModuleTemplateSpec{
-		Version: "1.0.0", ModuleName: "keda", Resources: []v1beta2.ResourceLink{{Name: "r", Link: "https://a.example"}}, Info: &v1beta2.ModuleInfo{Repository: "r"},
-		AssociatedResources: []metav1.GroupVersionKind{{Kind: "A"}}, Manager: &v1beta2.Manager{Name: "m"},
-	}}
+	recent := &v1beta2.ModuleTemplate{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "keda-1.0.0",
+			Annotations: map[string]string{"a": "b", v1beta2.AnnotationTarget: "remote"},
+		},
+		Spec: v1beta2.ModuleTemplateSpec{
+			Version: "1.0.0", ModuleName: "keda", Resources: []v1beta2.ResourceLink{{Name: "r", Link: "https://a.example"}}, Info: &v1beta2.ModuleInfo{Repository: "r"},
+			AssociatedResources: []metav1.GroupVersionKind{{Kind: "A"}}, Manager: &v1beta2.Manager{Name: "m"},
+		},
+	}
 	older, again := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
 	if err := ModuleTemplateFromHub(t.Context(), recent, older); err != nil || older.Spec.Target != TargetRemote {
 		t.Errorf("%v: %+v", err, older)

@@ -13,7 +13,9 @@ func TestManifestModuleMatchesItsLabel(t *testing.T) {
 		"a name with a namespace":              {label: "team-keda", annotation: "team/keda", module: "team/keda", asLabel: "team-keda"},
 		"an annotation that is another module": {label: "keda", annotation: "trusted", module: "keda", asLabel: "keda"},
 	} {
-		m := &Manifest{ObjectMeta: metav1.ObjectMeta{Name: "manifest", Labels: map[string]string{}, Annotations: map[string]string{}}}
+		m := &Manifest{
+			ObjectMeta: metav1.ObjectMeta{Name: "manifest", Labels: map[string]string{}, Annotations: map[string]string{}},
+		}
 		if c.label != "" {
 			m.Labels[LabelModuleName] = c.label
 		}

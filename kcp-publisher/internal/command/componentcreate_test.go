@@ -44,7 +44,11 @@ func rsaKey(t *testing.T) (private, public string) {
 	}
 	dir := t.TempDir()
 	private, public = filepath.Join(dir, "release.key"), filepath.Join(dir, "release.pub")
-	write(t, private, string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})))
+	write(
+		t,
+		private,
+		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+	)
 	write(t, public, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
 	return private, public
 }
@@ -68,21 +72,39 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	if err := json.Unmarshal([]byte(done(t, create(ctf)...)), &row); err != nil {
 		t.Fatal(err)
 	}
-	images := []string{"registry.example/mail/mailer:1.2.3@sha256:" + someHash, "registry.example/mail/prepare:1.0.0@sha256:" + someHash}
-	if !slices.Equal(row.Images, images) || row.Signed != "release" || row.Type != "directoryTree" || len(row.Unpinned) != 0 {
+	images := []string{
+		"registry.example/mail/mailer:1.2.3@sha256:" + someHash,
+		"registry.example/mail/prepare:1.0.0@sha256:" + someHash,
+	}
+	if !slices.Equal(row.Images, images) || row.Signed != "release" || row.Type != "directoryTree" ||
+		len(row.Unpinned) != 0 {
 		t.Errorf("got %+v", row)
 	}
 
 	t.Run("The same files make the same component", func(t *testing.T) {
 		var again created
-		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)), &again); err != nil || again.Digest != row.Digest {
+		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)), &again); err != nil ||
+			again.Digest != row.Digest {
 			t.Errorf("got %s, before %s, %v", again.Digest, row.Digest, err)
 		}
 	})
 	t.Run("Its signature counts", func(t *testing.T) {
 		policy := filepath.Join(t.TempDir(), "policy.yaml")
-		write(t, policy, "apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, signatures: [release], keys: ["+public+"]}\n")
-		out := done(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf, "--signature-policy", policy)
+		write(
+			t,
+			policy,
+			"apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, signatures: [release], keys: ["+public+"]}\n",
+		)
+		out := done(
+			t,
+			"component",
+			"verify",
+			"example.org/module/mailer:1.2.3",
+			"--components",
+			ctf,
+			"--signature-policy",
+			policy,
+		)
 		if !strings.Contains(out, "complies with the policy") {
 			t.Errorf("got %s", out)
 		}
@@ -94,8 +116,12 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		}
 	})
 	t.Run("It is published with its template", func(t *testing.T) {
-		write(t, filepath.Join(from, "meta.yaml"), "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleReleaseMeta\nmetadata: {name: mailer, namespace: kcp-system}\n"+
-			"spec: {moduleName: mailer, ocmComponentName: example.org/module/mailer, channels: [{channel: regular, version: 1.2.3}]}\n")
+		write(
+			t,
+			filepath.Join(from, "meta.yaml"),
+			"apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleReleaseMeta\nmetadata: {name: mailer, namespace: kcp-system}\n"+
+				"spec: {moduleName: mailer, ocmComponentName: example.org/module/mailer, channels: [{channel: regular, version: 1.2.3}]}\n",
+		)
 		write(t, filepath.Join(from, "kyma.yaml"), kymaYAML("one", "r-1", "mailer"))
 		rows := publishTo(t, from, filepath.Join(t.TempDir(), "layout"), keyFolder(t))
 		if len(rows) != 1 || !slices.Equal(rows[0].Modules, []string{"mailer@1.2.3"}) || rows[0].Problems != nil {
@@ -107,7 +133,8 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		done(t, create(folder)...)
 		done(t, create(folder)...)
 		write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "mail,", "other,", 1))
-		if o := run(create(folder)...); o.code != cli.ExitFailed || !strings.Contains(o.err, "is there already with other content") {
+		if o := run(create(folder)...); o.code != cli.ExitFailed ||
+			!strings.Contains(o.err, "is there already with other content") {
 			t.Errorf("got %+v", o)
 		}
 	})
@@ -128,13 +155,20 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 	chart, values := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(chart, "Chart.yaml"), "apiVersion: v2\nname: mailer\nversion: 1.0.0\n")
 	write(t, filepath.Join(chart, "values.yaml"), "hook: pre-upgrade\nnames: {first: a, second: b}\n")
-	write(t, filepath.Join(chart, "templates", "all.yaml"), "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ required \"name it\" .Values.name }}\n  annotations: {helm.sh/hook: {{ .Values.hook }}}\n")
+	write(
+		t,
+		filepath.Join(chart, "templates", "all.yaml"),
+		"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ required \"name it\" .Values.name }}\n  annotations: {helm.sh/hook: {{ .Values.hook }}}\n",
+	)
 	one, two := filepath.Join(values, "one.yaml"), filepath.Join(values, "two.yaml")
 	write(t, one, "hook: post-install\nname: x\nnames: &names {first: c}\nmore: *names\n")
 	write(t, two, "names: {third: d}\n")
 	archive := filepath.Join(t.TempDir(), "out")
 	create := func(args ...string) outcome {
-		return run(append([]string{"component", "create", "example.org/mailer:1.0.0", "--from", chart, "--to", "ctf:" + archive}, args...)...)
+		return run(
+			append(
+				[]string{"component", "create", "example.org/mailer:1.0.0", "--from", chart, "--to", "ctf:" + archive},
+				args...)...)
 	}
 	if o := create(); o.code != cli.ExitFailed || !strings.Contains(o.err, "name it") {
 		t.Errorf("without values: %+v", o)
@@ -156,7 +190,8 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 	} {
 		bad := filepath.Join(values, "bad.yaml")
 		write(t, bad, c.text)
-		if o := create("--values", bad); o.code != cli.ExitUsage || !strings.Contains(o.err, bad) || !strings.Contains(o.err, c.want) {
+		if o := create("--values", bad); o.code != cli.ExitUsage || !strings.Contains(o.err, bad) ||
+			!strings.Contains(o.err, c.want) {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}

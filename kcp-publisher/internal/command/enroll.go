@@ -71,7 +71,13 @@ func newEnroll() *cobra.Command {
 					return err
 				}
 			}
-			data := map[string]string{"root.json": string(root.Raw), "location": location, "runtime": args[0], "token": token.String(), "kyma": kyma.Namespace + "/" + kyma.Name}
+			data := map[string]string{
+				"root.json": string(root.Raw),
+				"location":  location,
+				"runtime":   args[0],
+				"token":     token.String(),
+				"kyma":      kyma.Namespace + "/" + kyma.Name,
+			}
 			if uid != "" {
 				data["kymaUID"] = uid
 			}
@@ -100,14 +106,19 @@ func newEnroll() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
-	cmd.Flags().StringVar(&owner, "kyma", "", "[NAMESPACE/]NAME of the Kyma that the token counts for; default: "+defaultNamespace+"/RUNTIME-ID")
+	cmd.Flags().
+		StringVar(&owner, "kyma", "", "[NAMESPACE/]NAME of the Kyma that the token counts for; default: "+defaultNamespace+"/RUNTIME-ID")
 	cmd.Flags().StringVar(&uid, "kyma-uid", "", "UID of that Kyma; the token then counts for this object alone")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace the runtime's former control plane: its agent drops the root of trust that it remembers")
+	cmd.Flags().
+		BoolVar(&replace, "replace", false, "replace the runtime's former control plane: its agent drops the root of trust that it remembers")
 	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
 	registry.AddConfigFlag(cmd.Flags(), "docker config.json with the agent's own credentials, never the publisher's")
-	cmd.Flags().BoolVar(&password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
-	cmd.Flags().IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes earlier ones")
-	cmd.Flags().StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
+	cmd.Flags().
+		BoolVar(&password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
+	cmd.Flags().
+		IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes earlier ones")
+	cmd.Flags().
+		StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
 	registry.AddCAFlag(cmd.Flags())
 	return cmd
 }

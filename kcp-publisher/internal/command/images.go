@@ -49,8 +49,18 @@ func newImages() *cobra.Command {
 	f.add(flags, "the Kymas")
 	f.addEverywhere(flags)
 	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVar(&f.trust, "trust", "", "root of trust that the bundles are verified with, as kcp-publisher keys init wrote it")
-	flags.StringVar(&f.image, "image", "", "show this image only: a reference, a digest, or a name with or without its registry")
+	flags.StringVar(
+		&f.trust,
+		"trust",
+		"",
+		"root of trust that the bundles are verified with, as kcp-publisher keys init wrote it",
+	)
+	flags.StringVar(
+		&f.image,
+		"image",
+		"",
+		"show this image only: a reference, a digest, or a name with or without its registry",
+	)
 	flags.StringVar(&f.module, "module", "", "show images of this module only")
 	f.rendering.add(flags, "")
 	cli.OutputFlag(flags, &f.format, formatCycloneDX)
@@ -97,7 +107,11 @@ func (f *imagesFlags) options(ctx context.Context) (options export.Options, err 
 		return options, cli.Usage(fmt.Errorf("--renderer: %w", err))
 	}
 	options.KubernetesVersion = f.rendering.kubernetes
-	options.Place, options.Registries, err = f.registry.Open("--from", f.from, store.Access{RequestTimeout: cli.TransferTimeout})
+	options.Place, options.Registries, err = f.registry.Open(
+		"--from",
+		f.from,
+		store.Access{RequestTimeout: cli.TransferTimeout},
+	)
 	if err != nil {
 		return options, err
 	}
@@ -157,7 +171,14 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 		t.Render()
 	}
 	for _, u := range found.Unknown {
-		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, several(u.Runtimes, "runtime"), u.Problem)
+		fmt.Fprintf(
+			out,
+			"\nincomplete: module %s %s in %s: %s\n",
+			u.Name,
+			u.Version,
+			several(u.Runtimes, "runtime"),
+			u.Problem,
+		)
 	}
 	if found.Unreported > 0 {
 		fmt.Fprintf(out, "\nnot counted: %s that never reported\n", several(found.Unreported, "runtime"))

@@ -17,7 +17,9 @@ func imagesOfModules() map[inventory.Module]inventory.Content {
 	contents := map[inventory.Module]inventory.Content{}
 	for _, letter := range "abcdefghij" {
 		name := "module-" + string(letter)
-		contents[inventory.Module{Name: name, Version: "1.7.0"}] = inventory.Content{Images: []string{"registry.example/" + name + ":1.7.0"}}
+		contents[inventory.Module{Name: name, Version: "1.7.0"}] = inventory.Content{
+			Images: []string{"registry.example/" + name + ":1.7.0"},
+		}
 	}
 	return contents
 }
@@ -35,7 +37,12 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 			kyma.Status.Runtime.Observed = nil
 		}
 	}).connect(t)
-	kymas, _, err := readDivided(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()}, divided{})
+	kymas, _, err := readDivided(
+		t.Context(),
+		api,
+		scope{namespace: defaultNamespace, selector: labels.Everything()},
+		divided{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +68,12 @@ func BenchmarkImages(b *testing.B) {
 	api, _ := manyKymas(b, 10_000).connect(b)
 	contents := imagesOfModules()
 	for b.Loop() {
-		kymas, _, err := readDivided(b.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()}, divided{})
+		kymas, _, err := readDivided(
+			b.Context(),
+			api,
+			scope{namespace: defaultNamespace, selector: labels.Everything()},
+			divided{},
+		)
 		if err != nil {
 			b.Fatal(err)
 		}

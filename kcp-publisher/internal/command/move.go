@@ -44,7 +44,8 @@ func newMove() *cobra.Command {
 	f.at.add(cmd.Flags(), "the Kymas")
 	keysFlag(cmd.Flags(), &f.dir)
 	cmd.Flags().StringVar(&f.to, "to", "", "name of the Kyma that the runtime belongs to from now on")
-	cmd.Flags().BoolVar(&f.away, "away", false, "release the runtime, because it moves to another namespace or control plane")
+	cmd.Flags().
+		BoolVar(&f.away, "away", false, "release the runtime, because it moves to another namespace or control plane")
 	cmd.Flags().BoolVar(&f.keep, "keep", false, "do not delete the former Kyma")
 	cmd.Flags().DurationVar(&f.patience, "wait", 2*time.Minute, "how long to wait for the publisher")
 	return cmd
@@ -79,12 +80,24 @@ func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta
 	if err := api.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("release Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	fmt.Fprintf(out, "Kyma %s/%s is released: nothing more is published to runtime %s, which keeps its modules\n", kyma.Namespace, kyma.Name, plan.RuntimeID(kyma))
+	fmt.Fprintf(
+		out,
+		"Kyma %s/%s is released: nothing more is published to runtime %s, which keeps its modules\n",
+		kyma.Namespace,
+		kyma.Name,
+		plan.RuntimeID(kyma),
+	)
 	return f.remove(ctx, api, kyma, out)
 }
 
 // assign lets another Kyma own a runtime, and removes the former one once the publisher recorded that.
-func (f *moveFlags) assign(ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string, out io.Writer) error {
+func (f *moveFlags) assign(
+	ctx context.Context,
+	api client.Client,
+	former *v1beta2.Kyma,
+	runtime string,
+	out io.Writer,
+) error {
 	folder := keys.Folder{Dir: f.dir}
 	tokens, err := folder.TokenSecrets()
 	if err != nil {
@@ -118,11 +131,23 @@ func (f *moveFlags) assign(ctx context.Context, api client.Client, former *v1bet
 }
 
 // target returns the Kyma that a runtime moves to. One that does not exist is created from the former one.
-func (f *moveFlags) target(ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string) (*v1beta2.Kyma, error) {
+func (f *moveFlags) target(
+	ctx context.Context,
+	api client.Client,
+	former *v1beta2.Kyma,
+	runtime string,
+) (*v1beta2.Kyma, error) {
 	next := &v1beta2.Kyma{}
 	err := api.Get(ctx, client.ObjectKey{Namespace: f.at.namespace, Name: f.to}, next)
 	if err == nil && plan.RuntimeID(next) != runtime {
-		return nil, fmt.Errorf("Kyma %s/%s names runtime %s: set its label %s to %s first", next.Namespace, next.Name, plan.RuntimeID(next), v1beta2.LabelRuntimeID, runtime)
+		return nil, fmt.Errorf(
+			"Kyma %s/%s names runtime %s: set its label %s to %s first",
+			next.Namespace,
+			next.Name,
+			plan.RuntimeID(next),
+			v1beta2.LabelRuntimeID,
+			runtime,
+		)
 	}
 	if !apierrors.IsNotFound(err) {
 		return next, err
@@ -130,7 +155,10 @@ func (f *moveFlags) target(ctx context.Context, api client.Client, former *v1bet
 	if _, err := trust.ParseKyma(f.at.namespace + "/" + f.to); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--to: %w", err))
 	}
-	next = &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: f.to}, Spec: *former.Spec.DeepCopy()}
+	next = &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: former.Namespace, Name: f.to},
+		Spec:       *former.Spec.DeepCopy(),
+	}
 	for key, value := range former.Labels {
 		next.Labels = put(next.Labels, key, value)
 	}
@@ -170,7 +198,8 @@ func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2
 // handedOver reports whether the publisher publishes nothing more for a Kyma because its runtime was handed over.
 func handedOver(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
-	return s == nil || s.Key == nil && s.Published == nil || s.Reasons != nil && s.Reasons.Publish == v1beta2.Reason(reason.RuntimeHandedOver)
+	return s == nil || s.Key == nil && s.Published == nil ||
+		s.Reasons != nil && s.Reasons.Publish == v1beta2.Reason(reason.RuntimeHandedOver)
 }
 
 func (f *moveFlags) until(ctx context.Context, what string, done func() (bool, error)) error {

@@ -93,7 +93,10 @@ func readRemovals(ctx context.Context, api client.Reader, namespace string) (fou
 	}
 	found.Waiting = []waitingRemoval{}
 	if commit != "" {
-		found.Waiting = append(found.Waiting, waitingRemoval{ID: commit, Commit: commit, Reason: v1beta2.ReasonPruneNotAllowed, Message: message})
+		found.Waiting = append(
+			found.Waiting,
+			waitingRemoval{ID: commit, Commit: commit, Reason: v1beta2.ReasonPruneNotAllowed, Message: message},
+		)
 	}
 	for _, h := range held {
 		row := waitingRemoval{ID: h.ID, Module: h.Module, Reason: h.Reason, Since: &h.Since}
@@ -168,7 +171,9 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 		}
 		return fmt.Sprintf("approved removals in %d runtimes", len(h.Kymas)), nil
 	}
-	return "", cli.Usage(fmt.Errorf("no removals wait under ID %s: they may have changed; see `kcp-publisher removals`", id))
+	return "", cli.Usage(
+		fmt.Errorf("no removals wait under ID %s: they may have changed; see `kcp-publisher removals`", id),
+	)
 }
 
 // approveRemoval annotates one Kyma, which others write as well.

@@ -50,7 +50,11 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 		return err
 	}
 	if refused > 0 {
-		return fmt.Errorf("%d of %d Kymas are not completed, see the reasons above: run the command again", refused, len(kymas))
+		return fmt.Errorf(
+			"%d of %d Kymas are not completed, see the reasons above: run the command again",
+			refused,
+			len(kymas),
+		)
 	}
 	return nil
 }
@@ -75,7 +79,12 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 
 // advance requests a final phase of the takeover from the runtimes of all Kymas, waits until they have reported it, and
 // then completes the control plane's part. An interrupted command continues when it is run again.
-func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep) error {
+func (f *takeoverFlags) advance(
+	cmd *cobra.Command,
+	args []string,
+	phase bundle.TakeoverPhase,
+	rest takeoverStep,
+) error {
 	api, err := f.connect()
 	if err != nil {
 		return err
@@ -87,9 +96,14 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 	f.deadline = time.Now().Add(f.timeout)
 	asked := map[string]error{}
 	for i := range kymas {
-		s := f.one(cmd.Context(), api, kymas[i].Name, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
-			return nil, f.ask(ctx, api, kyma, phase)
-		})
+		s := f.one(
+			cmd.Context(),
+			api,
+			kymas[i].Name,
+			func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+				return nil, f.ask(ctx, api, kyma, phase)
+			},
+		)
 		if s.Refused != "" {
 			asked[kymas[i].Name] = errors.New(s.Refused)
 		}
@@ -105,7 +119,12 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 			return f.unlabel(ctx, api, kyma)
 		}
 		if f.dryRun {
-			return []string{fmt.Sprintf("would request phase %s from the runtime, and complete the control plane's part after its report", phase)}, nil
+			return []string{
+				fmt.Sprintf(
+					"would request phase %s from the runtime, and complete the control plane's part after its report",
+					phase,
+				),
+			}, nil
 		}
 		if err := f.await(ctx, api, kyma, phase); err != nil {
 			return nil, err
@@ -124,7 +143,12 @@ func (f *takeoverFlags) advance(cmd *cobra.Command, args []string, phase bundle.
 }
 
 // ask annotates a Kyma to request a phase from its runtime, if the phase is allowed.
-func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) error {
+func (f *takeoverFlags) ask(
+	ctx context.Context,
+	api client.Client,
+	kyma *v1beta2.Kyma,
+	phase bundle.TakeoverPhase,
+) error {
 	switch is := takeover.Phase(kyma); {
 	case is == string(phase), is == takeover.PhaseFinished && phase == bundle.TakeoverClean:
 		return nil
@@ -164,7 +188,12 @@ func (f *takeoverFlags) ask(ctx context.Context, api client.Client, kyma *v1beta
 }
 
 // await waits until a Kyma's runtime has completed a phase.
-func (f *takeoverFlags) await(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) error {
+func (f *takeoverFlags) await(
+	ctx context.Context,
+	api client.Client,
+	kyma *v1beta2.Kyma,
+	phase bundle.TakeoverPhase,
+) error {
 	for !takeover.Completed(kyma, phase) {
 		if phase == bundle.TakeoverRelease && (takeover.Untouched(kyma) || takeover.Phase(kyma) == takeover.PhaseReturn) {
 			return nil
@@ -180,7 +209,11 @@ func (f *takeoverFlags) await(ctx context.Context, api client.Client, kyma *v1be
 }
 
 // giveBack returns a Kyma to lifecycle-manager and waits until that one has updated its Manifests.
-func (f *takeoverFlags) giveBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
+func (f *takeoverFlags) giveBack(
+	ctx context.Context,
+	api client.Client,
+	kyma *v1beta2.Kyma,
+) (done []string, err error) {
 	for {
 		more, err := takeover.GiveBack(ctx, api, kyma, f.offered)
 		done = append(done, more...)
@@ -243,12 +276,26 @@ func inRuntime(removed []string) (done []string) {
 // kubeconfigs names the Secrets with which lifecycle-manager reached the runtime. Other programs may use them too.
 func (f *takeoverFlags) kubeconfigs(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (named []string) {
 	var secrets corev1.SecretList
-	err := api.List(ctx, &secrets, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name})
+	err := api.List(
+		ctx,
+		&secrets,
+		client.InNamespace(kyma.Namespace),
+		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name},
+	)
 	if err != nil {
-		return []string{fmt.Sprintf("could not list the Secrets with the runtime's kubeconfig, delete them manually: %v", err)}
+		return []string{
+			fmt.Sprintf("could not list the Secrets with the runtime's kubeconfig, delete them manually: %v", err),
+		}
 	}
 	for i := range secrets.Items {
-		named = append(named, fmt.Sprintf("Secret %s/%s was kept: delete it if no other program needs the runtime's kubeconfig", secrets.Items[i].Namespace, secrets.Items[i].Name))
+		named = append(
+			named,
+			fmt.Sprintf(
+				"Secret %s/%s was kept: delete it if no other program needs the runtime's kubeconfig",
+				secrets.Items[i].Namespace,
+				secrets.Items[i].Name,
+			),
+		)
 	}
 	return named
 }
@@ -298,7 +345,9 @@ func drawStandings(out io.Writer, all []takeover.Standing) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"KYMA", "PHASE", "STATE", "ADOPTED", "NEXT"})
 	for _, s := range all {
-		t.AppendRow(table.Row{s.Kyma, s.Phase, s.State, fmt.Sprintf("%d/%d", len(s.Adopted), len(s.Adopted)+len(s.Waiting)), s.Next})
+		t.AppendRow(
+			table.Row{s.Kyma, s.Phase, s.State, fmt.Sprintf("%d/%d", len(s.Adopted), len(s.Adopted)+len(s.Waiting)), s.Next},
+		)
 	}
 	t.Render()
 }

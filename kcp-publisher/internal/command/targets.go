@@ -137,7 +137,12 @@ func (t *targets) named(ctx context.Context, api client.Reader, names []string) 
 
 // run selects runtimes, asks for a confirmation if they are many, and calls change for each. A failure of one runtime
 // does not stop the others. verb completes "COMMAND N runtimes", such as suspend.
-func (t *targets) run(cmd *cobra.Command, names []string, verb string, change func(context.Context, client.Client, target) (string, error)) error {
+func (t *targets) run(
+	cmd *cobra.Command,
+	names []string,
+	verb string,
+	change func(context.Context, client.Client, target) (string, error),
+) error {
 	api, err := t.connect()
 	if err != nil {
 		return err
@@ -159,12 +164,22 @@ func (t *targets) run(cmd *cobra.Command, names []string, verb string, change fu
 			return err
 		}
 	}
-	return changeAll(cmd.Context(), out, found, func(ctx context.Context, one target) (string, error) { return change(ctx, api, one) })
+	return changeAll(
+		cmd.Context(),
+		out,
+		found,
+		func(ctx context.Context, one target) (string, error) { return change(ctx, api, one) },
+	)
 }
 
 // changeAll calls change for each runtime and prints one line for each. The error names one failed runtime as it is,
 // and several by their number, after a line for each.
-func changeAll(ctx context.Context, out io.Writer, all []target, change func(context.Context, target) (string, error)) error {
+func changeAll(
+	ctx context.Context,
+	out io.Writer,
+	all []target,
+	change func(context.Context, target) (string, error),
+) error {
 	if len(all) == 1 {
 		result, err := change(ctx, all[0])
 		if err != nil {

@@ -32,7 +32,9 @@ func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.
 	}
 	build := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(functions)
 	for _, name := range names {
-		kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: name, Labels: map[string]string{}}}
+		kyma := &v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: name, Labels: map[string]string{}},
+		}
 		if strings.HasPrefix(name, "eu") {
 			kyma.Labels["region"] = "eu"
 		}
@@ -92,7 +94,8 @@ func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 		for _, one := range found {
 			got = append(got, one.id)
 		}
-		if !slices.Equal(got, c.want) || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if !slices.Equal(got, c.want) || (err == nil) != (c.err == "") ||
+			err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
@@ -108,7 +111,12 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 			return api.Patch(ctx, object, patch, options...)
 		},
 	}, "eu-1", "eu-2", "eu-3")
-	found, err := (&targets{controlPlane: controlPlane{namespace: defaultNamespace}, all: true}).find(t.Context(), api, nil, noon)
+	found, err := (&targets{controlPlane: controlPlane{namespace: defaultNamespace}, all: true}).find(
+		t.Context(),
+		api,
+		nil,
+		noon,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +127,14 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	if err == nil || err.Error() != "1 of 3 runtimes failed" {
 		t.Errorf("got %v", err)
 	}
-	if !strings.Contains(out.String(), "failed: runtime eu-2: change kcp-system/eu-2: ") || strings.Count(out.String(), " is suspended: ") != 2 {
+	if !strings.Contains(out.String(), "failed: runtime eu-2: change kcp-system/eu-2: ") ||
+		strings.Count(out.String(), " is suspended: ") != 2 {
 		t.Errorf("got\n%s", out.String())
 	}
 	for name, want := range map[string]string{"eu-1": "true", "eu-2": "", "eu-3": "true"} {
 		var kyma v1beta2.Kyma
-		if err := api.Get(t.Context(), client.ObjectKey{Namespace: defaultNamespace, Name: name}, &kyma); err != nil || kyma.Labels[v1beta2.LabelSkipReconciliation] != want {
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: defaultNamespace, Name: name}, &kyma); err != nil ||
+			kyma.Labels[v1beta2.LabelSkipReconciliation] != want {
 			t.Errorf("%s: labels %v, %v", name, kyma.Labels, err)
 		}
 	}

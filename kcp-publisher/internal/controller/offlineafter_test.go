@@ -23,7 +23,8 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	look := func(r *Rollouts, policies []fleet.RolloutPolicy, wantEvents, wantLines int) {
 		t.Helper()
 		r.warnOf(ctx, policies)
-		if gotEvents, gotLines := len(recorder.Events), strings.Count(lines.String(), "\n"); gotEvents != wantEvents || gotLines != wantLines {
+		if gotEvents, gotLines := len(recorder.Events), strings.Count(lines.String(), "\n"); gotEvents != wantEvents ||
+			gotLines != wantLines {
 			t.Errorf("%d Events and %d lines, want %d and %d", gotEvents, gotLines, wantEvents, wantLines)
 		}
 	}
@@ -32,7 +33,12 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	look(r, policy(1, 2*time.Minute), 1, 1)
 	look(r, policy(1, 2*time.Minute), 1, 1)
 	look(r, policy(2, 15*time.Minute), 1, 1)
-	look(r, policy(3, 7*time.Minute), 2, 2) // it reports after 5 minutes, at its next poll, and is asked up to a minute later
+	look(
+		r,
+		policy(3, 7*time.Minute),
+		2,
+		2,
+	) // it reports after 5 minutes, at its next poll, and is asked up to a minute later
 	again := &Rollouts{Events: recorder, quiet: r.quiet}
 	look(again, policy(3, 7*time.Minute), 2, 3)
 	look(again, policy(3, 7*time.Minute), 2, 3)

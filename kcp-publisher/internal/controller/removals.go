@@ -60,11 +60,20 @@ type decidedRemovals struct {
 }
 
 func newRemovals(kymas *Kymas) *removals {
-	return &removals{kymas: kymas, pending: map[types.UID]pendingRemovals{}, first: map[removal.Removal]time.Time{}, gone: map[removal.Removal]time.Time{}}
+	return &removals{
+		kymas:   kymas,
+		pending: map[types.UID]pendingRemovals{},
+		first:   map[removal.Removal]time.Time{},
+		gone:    map[removal.Removal]time.Time{},
+	}
 }
 
 // judge decides about the new removals of one runtime's next bundle.
-func (r *removals) judge(ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot) (plan.Verdict, error) {
+func (r *removals) judge(
+	ctx context.Context,
+	removing plan.Removing,
+	snapshot *catalog.Snapshot,
+) (plan.Verdict, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all v1beta2.KymaList
@@ -111,7 +120,14 @@ func (r *removals) judge(ctx context.Context, removing plan.Removing, snapshot *
 }
 
 // decided returns a decision about the whole fleet that covers the pending removals of one Kyma.
-func (r *removals) decided(ctx context.Context, all []v1beta2.Kyma, own *v1beta2.Kyma, pending []removal.Pending, snapshot *catalog.Snapshot, now time.Time) (decidedRemovals, error) {
+func (r *removals) decided(
+	ctx context.Context,
+	all []v1beta2.Kyma,
+	own *v1beta2.Kyma,
+	pending []removal.Pending,
+	snapshot *catalog.Snapshot,
+	now time.Time,
+) (decidedRemovals, error) {
 	isCovered := r.last.catalog == snapshot && now.Sub(r.last.at) < removalsFresh
 	for _, p := range pending {
 		reason := r.last.held[p.Removal]
@@ -143,7 +159,12 @@ func (r *removals) decided(ctx context.Context, all []v1beta2.Kyma, own *v1beta2
 	if fleet.NamespaceDeleted, err = r.kymas.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
 		return decidedRemovals{}, err
 	}
-	r.last = decidedRemovals{at: now, catalog: snapshot, pending: map[removal.Removal]bool{}, held: r.kymas.Limits.Decide(fleet)}
+	r.last = decidedRemovals{
+		at:      now,
+		catalog: snapshot,
+		pending: map[removal.Removal]bool{},
+		held:    r.kymas.Limits.Decide(fleet),
+	}
 	for _, p := range fleet.Pending {
 		r.last.pending[p.Removal] = true
 	}
@@ -180,7 +201,8 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 	err := k.direct.Get(ctx, types.NamespacedName{Name: k.Catalog.Namespace}, &namespace)
 	switch {
 	case apierrors.IsForbidden(err):
-		ctrl.LoggerFrom(ctx).Info("cannot read the namespace of the Kymas, deletions are judged by their number", "namespace", k.Catalog.Namespace, "cause", err.Error())
+		ctrl.LoggerFrom(ctx).
+			Info("cannot read the namespace of the Kymas, deletions are judged by their number", "namespace", k.Catalog.Namespace, "cause", err.Error())
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read namespace %s to judge removals: %w", k.Catalog.Namespace, err)
@@ -235,5 +257,13 @@ func (r *removals) announce(ctx context.Context) {
 	note := "removals wait for an operator's approval: " + text + ": see `kcp-publisher removals`"
 	ctrl.LoggerFrom(ctx).Info(note)
 	keys := r.kymas.Keys
-	r.kymas.Events.Eventf(lease(r.kymas.Catalog.Namespace, keys.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRemovalsHeld, "Publish", "%s", noted(note))
+	r.kymas.Events.Eventf(
+		lease(r.kymas.Catalog.Namespace, keys.Lease),
+		nil,
+		corev1.EventTypeWarning,
+		v1beta2.ReasonRemovalsHeld,
+		"Publish",
+		"%s",
+		noted(note),
+	)
 }

@@ -73,7 +73,13 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 // the known report is fresh, and does not read the digest again if said contains it. The error means that the registry
 // did not respond. A report that is refused, or that the registry does not return, only affects this runtime and is not
 // an error.
-func (r *reports) fetch(ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, said *answer) (newest, before fleetstate.Report, err error) {
+func (r *reports) fetch(
+	ctx context.Context,
+	kyma *v1beta2.Kyma,
+	from bundle.Reporter,
+	fresh time.Duration,
+	said *answer,
+) (newest, before fleetstate.Report, err error) {
 	before = r.remembered(kyma)
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
 	r.begin()
@@ -134,7 +140,15 @@ func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 		defer r.mu.Unlock()
 		return plan.LastReport(kyma, nil, r.began)
 	}
-	return plan.LastReport(kyma, &plan.Received{Made: known.Accepted.Time, Arrived: r.past(known.Arrived), Recorded: isRecorded(kyma, *known.Accepted)}, time.Time{})
+	return plan.LastReport(
+		kyma,
+		&plan.Received{
+			Made:     known.Accepted.Time,
+			Arrived:  r.past(known.Arrived),
+			Recorded: isRecorded(kyma, *known.Accepted),
+		},
+		time.Time{},
+	)
 }
 
 // isRecorded reports whether a Kyma's status is based on a report, or on one with the same content.
@@ -165,7 +179,12 @@ func (r *reports) past(at time.Time) time.Time {
 
 // pull reads the digest of the latest report unless it is known, and fetches the report if it is not the known one.
 // Without a known report, it fetches the report at once.
-func (r *reports) pull(ctx context.Context, runtime string, known digest.Digest, said *answer) (digest.Digest, bundle.Fetched, error) {
+func (r *reports) pull(
+	ctx context.Context,
+	runtime string,
+	known digest.Digest,
+	said *answer,
+) (digest.Digest, bundle.Fetched, error) {
 	if said != nil && (said.err != nil || said.digest == known) {
 		return said.digest, bundle.Fetched{}, said.err
 	}
@@ -206,7 +225,13 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 
 // fetchReport returns the latest report of a Kyma's runtime and emits Events for its news. said is as for
 // reports.fetch.
-func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, said *answer) (fleetstate.Report, error) {
+func (k *Kymas) fetchReport(
+	ctx context.Context,
+	kyma *v1beta2.Kyma,
+	rules plan.Rules,
+	fresh time.Duration,
+	said *answer,
+) (fleetstate.Report, error) {
 	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
 	from.Content = k.checkReport
 	newest, before, err := k.reports.fetch(ctx, kyma, from, fresh, said)
@@ -216,7 +241,15 @@ func (k *Kymas) fetchReport(ctx context.Context, kyma *v1beta2.Kyma, rules plan.
 	isNew := newest.Digest != before.Digest
 	if isNew && newest.Refused != nil && (before.Digest != "" || !toldRefused(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
-		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused, "Ingest", "%s", noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)))
+		k.Events.Eventf(
+			kyma,
+			nil,
+			corev1.EventTypeWarning,
+			v1beta2.ReasonReportRefused,
+			"Ingest",
+			"%s",
+			noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)),
+		)
 	}
 	if isNew && newest.Accepted != nil && newest.Refused == nil {
 		k.announceNewer(ctx, kyma, *newest.Accepted)
@@ -261,7 +294,15 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			// The registry does not hold the pushed bundle: read it again, and replace it.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused, "Ingest", "%s", noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
+			k.Events.Eventf(
+				kyma,
+				nil,
+				corev1.EventTypeWarning,
+				v1beta2.ReasonBundleRefused,
+				"Ingest",
+				"%s",
+				noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)),
+			)
 		}
 	}
 }

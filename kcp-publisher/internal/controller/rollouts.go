@@ -88,7 +88,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
 	if !r.shard.planned(next.State) {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the planner has not processed it, or its writes are not visible here
+		return ctrl.Result{
+			RequeueAfter: catalogSettles,
+		}, nil // the planner has not processed it, or its writes are not visible here
 	}
 	var all []plan.Member
 	var round rollout.Round
@@ -106,7 +108,10 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		}
 		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
 		if r.shard != nil {
-			round = rollout.Round{Gates: rollout.Written(policies.Items, rollouts.Items, tracks, r.Now()), Active: r.shard.active()}
+			round = rollout.Round{
+				Gates:  rollout.Written(policies.Items, rollouts.Items, tracks, r.Now()),
+				Active: r.shard.active(),
+			}
 		} else {
 			round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
 		}
@@ -131,7 +136,12 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 
 // putInForce makes the result of a round effective: in this process, or in the shards if this is the planner.
 func (r *Rollouts) putInForce(
-	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, active bool,
+	ctx context.Context,
+	next *plan.View,
+	all []plan.Member,
+	policies []fleet.RolloutPolicy,
+	rollouts []fleet.Rollout,
+	active bool,
 ) error {
 	if r.announce != nil {
 		return r.announce(ctx, shard.State(next.Catalog.Revision, policies, rollouts), active)
@@ -186,7 +196,8 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 		if err := r.Client.Create(ctx, made); err != nil {
 			return fmt.Errorf("create Rollout %s/%s: %w", made.Namespace, made.Name, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel, "from", made.Spec.From, "to", made.Spec.To)
+		ctrl.LoggerFrom(ctx).
+			Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel, "from", made.Spec.From, "to", made.Spec.To)
 		r.note(made, rollout.Begun(made))
 		if err := r.status(ctx, made, status); err != nil {
 			return err

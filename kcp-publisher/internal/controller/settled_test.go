@@ -60,8 +60,13 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 	silent := kyma()
 	silent.Status.Conditions[0].Status = metav1.ConditionFalse
 	awaited := kyma()
-	awaited.Status.Runtime.Published = &v1beta2.PublishedBundle{Time: metav1.NewTime(now.Add(10*time.Second - time.Hour)), Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}}}
-	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.Equal(now.Add(10 * time.Second)) {
+	awaited.Status.Runtime.Published = &v1beta2.PublishedBundle{
+		Time:    metav1.NewTime(now.Add(10*time.Second - time.Hour)),
+		Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}},
+	}
+	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.Equal(
+		now.Add(10 * time.Second),
+	) {
 		t.Errorf("a runtime that may not take its newest bundle is looked at again at %s", got)
 	}
 	if got := settledUntil(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {

@@ -12,7 +12,11 @@ import (
 // objects use. It reads one bundle for each version, of a runtime that reports it, and verifies the bundle's signature.
 // Of a bundle that cannot be read it tries maxBundlesTried other runtimes. Options.Runtimes, Since and Images have no
 // effect.
-func Contents(ctx context.Context, options Options, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error) {
+func Contents(
+	ctx context.Context,
+	options Options,
+	runtimes []inventory.Runtime,
+) (map[inventory.Module]inventory.Content, error) {
 	g := &gathering{Options: options, used: usedImages{}}
 	found := map[inventory.Module]inventory.Content{}
 	tried := map[inventory.Module]int{}
@@ -54,7 +58,12 @@ func Contents(ctx context.Context, options Options, runtimes []inventory.Runtime
 const maxBundlesTried = 3
 
 // contentOf returns the images of a module in a bundle, and reports whether the bundle has it in that version.
-func (g *gathering) contentOf(ctx context.Context, runtime string, of inventory.Module, b published) (inventory.Content, bool) {
+func (g *gathering) contentOf(
+	ctx context.Context,
+	runtime string,
+	of inventory.Module,
+	b published,
+) (inventory.Content, bool) {
 	for _, m := range b.State.All() {
 		if m.Module != of.Name || m.Version != of.Version {
 			continue

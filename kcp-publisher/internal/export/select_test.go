@@ -14,7 +14,13 @@ import (
 )
 
 func needOf(runtime, kind, name, text string) need {
-	return need{runtime: runtime, kind: kind, name: name, repository: "content", item: airgap.InMemory(bundle.NewBlob("text/plain", []byte(text)))}
+	return need{
+		runtime:    runtime,
+		kind:       kind,
+		name:       name,
+		repository: "content",
+		item:       airgap.InMemory(bundle.NewBlob("text/plain", []byte(text))),
+	}
 }
 
 func TestWhatIsCarriedIsToldLineByLine(t *testing.T) {

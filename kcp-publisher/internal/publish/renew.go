@@ -13,7 +13,11 @@ import (
 
 // Renew pushes a runtime's last bundle with a later expiry if it is due for renewal, and returns the newest bundle, nil
 // if it is not known. Nothing is resolved, so that a control plane in the middle of a change does not let bundles expire.
-func (p *Publisher) Renew(ctx context.Context, record *Record, runtime plan.Runtime) (newest *plan.Published, pushed bool, err error) {
+func (p *Publisher) Renew(
+	ctx context.Context,
+	record *Record,
+	runtime plan.Runtime,
+) (newest *plan.Published, pushed bool, err error) {
 	keys := p.keys.Load()
 	if err := p.fit(keys); err != nil {
 		return nil, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
@@ -46,7 +50,11 @@ func (p *Publisher) Renew(ctx context.Context, record *Record, runtime plan.Runt
 }
 
 // documentsOf reads the documents of a runtime's last bundle.
-func (p *Publisher) documentsOf(ctx context.Context, runtime string, last *plan.Published) (documents bundle.Documents, err error) {
+func (p *Publisher) documentsOf(
+	ctx context.Context,
+	runtime string,
+	last *plan.Published,
+) (documents bundle.Documents, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return documents, err

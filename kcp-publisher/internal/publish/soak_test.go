@@ -46,7 +46,10 @@ func TestMemoryDoesNotGrowDuringADayOfPublishing(t *testing.T) {
 		version := fmt.Sprintf("1.%d.0", i)
 		source.add(t, name, version, fmt.Sprintf("kind: ConfigMap\nmetadata: {name: scaler-%d}\n", i))
 		snapshot, err := catalog.New([]v1beta2.ModuleTemplate{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler-" + version}, Spec: v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: version},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "kcp-system",
+				Name:      "scaler-" + version,
+			}, Spec: v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: version},
 		}}, []v1beta2.ModuleReleaseMeta{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler"},
 			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "scaler", OcmComponentName: name,

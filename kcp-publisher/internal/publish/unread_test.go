@@ -39,7 +39,10 @@ func TestUnreadableModuleDoesNotHoldBackTheBundle(t *testing.T) {
 	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")
 	source.add(t, name, "1.0.0", "kind: ConfigMap\n")
 	snapshot, err := catalog.New([]v1beta2.ModuleTemplate{{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: "1.0.0"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kcp-system",
+			Name:      "scaler-1.0.0",
+		}, Spec: v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: "1.0.0"},
 	}}, []v1beta2.ModuleReleaseMeta{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler"},
 		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "scaler", OcmComponentName: name,
@@ -75,14 +78,19 @@ func TestUnreadableModuleDoesNotHoldBackTheBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := started()
-	source.err = fmt.Errorf("remember the digest: %w", &fs.PathError{Op: "write", Path: "partial/123", Err: syscall.ENOSPC})
+	source.err = fmt.Errorf(
+		"remember the digest: %w",
+		&fs.PathError{Op: "write", Path: "partial/123", Err: syscall.ENOSPC},
+	)
 	poor := publish(p)
-	if !poor.Pushed || len(poor.Published.Predicate.Removals) != 0 || len(poor.Problems) != 1 || poor.Published.Versions["scaler"] != "1.0.0" ||
+	if !poor.Pushed || len(poor.Published.Predicate.Removals) != 0 || len(poor.Problems) != 1 ||
+		poor.Published.Versions["scaler"] != "1.0.0" ||
 		poor.Published.Predicate.RootVersion != f.root.Version {
 		t.Errorf("while it cannot be read: %+v", poor)
 	}
 	source.err = nil
-	if healed := publish(p); !healed.Pushed || len(healed.Published.State.Manifests) != 1 || len(healed.Published.Predicate.Removals) != 0 {
+	if healed := publish(p); !healed.Pushed || len(healed.Published.State.Manifests) != 1 ||
+		len(healed.Published.Predicate.Removals) != 0 {
 		t.Errorf("once it can be read: %+v", healed)
 	}
 }

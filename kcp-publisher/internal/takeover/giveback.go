@@ -30,7 +30,12 @@ func (e *BehindError) Error() string {
 //  3. Manifests that match the runtime lose their label, then the Kyma does. Lifecycle-manager continues.
 //  4. A Manifest with an older version keeps its label until lifecycle-manager has written the newer version.
 //  5. The annotation of the phase goes.
-func GiveBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) (done []string, err error) {
+func GiveBack(
+	ctx context.Context,
+	api client.Client,
+	kyma *v1beta2.Kyma,
+	offered *catalog.Snapshot,
+) (done []string, err error) {
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {
 			return done, err
@@ -50,7 +55,12 @@ func GiveBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offere
 }
 
 // handBack does the steps up to the one with which lifecycle-manager continues.
-func handBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) (done []string, err error) {
+func handBack(
+	ctx context.Context,
+	api client.Client,
+	kyma *v1beta2.Kyma,
+	offered *catalog.Snapshot,
+) (done []string, err error) {
 	manifests, err := manifestsOf(ctx, api, kyma)
 	if err != nil {
 		return nil, err
@@ -89,7 +99,12 @@ func handBack(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offere
 }
 
 // releaseManifests lets lifecycle-manager install from the Manifests that have the running version by now.
-func releaseManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) (done []string, err error) {
+func releaseManifests(
+	ctx context.Context,
+	api client.Client,
+	kyma *v1beta2.Kyma,
+	offered *catalog.Snapshot,
+) (done []string, err error) {
 	manifests, err := manifestsOf(ctx, api, kyma)
 	if err != nil {
 		return nil, err
@@ -111,7 +126,10 @@ func releaseManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma
 	}
 	waits := &BehindError{}
 	for _, name := range slices.Sorted(maps.Keys(behind)) {
-		waits.Manifests = append(waits.Manifests, fmt.Sprintf("Manifest %s/%s to version %s", kyma.Namespace, name, behind[name]))
+		waits.Manifests = append(
+			waits.Manifests,
+			fmt.Sprintf("Manifest %s/%s to version %s", kyma.Namespace, name, behind[name]),
+		)
 	}
 	return done, waits
 }
@@ -125,7 +143,12 @@ func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest
 }
 
 // Downgrades returns the modules of a Kyma that lifecycle-manager would take back to an older version.
-func Downgrades(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot) ([]string, error) {
+func Downgrades(
+	ctx context.Context,
+	api client.Client,
+	kyma *v1beta2.Kyma,
+	offered *catalog.Snapshot,
+) ([]string, error) {
 	manifests, err := manifestsOf(ctx, api, kyma)
 	if err != nil {
 		return nil, err

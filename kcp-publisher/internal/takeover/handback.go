@@ -53,9 +53,22 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 		if known[m.Name] || m.Version == "" {
 			continue
 		}
-		entry := v1beta2.ModuleStatus{Name: m.Name, FQDN: m.FQDN, OcmComponentName: m.OcmComponentName, Channel: m.Channel, Version: m.Version, State: m.State}
+		entry := v1beta2.ModuleStatus{
+			Name:             m.Name,
+			FQDN:             m.FQDN,
+			OcmComponentName: m.OcmComponentName,
+			Channel:          m.Channel,
+			Version:          m.Version,
+			State:            m.State,
+		}
 		if !unmanaged(requested(kyma), m.Name) {
-			entry.State, entry.Template = v1beta2.StateProcessing, templateOf(m.Name, m.Channel, m.Version, kyma.Namespace, offered)
+			entry.State, entry.Template = v1beta2.StateProcessing, templateOf(
+				m.Name,
+				m.Channel,
+				m.Version,
+				kyma.Namespace,
+				offered,
+			)
 		}
 		h.Modules = append(h.Modules, entry)
 	}
@@ -78,15 +91,33 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	switch {
 	case !bundle.Older(has, runs):
 	case next == "" || bundle.Older(next, runs):
-		h.Downgrades = append(h.Downgrades, fmt.Sprintf("module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would go back to %s; offer %s or newer there first",
-			module, runs, m.Namespace, m.Name, has, source, cmp.Or(next, "no version"), has, runs))
+		h.Downgrades = append(
+			h.Downgrades,
+			fmt.Sprintf(
+				"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would go back to %s; offer %s or newer there first",
+				module,
+				runs,
+				m.Namespace,
+				m.Name,
+				has,
+				source,
+				cmp.Or(next, "no version"),
+				has,
+				runs,
+			),
+		)
 	default:
 		h.Behind[m.Name] = runs
 	}
 }
 
 // entryOf returns lifecycle-manager's entry in status.modules for one of its Manifests.
-func entryOf(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) v1beta2.ModuleStatus {
+func entryOf(
+	kyma *v1beta2.Kyma,
+	m *v1beta2.Manifest,
+	module, runs string,
+	offered *catalog.Snapshot,
+) v1beta2.ModuleStatus {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
 	entry := v1beta2.ModuleStatus{
 		Name: module, FQDN: component, OcmComponentName: component, Channel: followed(kyma, m, module), Version: runs,
@@ -114,7 +145,11 @@ func templateOf(module, channel, version, namespace string, offered *catalog.Sna
 		PartialMeta: v1beta2.PartialMeta{Name: module + "-" + version, Namespace: namespace},
 	}
 	if choice, err := offered.Installed(module, channel, version); err == nil {
-		template.PartialMeta = v1beta2.PartialMeta{Name: choice.Template.Name, Namespace: choice.Template.Namespace, Generation: choice.Template.Generation}
+		template.PartialMeta = v1beta2.PartialMeta{
+			Name:       choice.Template.Name,
+			Namespace:  choice.Template.Namespace,
+			Generation: choice.Template.Generation,
+		}
 	}
 	return template
 }
@@ -173,8 +208,15 @@ func newer(a, b string) string {
 
 // ReturnedStatus returns the status of a Kyma that lifecycle-manager continues with: its own entries and conditions.
 func ReturnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
-	after := v1beta2.KymaStatus{ActiveChannel: before.ActiveChannel, State: before.State, LastOperation: before.LastOperation, Modules: h.Modules}
-	theirs := append([]string{v1beta2.ConditionModules, v1beta2.ConditionModuleCatalog, v1beta2.ConditionSKRWebhook}, v1beta2.LifecycleManagerConditions...)
+	after := v1beta2.KymaStatus{
+		ActiveChannel: before.ActiveChannel,
+		State:         before.State,
+		LastOperation: before.LastOperation,
+		Modules:       h.Modules,
+	}
+	theirs := append(
+		[]string{v1beta2.ConditionModules, v1beta2.ConditionModuleCatalog, v1beta2.ConditionSKRWebhook},
+		v1beta2.LifecycleManagerConditions...)
 	for _, c := range before.Conditions {
 		if slices.Contains(theirs, c.Type) {
 			after.Conditions = append(after.Conditions, c)

@@ -27,8 +27,14 @@ func releasedKyma(versions map[string]string) *v1beta2.Kyma {
 		Takeover:  &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease), Done: string(bundle.TakeoverRelease)},
 	}
 	for name, version := range versions {
-		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{Name: name, Version: version, Channel: "regular", State: v1beta2.StateUnmanaged})
-		kyma.Status.Runtime.Requested.Spec.Modules = append(kyma.Status.Runtime.Requested.Spec.Modules, v1beta2.Module{Name: name, Managed: true})
+		kyma.Status.Modules = append(
+			kyma.Status.Modules,
+			v1beta2.ModuleStatus{Name: name, Version: version, Channel: "regular", State: v1beta2.StateUnmanaged},
+		)
+		kyma.Status.Runtime.Requested.Spec.Modules = append(
+			kyma.Status.Runtime.Requested.Spec.Modules,
+			v1beta2.Module{Name: name, Managed: true},
+		)
 	}
 	return kyma
 }
@@ -108,12 +114,14 @@ func TestLifecycleManagerContinuesWithTheRunningVersions(t *testing.T) {
 			if behind != c.behind {
 				t.Errorf("behind is %v, want %q", h.Behind, c.behind)
 			}
-			if all := strings.Join(h.Downgrades, "; "); (all == "") != (c.downgrade == "") || !strings.Contains(all, c.downgrade) {
+			if all := strings.Join(h.Downgrades, "; "); (all == "") != (c.downgrade == "") ||
+				!strings.Contains(all, c.downgrade) {
 				t.Errorf("downgrades are %q, want %q", all, c.downgrade)
 			}
 			again := c.kyma.DeepCopy()
 			again.Status = ReturnedStatus(again.Status, h)
-			if second := NewHandback(again, c.manifests, offering(t)); c.downgrade == "" && !reflect.DeepEqual(second.Behind, h.Behind) {
+			if second := NewHandback(again, c.manifests, offering(t)); c.downgrade == "" &&
+				!reflect.DeepEqual(second.Behind, h.Behind) {
 				t.Errorf("after the status is written, behind is %v, before %v", second.Behind, h.Behind)
 			}
 		})
@@ -134,7 +142,8 @@ func TestReturnedStatusHasNothingOfThePublisher(t *testing.T) {
 	if want := []string{v1beta2.ConditionModules, "CRDsSync"}; !slices.Equal(kinds, want) {
 		t.Errorf("conditions are %q, want %q", kinds, want)
 	}
-	if after.Runtime != nil || after.ReadyModules != "" || after.ObservedGeneration != 0 || after.LastHandledReconcileAt != "" {
+	if after.Runtime != nil || after.ReadyModules != "" || after.ObservedGeneration != 0 ||
+		after.LastHandledReconcileAt != "" {
 		t.Errorf("the status is %+v", after)
 	}
 }
@@ -167,7 +176,8 @@ func TestGiveBackKeepsLifecycleManagerFromOlderManifests(t *testing.T) {
 	now, _ := read()
 	var behind *BehindError
 	_, err := GiveBack(ctx, api, now, offering(t))
-	if !errors.As(err, &behind) || err.Error() != "waiting for lifecycle-manager to update Manifest kcp-system/one-keda to version 1.8.0" {
+	if !errors.As(err, &behind) ||
+		err.Error() != "waiting for lifecycle-manager to update Manifest kcp-system/one-keda to version 1.8.0" {
 		t.Fatalf("got %v", err)
 	}
 	now, skips := read()
@@ -206,10 +216,12 @@ func TestGiveBackRefusesDowngrades(t *testing.T) {
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := GiveBack(t.Context(), api, kyma, offering(t)); err == nil || !strings.Contains(err.Error(), "would go back to 1.7.0") {
+	if _, err := GiveBack(t.Context(), api, kyma, offering(t)); err == nil ||
+		!strings.Contains(err.Error(), "would go back to 1.7.0") {
 		t.Errorf("got %v", err)
 	}
-	if err := api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil || kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(kyma), kyma); err != nil ||
+		kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
 		t.Errorf("%v: the Kyma is %+v", err, kyma)
 	}
 }

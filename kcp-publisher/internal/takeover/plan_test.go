@@ -29,15 +29,26 @@ func offering(t *testing.T) *catalog.Snapshot {
 				Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
 		})
 	}
-	templates = append(templates, v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "guard-1.1.0"},
-		Spec: v1beta2.ModuleTemplateSpec{ModuleName: "guard", Version: "1.1.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")}}})
+	templates = append(
+		templates,
+		v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "guard-1.1.0"},
+			Spec: v1beta2.ModuleTemplateSpec{
+				ModuleName: "guard",
+				Version:    "1.1.0",
+				Descriptor: runtime.RawExtension{Raw: []byte("{}")},
+			}},
+	)
 	snapshot, err := catalog.New(templates, []v1beta2.ModuleReleaseMeta{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda"},
 		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", OcmComponentName: "kyma-project.io/module/keda",
 			Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.8.0"}, {Channel: "slow", Version: "1.6.0"}}},
 	}, {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "guard"},
-		Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: "guard", OcmComponentName: "kyma-project.io/module/guard", Mandatory: &v1beta2.Mandatory{Version: "1.1.0"}},
+		Spec: v1beta2.ModuleReleaseMetaSpec{
+			ModuleName:       "guard",
+			OcmComponentName: "kyma-project.io/module/guard",
+			Mandatory:        &v1beta2.Mandatory{Version: "1.1.0"},
+		},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +66,9 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 		return func(m *v1beta2.Manifest) { m.Status.State = state }
 	}
 	windowed := kymaNamed("one")
-	windowed.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"begin":"2099-01-03T21:00:00Z","end":"2099-01-04T00:00:00Z"}]`}
+	windowed.Annotations = map[string]string{
+		v1beta2.AnnotationMaintenanceWindows: `[{"begin":"2099-01-03T21:00:00Z","end":"2099-01-04T00:00:00Z"}]`,
+	}
 	gone := kymaNamed("one")
 	gone.DeletionTimestamp = new(metav1.Now())
 	taken := kymaNamed("older")
@@ -67,7 +80,9 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 	started.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
 	started.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: Remember(started, []v1beta2.Manifest{keda})}
 	ours := kymaNamed("one")
-	ours.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}}
+	ours.Status.Runtime = &v1beta2.RuntimeStatus{
+		Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},
+	}
 	givenBack := ours.DeepCopy()
 	givenBack.Status.Runtime.Takeover = &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease)}
 	for name, c := range map[string]struct {
@@ -104,7 +119,10 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 		"Begun, and then at work on": {kyma: started, manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0", inState(v1beta2.StateProcessing))}, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := Landscape{Fleet: plan.Fleet{Kymas: append([]v1beta2.Kyma{*c.kyma}, c.others...), Catalog: offering(t)}, Manifests: c.manifests}
+			l := Landscape{
+				Fleet:     plan.Fleet{Kymas: append([]v1beta2.Kyma{*c.kyma}, c.others...), Catalog: offering(t)},
+				Manifests: c.manifests,
+			}
 			got := New(l, l.Kymas[:1], now)[0]
 			if got.Phase != c.phase || got.Runtime != "one" {
 				t.Errorf("phase is %q of runtime %s", got.Phase, got.Runtime)
@@ -116,7 +134,8 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 			if module != c.module {
 				t.Errorf("modules are %q\n want %q", module, c.module)
 			}
-			if all := strings.Join(got.Obstacles, "; "); (all == "") != (c.obstacle == "") || !strings.Contains(all, c.obstacle) {
+			if all := strings.Join(got.Obstacles, "; "); (all == "") != (c.obstacle == "") ||
+				!strings.Contains(all, c.obstacle) {
 				t.Errorf("in the way is %q, want %q", all, c.obstacle)
 			}
 		})
@@ -127,8 +146,15 @@ func TestAPlanNamesWhatFinishRemoves(t *testing.T) {
 	kyma := kymaNamed("one")
 	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
 	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: "CRDsSync"}}
-	l := Landscape{Fleet: plan.Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t)}, Manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}}
-	want := []string{"Manifest kcp-system/one-keda", "finalizer operator.kyma-project.io/purge-finalizer", "condition CRDsSync"}
+	l := Landscape{
+		Fleet:     plan.Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t)},
+		Manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+	}
+	want := []string{
+		"Manifest kcp-system/one-keda",
+		"finalizer operator.kyma-project.io/purge-finalizer",
+		"condition CRDsSync",
+	}
 	if got := New(l, l.Kymas, now)[0].Removes; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -140,9 +166,15 @@ func TestWhenATakeoverCanBeFinished(t *testing.T) {
 		kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
 		kyma.Status.State = v1beta2.StateReady
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-			Published: &v1beta2.PublishedBundle{Digest: "newest", Sequence: 7}, Observed: &v1beta2.ObservedBundle{Digest: "newest"},
+			Published: &v1beta2.PublishedBundle{
+				Digest:   "newest",
+				Sequence: 7,
+			}, Observed: &v1beta2.ObservedBundle{Digest: "newest"},
 			Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}},
-			Takeover:  &v1beta2.TakeoverStatus{Published: "adopt", Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: true}}},
+			Takeover: &v1beta2.TakeoverStatus{
+				Published: "adopt",
+				Modules:   []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: true}},
+			},
 		}
 		for _, change := range changes {
 			change(kyma)

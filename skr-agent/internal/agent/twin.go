@@ -110,6 +110,11 @@ func (a *Agent) cloned() string {
 	if a.twins.twin == "" {
 		return ""
 	}
-	return fmt.Sprintf("another agent (instance %s) reports with this agent's key: a copy of this cluster is running. Stop the copy; then delete Secret %s/skr-agent-key in the original, "+
-		"apply the output of `kcp-publisher enroll %s` there, and restart its agent", bundle.Quote(a.twins.twin, 64), v1beta2.RuntimeNamespace, a.Runtime)
+	return fmt.Sprintf(
+		"another agent (instance %s) reports with this agent's key: a copy of this cluster is running. Stop the copy; then delete Secret %s/skr-agent-key in the original, "+
+			"apply the output of `kcp-publisher enroll %s` there, and restart its agent",
+		bundle.Quote(a.twins.twin, 64),
+		v1beta2.RuntimeNamespace,
+		a.Runtime,
+	)
 }

@@ -61,7 +61,11 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 		b.runtime = string(secret.Data["runtime"])
 	}
 	b.notifications = cmp.Or(f.notifications, string(secret.Data["notifications"]))
-	b.access = store.Access{NoRetry: true, DockerConfig: secret.Data[corev1.DockerConfigJsonKey], CA: secret.Data["ca.crt"]}
+	b.access = store.Access{
+		NoRetry:      true,
+		DockerConfig: secret.Data[corev1.DockerConfigJsonKey],
+		CA:           secret.Data["ca.crt"],
+	}
 	root := secret.Data["root.json"]
 	if f.trust != "" {
 		if root, err = os.ReadFile(f.trust); err != nil {
@@ -69,7 +73,11 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 		}
 	}
 	if len(root) == 0 || b.location == "" || b.runtime == "" {
-		return b, cli.Usage(fmt.Errorf("root of trust, location and runtime are required: apply the Secret that `kcp-publisher enroll` prints, or set --trust, --location and --runtime"))
+		return b, cli.Usage(
+			fmt.Errorf(
+				"root of trust, location and runtime are required: apply the Secret that `kcp-publisher enroll` prints, or set --trust, --location and --runtime",
+			),
+		)
 	}
 	if err := trust.CheckRuntimeID(b.runtime); err != nil {
 		return b, cli.Usage(err)
@@ -134,13 +142,23 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	}
 	identity, err := age.ParseX25519Identity(string(text))
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s: %s: is no identity of age: delete the Secret and restart the agent", name, fieldIdentity)
+		return nil, fmt.Errorf(
+			"Secret %s: %s: is no identity of age: delete the Secret and restart the agent",
+			name,
+			fieldIdentity,
+		)
 	}
 	return identity, nil
 }
 
 // kept returns a field of an immutable Secret, made on the first start.
-func kept(ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error)) ([]byte, error) {
+func kept(
+	ctx context.Context,
+	uncached client.Client,
+	name client.ObjectKey,
+	field string,
+	generate func() ([]byte, error),
+) ([]byte, error) {
 	var secret corev1.Secret
 	err := uncached.Get(ctx, name, &secret)
 	if err == nil {

@@ -20,13 +20,19 @@ func podsWebhook(name, label, objectSelector string) string {
 const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
 
 func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
-	injector := podsWebhook("istio", istio+": enabled", "  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n")
+	injector := podsWebhook(
+		"istio",
+		istio+": enabled",
+		"  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n",
+	)
 	validator := podsWebhook("warden", warden+": enabled", "")
 	unlabeled := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: rest}\n" +
 		"webhooks:\n- name: rest.example.org\n  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n" +
 		"  namespaceSelector: {matchExpressions: [{key: " + istio + ", operator: DoesNotExist}]}\n"
 	pod := func(inject string) []metav1.PartialObjectMetadata {
-		return []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent-1", Labels: map[string]string{LabelSidecar: inject}}}}
+		return []metav1.PartialObjectMetadata{
+			{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent-1", Labels: map[string]string{LabelSidecar: inject}}},
+		}
 	}
 	both := labels.Set{istio: "enabled", warden: "enabled"}
 	for name, c := range map[string]struct {

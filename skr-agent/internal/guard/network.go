@@ -16,7 +16,10 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	switch k.Group {
 	case "policy.networking.k8s.io":
-		if !slices.ContainsFunc(selectorsOf(o), func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }) {
+		if !slices.ContainsFunc(
+			selectorsOf(o),
+			func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) },
+		) {
 			return ""
 		}
 		return fix + "let the namespace selector of spec.subject leave out " + corev1.LabelMetadataName + "=" + home

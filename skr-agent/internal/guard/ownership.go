@@ -47,7 +47,8 @@ func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 // Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
 func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == v1beta2.LifecycleManagerFinalizerResource && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
+		return e.Manager == v1beta2.LifecycleManagerFinalizerResource && e.Operation == metav1.ManagedFieldsOperationUpdate &&
+			e.Subresource == ""
 	})
 }
 
@@ -58,12 +59,15 @@ func (by Owner) installedByKyma(o *metav1.PartialObjectMetadata) bool {
 	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], by.Namespace+"/") {
 		return false
 	}
-	return slices.ContainsFunc([]string{v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationOwnedBy}, func(annotation string) bool {
-		_, manifest, _ := strings.Cut(o.Annotations[annotation], "/")
-		return slices.ContainsFunc([]string{by.Module, by.Component}, func(name string) bool {
-			return name != "" && strings.Contains("-"+manifest+"-", "-"+name+"-")
-		})
-	})
+	return slices.ContainsFunc(
+		[]string{v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationOwnedBy},
+		func(annotation string) bool {
+			_, manifest, _ := strings.Cut(o.Annotations[annotation], "/")
+			return slices.ContainsFunc([]string{by.Module, by.Component}, func(name string) bool {
+				return name != "" && strings.Contains("-"+manifest+"-", "-"+name+"-")
+			})
+		},
+	)
 }
 
 // MayDelete returns the test for objects in a Manifest's inventory that are deleted with it: the objects that it
@@ -85,9 +89,10 @@ func isKymas(o *metav1.PartialObjectMetadata) bool {
 // Applied reports whether a field manager applied an object that has no mark. The field manager stays when the mark
 // is removed.
 func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
-	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" && slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
-	})
+	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" &&
+		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+			return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+		})
 }
 
 // IsOtherManifests reports whether another Manifest of this runtime made an object.

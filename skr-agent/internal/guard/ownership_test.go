@@ -41,13 +41,19 @@ func TestOwners(t *testing.T) {
 		"a user's with fields that it applied":        {nil, nil, false, false, wrote("resource.kyma-project.io/finalizer", metav1.ManagedFieldsOperationApply, "")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations, Labels: c.labels, ManagedFields: c.managers}}
+			o := &metav1.PartialObjectMetadata{
+				ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations, Labels: c.labels, ManagedFields: c.managers},
+			}
 			require.Equal(t, c.owned, by.Owns(o))
 			require.Equal(t, c.asDefaultCR, by.OwnsDefaultCR(o))
 		})
 	}
 }
 
-func wrote(manager string, operation metav1.ManagedFieldsOperationType, subresource string) []metav1.ManagedFieldsEntry {
+func wrote(
+	manager string,
+	operation metav1.ManagedFieldsOperationType,
+	subresource string,
+) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: manager, Operation: operation, Subresource: subresource}}
 }

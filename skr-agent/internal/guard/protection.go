@@ -68,7 +68,8 @@ func agentObject(k Key, home string) string {
 }
 
 func isAgents(name string) bool {
-	return name == AgentName || strings.HasPrefix(name, AgentName+"-") || strings.HasPrefix(name, AgentName+".") || strings.HasPrefix(name, "kyma-pull-")
+	return name == AgentName || strings.HasPrefix(name, AgentName+"-") || strings.HasPrefix(name, AgentName+".") ||
+		strings.HasPrefix(name, "kyma-pull-")
 }
 
 func isOwnDefinition(name string) bool {

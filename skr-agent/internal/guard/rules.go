@@ -24,12 +24,20 @@ func byKey(refuses func(Key, string) string) func(*unstructured.Unstructured, st
 // webhooks and policies are in interception.go, because they need the other objects of the content.
 func rules() []rule {
 	return []rule{
-		{"agent-kind", "tenants edit the runtime's Kyma, and own ModuleTemplates without the label of the catalog", byKey(agentKind)},
+		{
+			"agent-kind",
+			"tenants edit the runtime's Kyma, and own ModuleTemplates without the label of the catalog",
+			byKey(agentKind),
+		},
 		{"agent-definition", "", byKey(agentDefinition)},
 		{"agent-api", "", byKey(agentAPI)},
 		{"trusted-ca", "", byKey(trustedCA)},
 		{"agent-object", "", byKey(agentObject)},
-		{"owner", "Kubernetes and tenants set owners of their own objects; in shared namespaces the policies refuse it", owns},
+		{
+			"owner",
+			"Kubernetes and tenants set owners of their own objects; in shared namespaces the policies refuse it",
+			owns,
+		},
 		{"shared-namespace", "", changesShared},
 		{"shared-namespace-spec", "the API server ignores it in updates", specifiesShared},
 		{"agent-pods", "", borrows},

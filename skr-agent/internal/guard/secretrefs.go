@@ -90,7 +90,8 @@ func secretParameter(parameters map[string]any, home string) string {
 	reaches := false
 	for parameter, value := range parameters {
 		namespace, _ := value.(string)
-		reaches = reaches || secretNamespace.MatchString(parameter) && (namespace == home || strings.Contains(namespace, "${"))
+		reaches = reaches ||
+			secretNamespace.MatchString(parameter) && (namespace == home || strings.Contains(namespace, "${"))
 	}
 	for _, parameter := range slices.Sorted(maps.Keys(parameters)) {
 		name, _ := parameters[parameter].(string)

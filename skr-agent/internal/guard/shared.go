@@ -67,7 +67,8 @@ func changesShared(o *unstructured.Unstructured, home string) string {
 
 // specifiesShared finds a spec of a shared namespace.
 func specifiesShared(o *unstructured.Unstructured, home string) string {
-	if spec, _, err := unstructured.NestedMap(o.Object, "spec"); IsShared(KeyOf(o), home) && (err != nil || len(spec) > 0) {
+	if spec, _, err := unstructured.NestedMap(o.Object, "spec"); IsShared(KeyOf(o), home) &&
+		(err != nil || len(spec) > 0) {
 		return "spec would change a namespace of all modules"
 	}
 	return ""

@@ -20,7 +20,10 @@ status: {phase: Active}
 `)[0]
 	require.Equal(t, map[string]any{
 		"apiVersion": "v1", "kind": "Namespace",
-		"metadata": map[string]any{"name": "kyma-system", "labels": map[string]any{"a": "b", "app.kubernetes.io/name": "namespace"}},
+		"metadata": map[string]any{
+			"name":   "kyma-system",
+			"labels": map[string]any{"a": "b", "app.kubernetes.io/name": "namespace"},
+		},
 	}, NameAndLabels(o).Object)
 	require.Len(t, o.GetLabels(), 5, "the object itself stays as it is")
 }
@@ -50,7 +53,11 @@ func TestPriorityLevelsOfAModuleAreLimitedInSum(t *testing.T) {
 		return objects(t, "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: "+name+"}\nspec: {type: Limited, limited: {nominalConcurrencyShares: 60}}")[0]
 	}
 	require.NoError(t, Check([]*unstructured.Unstructured{level("a")}, home))
-	require.ErrorContains(t, Check([]*unstructured.Unstructured{level("a"), level("b")}, home), "the module's priority levels have 120 in all: use at most 100")
+	require.ErrorContains(
+		t,
+		Check([]*unstructured.Unstructured{level("a"), level("b")}, home),
+		"the module's priority levels have 120 in all: use at most 100",
+	)
 }
 
 func TestEveryRuleHasAName(t *testing.T) {

@@ -31,7 +31,8 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 	if live == nil || err != nil || !live.DeletionTimestamp.IsZero() {
 		return "", err
 	}
-	if !i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")(live) || live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
+	if !i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != "")(live) ||
+		live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
 		return "", nil
 	}
 	const text = "%s is not part of the module any more and stays while it %s: delete it, or set the annotation %s: %q on it"
@@ -43,13 +44,23 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 		if err != nil || len(contents) == 0 {
 			return "", err
 		}
-		return fmt.Sprintf(text, keyOf(r), "contains "+firstFew(contents), v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
+		return fmt.Sprintf(
+			text,
+			keyOf(r),
+			"contains "+firstFew(contents),
+			v1beta2.AnnotationDeleteWithData,
+			v1beta2.True,
+		), nil
 	}
 	inUse, err := i.actor(m).instances(ctx, r, func(key, *metav1.PartialObjectMetadata) bool { return false })
 	if err != nil || len(inUse) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r), firstFew(inUse)), nil
+	return fmt.Sprintf(
+		"%s is not part of the module any more and stays while it is in use by %s",
+		keyOf(r),
+		firstFew(inUse),
+	), nil
 }
 
 // contents names objects in a namespace that Kubernetes did not create there by itself. Objects with a controller count
@@ -116,8 +127,14 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 // another object.
 func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMetadata) bool {
 	switch (schema.GroupKind{Group: gvk.Group, Kind: gvk.Kind}) {
-	case schema.GroupKind{Kind: "Event"}, schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}, schema.GroupKind{Kind: "Endpoints"},
-		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}, schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}:
+	case schema.GroupKind{Kind: "Event"},
+		schema.GroupKind{Group: "events.k8s.io", Kind: "Event"},
+		schema.GroupKind{Kind: "Endpoints"},
+		schema.GroupKind{
+			Group: "discovery.k8s.io",
+			Kind:  "EndpointSlice",
+		},
+		schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}:
 		return true
 	case schema.GroupKind{Kind: "ConfigMap"}:
 		return slices.Contains([]string{"kube-root-ca.crt", "openshift-service-ca.crt", "istio-ca-root-cert"}, o.Name)
@@ -133,7 +150,11 @@ func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMeta
 
 // keepNamespaces takes the module's marks off namespaces that a removed module leaves because they contain objects of
 // others, and returns the rest.
-func (i *Installer) keepNamespaces(ctx context.Context, m *v1beta2.Manifest, stage []v1beta2.Resource) ([]v1beta2.Resource, error) {
+func (i *Installer) keepNamespaces(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	stage []v1beta2.Resource,
+) ([]v1beta2.Resource, error) {
 	var empty []v1beta2.Resource
 	for _, r := range stage {
 		if !guard.IsNamespace(keyOf(r).GroupKind()) || guard.IsShared(keyOf(r), i.Namespace) {
@@ -144,7 +165,9 @@ func (i *Installer) keepNamespaces(ctx context.Context, m *v1beta2.Manifest, sta
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if live == nil || !live.DeletionTimestamp.IsZero() || live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True || !i.owner(m).Made(live) {
+		if live == nil || !live.DeletionTimestamp.IsZero() ||
+			live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True ||
+			!i.owner(m).Made(live) {
 			empty = append(empty, r)
 			continue
 		}
@@ -159,7 +182,16 @@ func (i *Installer) keepNamespaces(ctx context.Context, m *v1beta2.Manifest, sta
 		if err := i.actor(m).unmark(ctx, live); err != nil {
 			return nil, fmt.Errorf("leave %s in place: %w", keyOf(r), err)
 		}
-		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "%s stays: it contains %s", keyOf(r), firstFew(contents))
+		i.events.Eventf(
+			m,
+			nil,
+			"Warning",
+			v1beta2.ReasonDataKept,
+			"Remove",
+			"%s stays: it contains %s",
+			keyOf(r),
+			firstFew(contents),
+		)
 	}
 	return empty, nil
 }

@@ -81,7 +81,8 @@ func isPlaceholder(bundle string) bool {
 // Source: cert-manager documentation, CA Injector; OpenShift documentation, service CA certificates.
 func hasInjector(o *unstructured.Unstructured) bool {
 	for annotation, value := range o.GetAnnotations() {
-		if strings.HasPrefix(annotation, "cert-manager.io/inject-") || annotation == "service.beta.openshift.io/inject-cabundle" && value == "true" {
+		if strings.HasPrefix(annotation, "cert-manager.io/inject-") ||
+			annotation == "service.beta.openshift.io/inject-cabundle" && value == "true" {
 			return true
 		}
 	}
@@ -108,25 +109,46 @@ func ignoredFields(o *unstructured.Unstructured) ([]pointer, error) {
 	var all []string
 	if strings.HasPrefix(text, "[") {
 		if err := json.Unmarshal([]byte(text), &all); err != nil {
-			return nil, fmt.Errorf("%s: annotation %s is not a JSON array of pointers: %w", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, err)
+			return nil, fmt.Errorf(
+				"%s: annotation %s is not a JSON array of pointers: %w",
+				guard.KeyOf(o),
+				v1beta2.AnnotationIgnoreFields,
+				err,
+			)
 		}
 	} else {
 		all = strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 	}
 	if len(all) > maxIgnoredFields {
-		return nil, fmt.Errorf("%s: annotation %s has %d pointers: use at most %d", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, len(all), maxIgnoredFields)
+		return nil, fmt.Errorf(
+			"%s: annotation %s has %d pointers: use at most %d",
+			guard.KeyOf(o),
+			v1beta2.AnnotationIgnoreFields,
+			len(all),
+			maxIgnoredFields,
+		)
 	}
 	pointers := make([]pointer, len(all))
 	for n, text := range all {
 		parts := strings.Split(text, "/")
 		if parts[0] != "" || len(parts) < 2 || slices.Contains(parts[1:], "") {
-			return nil, fmt.Errorf("%s: annotation %s: %q is not a JSON pointer such as /spec/replicas", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, text)
+			return nil, fmt.Errorf(
+				"%s: annotation %s: %q is not a JSON pointer such as /spec/replicas",
+				guard.KeyOf(o),
+				v1beta2.AnnotationIgnoreFields,
+				text,
+			)
 		}
 		for i, part := range parts {
 			parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
 		}
 		if pointers[n] = parts[1:]; isIdentity(pointers[n]) {
-			return nil, fmt.Errorf("%s: annotation %s: %s identifies the object and its owner: remove it from the list", guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, text)
+			return nil, fmt.Errorf(
+				"%s: annotation %s: %s identifies the object and its owner: remove it from the list",
+				guard.KeyOf(o),
+				v1beta2.AnnotationIgnoreFields,
+				text,
+			)
 		}
 	}
 	return pointers, nil
@@ -142,13 +164,22 @@ func isIdentity(p pointer) bool {
 	case p[1] != "labels" && p[1] != "annotations":
 		return true
 	}
-	return len(p) == 2 || slices.Contains([]string{v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy, v1beta2.AnnotationIgnoreFields}, p[2])
+	return len(p) == 2 ||
+		slices.Contains(
+			[]string{v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy, v1beta2.AnnotationIgnoreFields},
+			p[2],
+		)
 }
 
 // keepLive gives objects the values of the cluster in the fields that others own: those of the annotation
 // ignore-fields, and the replicas of a workload that an autoscaler scales. Objects that do not exist yet keep the
 // values of the content. It changes copies.
-func (i *Installer) keepLive(ctx context.Context, a *actor, stage []*unstructured.Unstructured, dropped keys) ([]*unstructured.Unstructured, error) {
+func (i *Installer) keepLive(
+	ctx context.Context,
+	a *actor,
+	stage []*unstructured.Unstructured,
+	dropped keys,
+) ([]*unstructured.Unstructured, error) {
 	kept := slices.Clone(stage)
 	for n, o := range stage {
 		pointers, err := ignoredFields(o)
@@ -200,7 +231,8 @@ func takeLive(o, live *unstructured.Unstructured, p pointer, manager string) {
 // isOwnedByOther reports whether another field manager owns a field. Pointers into lists are not looked up.
 func isOwnedByOther(entries []metav1.ManagedFieldsEntry, p pointer, manager string) bool {
 	for _, e := range entries {
-		if e.FieldsV1 == nil || e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
+		if e.FieldsV1 == nil ||
+			e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" {
 			continue
 		}
 		var fields map[string]any
@@ -284,7 +316,8 @@ func set(object map[string]any, p pointer, value any, present bool) {
 // isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload; those of KEDA are such as well. A cluster
 // whose autoscalers the agent may not read has none.
 func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, dropped keys) (bool, error) {
-	mapping, err := i.cluster.RESTMapper().RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
+	mapping, err := i.cluster.RESTMapper().
+		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
 	if err != nil {
 		return false, ignoreUnserved(err)
 	}
@@ -295,7 +328,8 @@ func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, droppe
 	}
 	return slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
 		version, err := schema.ParseGroupVersion(textAt(&hpa, "spec", "scaleTargetRef", "apiVersion"))
-		return err == nil && !dropped.has(guard.KeyOf(&hpa)) && version.Group == r.Group && textAt(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
+		return err == nil && !dropped.has(guard.KeyOf(&hpa)) && version.Group == r.Group &&
+			textAt(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
 			textAt(&hpa, "spec", "scaleTargetRef", "name") == r.Name
 	}), nil
 }

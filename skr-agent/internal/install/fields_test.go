@@ -38,7 +38,10 @@ func TestLeaveToOthers(t *testing.T) {
 		})
 	}
 
-	role := liveObject(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []")
+	role := liveObject(
+		t,
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []",
+	)
 	require.NoError(t, leaveToOthers(role))
 	require.NotContains(t, role.Object, "rules")
 	role = liveObject(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []")
@@ -82,7 +85,9 @@ func TestIgnoredFields(t *testing.T) {
 
 func TestTakeLive(t *testing.T) {
 	owned := func(by, fields string) []metav1.ManagedFieldsEntry {
-		return []metav1.ManagedFieldsEntry{{Manager: by, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)}}
+		return []metav1.ManagedFieldsEntry{
+			{Manager: by, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)},
+		}
 	}
 	for name, c := range map[string]struct {
 		object, live, want string

@@ -18,7 +18,8 @@ import (
 // Reconcile does what one Manifest needs next, and says what became of it.
 func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m, err := i.read(ctx, req)
-	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True || m.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
+	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
+		m.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
 		return ctrl.Result{}, err
 	}
 	var out outcome
@@ -76,7 +77,8 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync, notedWrongly(m) && !known.unnoted:
 		return stepApply
-	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor, known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
+	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,
+		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.overlaps(known.dropped):
 		return stepApply // another module may have taken over an object that is kept for it
@@ -163,7 +165,13 @@ func (i *Installer) kept(m *v1beta2.Manifest) keys {
 }
 
 // look adds to the outcome of an install whether its objects are ready.
-func (i *Installer) look(ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration) (outcome, error) {
+func (i *Installer) look(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	known *memo,
+	out outcome,
+	heldBack time.Duration,
+) (outcome, error) {
 	seen, watched, err := i.observe(ctx, m, known, out.inventory)
 	if err != nil {
 		return outcome{}, err

@@ -24,7 +24,10 @@ func intercepts(gk schema.GroupKind) bool {
 // pruneInterceptors deletes interceptors that a new version no longer has before it is applied. Failures are left to
 // prune.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
-	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool { return !intercepts(keyOf(r).GroupKind()) })
+	dropped := slices.DeleteFunc(
+		slices.Clone(p.prune),
+		func(r v1beta2.Resource) bool { return !intercepts(keyOf(r).GroupKind()) },
+	)
 	mine, _, err := i.handOver(ctx, m, dropped)
 	if err != nil || len(mine) == 0 {
 		return err
@@ -78,7 +81,10 @@ func (p *plan) leaveUnread() {
 		return
 	}
 	for n, stage := range p.stages {
-		p.stages[n] = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool { return p.unread[guard.KeyOf(o)] != "" })
+		p.stages[n] = slices.DeleteFunc(
+			slices.Clone(stage),
+			func(o *unstructured.Unstructured) bool { return p.unread[guard.KeyOf(o)] != "" },
+		)
 	}
 	if p.defaultCR != nil && p.unread[guard.KeyOf(p.defaultCR)] != "" {
 		p.defaultCR = nil

@@ -44,7 +44,11 @@ func isActive(m *v1beta2.Manifest) bool {
 }
 
 // takers returns the modules that ask for objects of a Manifest which it does not have any more.
-func (i *Installer) takers(ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource) (map[key]string, error) {
+func (i *Installer) takers(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	dropped []v1beta2.Resource,
+) (map[key]string, error) {
 	if len(dropped) == 0 {
 		return nil, nil
 	}
@@ -82,7 +86,8 @@ func (i *Installer) givesUp(ctx context.Context) func(other *v1beta2.Manifest, k
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {
 		if !isActive(other) {
-			return !other.DeletionTimestamp.IsZero() && other.IsRemoved() && other.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True, nil
+			return !other.DeletionTimestamp.IsZero() && other.IsRemoved() &&
+				other.Annotations[v1beta2.AnnotationUnmanaged] != v1beta2.True, nil
 		}
 		wants, done := rendered[other.Name]
 		if !done {
@@ -123,12 +128,19 @@ func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 
 // handOver splits objects that a Manifest drops: those that it may delete, and a text about those that other modules
 // take over. While the agent still writes the Manifests of a bundle, a module to come may take over any of them.
-func (i *Installer) handOver(ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource) (mine []v1beta2.Resource, waiting string, err error) {
+func (i *Installer) handOver(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	dropped []v1beta2.Resource,
+) (mine []v1beta2.Resource, waiting string, err error) {
 	if len(dropped) == 0 {
 		return nil, "", nil
 	}
 	if i.isIncomplete() {
-		return nil, "waiting until the agent has written all modules of the bundle, which may take over " + keyOf(dropped[0]).String(), nil
+		return nil, "waiting until the agent has written all modules of the bundle, which may take over " + keyOf(
+				dropped[0],
+			).String(),
+			nil
 	}
 	takers, err := i.takers(ctx, m, dropped)
 	if err != nil {
@@ -171,7 +183,8 @@ func isAbandoned(k key, live *metav1.PartialObjectMetadata, others []*v1beta2.Ma
 		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {
 			continue
 		}
-		isDefaultCR := other.Spec.Resource != nil && other.Spec.Resource.GetKind() == k.Kind && other.Spec.Resource.GetName() == k.Name
+		isDefaultCR := other.Spec.Resource != nil && other.Spec.Resource.GetKind() == k.Kind &&
+			other.Spec.Resource.GetName() == k.Name
 		return isActive(other) && installed(other) && !isDefaultCR && !keysOf(other.Status.Synced).has(k)
 	}
 	return false

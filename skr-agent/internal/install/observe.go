@@ -19,7 +19,12 @@ import (
 // observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's
 // manager and the default CR. It reports whether watches will report all of them from now on. An object that was ready
 // is not read again while its watch shows the version that said so.
-func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource) (seen []observation, watched bool, err error) {
+func (i *Installer) observe(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	before *memo,
+	inventory []v1beta2.Resource,
+) (seen []observation, watched bool, err error) {
 	wanted, watched := i.telling(m, without(inventory, before.dropped))
 	r, ok := i.defaultCR(m)
 	isDefaultCR := func(k key) bool { return ok && k == keyOf(r) }
@@ -55,7 +60,10 @@ func (i *Installer) observe(ctx context.Context, m *v1beta2.Manifest, before *me
 
 // telling returns the objects whose status counts for a Manifest, the default CR among them, and whether watches report
 // all of them.
-func (i *Installer) telling(m *v1beta2.Manifest, inventory []v1beta2.Resource) (wanted []v1beta2.Resource, watched bool) {
+func (i *Installer) telling(
+	m *v1beta2.Manifest,
+	inventory []v1beta2.Resource,
+) (wanted []v1beta2.Resource, watched bool) {
 	known := keysOf(inventory)
 	watched = true
 	for _, r := range inventory {
@@ -85,7 +93,12 @@ func (i *Installer) telling(m *v1beta2.Manifest, inventory []v1beta2.Resource) (
 const looksAtOnce = 4
 
 // readAll returns objects as they are now, in their order, but for those that are known to be ready.
-func (i *Installer) readAll(ctx context.Context, m *v1beta2.Manifest, wanted []v1beta2.Resource, known func(v1beta2.Resource) bool) ([]observation, error) {
+func (i *Installer) readAll(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	wanted []v1beta2.Resource,
+	known func(v1beta2.Resource) bool,
+) ([]observation, error) {
 	seen := make([]observation, len(wanted))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(looksAtOnce)
@@ -107,7 +120,8 @@ func (a *actor) look(ctx context.Context, r v1beta2.Resource, seen *observation)
 		seen.unreadable = plain(err)
 		return nil
 	}
-	if err != nil || seen.object == nil || seen.GroupKind() != (schema.GroupKind{Kind: "PersistentVolumeClaim"}) || !isUnclaimed(seen.object) {
+	if err != nil || seen.object == nil || seen.GroupKind() != (schema.GroupKind{Kind: "PersistentVolumeClaim"}) ||
+		!isUnclaimed(seen.object) {
 		return err
 	}
 	seen.waitsForPod, err = a.bindsLate(ctx, textAt(seen.object, "spec", "storageClassName"))
@@ -120,7 +134,13 @@ func (a *actor) bindsLate(ctx context.Context, class string) (bool, error) {
 	if class == "" {
 		return false, nil
 	}
-	live, err := a.get(ctx, v1beta2.Resource{GroupVersionKind: metav1.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"}, Name: class})
+	live, err := a.get(
+		ctx,
+		v1beta2.Resource{
+			GroupVersionKind: metav1.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"},
+			Name:             class,
+		},
+	)
 	if live == nil || err != nil {
 		return false, ignoreForbidden(err)
 	}
@@ -159,7 +179,12 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 
 // createDefaultCR creates the default CR if it does not exist. An existing one keeps its content, which belongs to its
 // user; one that lifecycle-manager created gets the module's mark, so that it is watched and deleted with the module.
-func (i *Installer) createDefaultCR(ctx context.Context, a *actor, by guard.Owner, p plan) (created bool, wait string, err error) {
+func (i *Installer) createDefaultCR(
+	ctx context.Context,
+	a *actor,
+	by guard.Owner,
+	p plan,
+) (created bool, wait string, err error) {
 	if p.defaultCR == nil {
 		return false, "", nil
 	}

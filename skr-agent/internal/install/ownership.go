@@ -50,19 +50,26 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 		known := before.has(guard.KeyOf(o))
 		if !known || !whole {
 			look(o, func(live *metav1.PartialObjectMetadata) bool {
-				takes := live.DeletionTimestamp.IsZero() && (p.takesOver(guard.KeyOf(o), live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
-					isAbandoned(guard.KeyOf(o), live, others))
+				takes := live.DeletionTimestamp.IsZero() &&
+					(p.takesOver(guard.KeyOf(o), live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
+						isAbandoned(guard.KeyOf(o), live, others))
 				return by.Owns(live) || takes || known && guard.Applied(live, i.FieldManager)
 			})
 		}
 	}
 	if p.defaultCR != nil {
-		look(p.defaultCR, func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) })
+		look(
+			p.defaultCR,
+			func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) },
+		)
 	}
 	if err := group.Wait(); err != nil || len(strange) == 0 {
 		return nil, err
 	}
 	const text = "nothing was applied: %s: there already and not made by this module: " +
 		"rename it in the module, delete it, or hand it over with the annotation %s=%s"
-	return &finding{reason: v1beta2.ReasonConflict, message: fmt.Sprintf(text, firstFew(strange), v1beta2.AnnotationAdopt, by.Mark)}, nil
+	return &finding{
+		reason:  v1beta2.ReasonConflict,
+		message: fmt.Sprintf(text, firstFew(strange), v1beta2.AnnotationAdopt, by.Mark),
+	}, nil
 }

@@ -52,19 +52,41 @@ func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
 	before := []v1beta2.Resource{
 		resource("ClusterRole", "rbac.authorization.k8s.io", "old-role"),
 		resource("CustomResourceDefinition", "apiextensions.k8s.io", "old-crd"),
-		{Name: "sample-config", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
-		{Name: "old-config", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+		{
+			Name:             "sample-config",
+			Namespace:        "kyma-system",
+			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		},
+		{
+			Name:             "old-config",
+			Namespace:        "kyma-system",
+			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		},
 	}
-	p, err := makePlan(objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD), sample("default", ""), before, sampleOwner, builtIn)
+	p, err := makePlan(
+		objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD),
+		sample("default", ""),
+		before,
+		sampleOwner,
+		builtIn,
+	)
 	require.NoError(t, err)
-	require.Equal(t, "CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role", named(resourcesOf(p.stages[0])))
+	require.Equal(
+		t,
+		"CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role",
+		named(resourcesOf(p.stages[0])),
+	)
 	require.Equal(t, "ConfigMap kyma-system/sample-config, ConfigMap kyma-system/sample-extra, "+
 		"Deployment kyma-system/sample-manager", named(resourcesOf(p.stages[2])))
 	require.Equal(t, "Sample kyma-system/bundled", named(resourcesOf(p.stages[3])))
 	require.Equal(t, "Namespace kyma-system", named(resourcesOf(p.shared)))
 	require.Equal(t, "Sample kyma-system/default", guard.KeyOf(p.defaultCR).String())
 	require.Len(t, p.inventory, 6)
-	require.Equal(t, "ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role", named(p.prune))
+	require.Equal(
+		t,
+		"ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role",
+		named(p.prune),
+	)
 	require.Nil(t, p.shared[0].GetAnnotations())
 	for _, o := range p.stages[2] {
 		require.Equal(t, "kyma-system/sample", o.GetAnnotations()[v1beta2.AnnotationOwnedBy])
@@ -125,7 +147,9 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 		return m
 	}
 	offering := func(m v1beta2.Manifest) v1beta2.Manifest {
-		m.Spec.Resource = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}}
+		m.Spec.Resource = &unstructured.Unstructured{
+			Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}},
+		}
 		return m
 	}
 	defaultCR := func(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
@@ -157,7 +181,13 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 				others = append(others, &c.other)
 			}
 			for _, given := range []bool{false, true} {
-				takes, conflict, err := claimedByOther(&c.me, c.wanted, others, defaultCR, func(*v1beta2.Manifest, key) (bool, error) { return given, nil })
+				takes, conflict, err := claimedByOther(
+					&c.me,
+					c.wanted,
+					others,
+					defaultCR,
+					func(*v1beta2.Manifest, key) (bool, error) { return given, nil },
+				)
 				require.NoError(t, err)
 				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.inventory) > 0
 				if !given || !has {
@@ -223,7 +253,9 @@ func TestNextStep(t *testing.T) {
 			m.Generation, m.Spec.Version = 2, "2.0.0"
 			m.Annotations = map[string]string{v1beta2.AnnotationApplied: c.note}
 			if c.applied > 0 {
-				m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied}}
+				m.Status.Conditions = []metav1.Condition{
+					{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied},
+				}
 			}
 			require.Equal(t, c.want, next(m, c.known, c.changed, now, time.Hour))
 		})

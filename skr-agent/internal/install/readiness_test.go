@@ -20,7 +20,9 @@ func TestJudge(t *testing.T) {
 		return see("apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: " + name + ", generation: 2}\n" + status)
 	}
 	deployment := func(status string) observation {
-		return see("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 1}\nspec: {replicas: 1}\nstatus: " + status)
+		return see(
+			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 1}\nspec: {replicas: 1}\nstatus: " + status,
+		)
 	}
 	for name, c := range map[string]struct {
 		seen    []observation
@@ -51,8 +53,16 @@ func TestJudge(t *testing.T) {
 
 func TestAModuleMaySayWhatItsFieldsMean(t *testing.T) {
 	checks := []v1beta2.CustomStateCheck{
-		{JSONPath: "status.health", Value: "green", MappedState: v1beta2.StateReady}, {JSONPath: "status.nodes", Value: "3", MappedState: v1beta2.StateReady},
-		{JSONPath: "status.health", Value: "red", MappedState: v1beta2.StateError}, {JSONPath: "status.health", Value: "yellow", MappedState: v1beta2.StateWarning},
+		{
+			JSONPath:    "status.health",
+			Value:       "green",
+			MappedState: v1beta2.StateReady,
+		}, {JSONPath: "status.nodes", Value: "3", MappedState: v1beta2.StateReady},
+		{
+			JSONPath:    "status.health",
+			Value:       "red",
+			MappedState: v1beta2.StateError,
+		}, {JSONPath: "status.health", Value: "yellow", MappedState: v1beta2.StateWarning},
 		{JSONPath: ".status.health", Value: "gone", MappedState: v1beta2.StateDeleting},
 	}
 	for name, c := range map[string]struct {

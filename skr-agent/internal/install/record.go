@@ -147,7 +147,12 @@ func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 }
 
 // announce writes down, before anything is applied, what may come into being.
-func (i *Installer) announce(ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource) (outcome, error) {
+func (i *Installer) announce(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	out outcome,
+	inventory []v1beta2.Resource,
+) (outcome, error) {
 	out.inventory = inventory
 	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	if told != nil && told.ObservedGeneration == m.Generation && equality.Semantic.DeepEqual(m.Status.Synced, inventory) {
@@ -155,8 +160,14 @@ func (i *Installer) announce(ctx context.Context, m *v1beta2.Manifest, out outco
 	}
 	first := out
 	first.state = v1beta2.StateProcessing
-	first.ready = finding{reason: v1beta2.ReasonInstalling, message: strings.TrimSpace("applying version " + m.Spec.Version)}
-	first.installation = &finding{reason: v1beta2.ReasonApplying, message: fmt.Sprintf("applying %d objects", len(inventory))}
+	first.ready = finding{
+		reason:  v1beta2.ReasonInstalling,
+		message: strings.TrimSpace("applying version " + m.Spec.Version),
+	}
+	first.installation = &finding{
+		reason:  v1beta2.ReasonApplying,
+		message: fmt.Sprintf("applying %d objects", len(inventory)),
+	}
 	return out, i.writeStatus(ctx, m, first)
 }
 

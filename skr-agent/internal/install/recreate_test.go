@@ -29,7 +29,12 @@ func TestWhatIsRefusedForItsContentOrByAPolicyIsNotRecreated(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: kyma-system}\ndata: {version: \"1\"}\n"
-	definition := strings.Replace(sampleCRD, "{name: samples", "{annotations: {kyma-pull.dev/recreate: with-data}, name: samples", 1)
+	definition := strings.Replace(
+		sampleCRD,
+		"{name: samples",
+		"{annotations: {kyma-pull.dev/recreate: with-data}, name: samples",
+		1,
+	)
 	w.wants("guarded", definition+config, version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("guarded").RunningVersion() == "1.0.0" })
 	w.eventually("the definition is served", func() bool { return w.client.Create(ctx, sample("users", home)) == nil })
@@ -51,7 +56,13 @@ func TestWhatIsRefusedForItsContentOrByAPolicyIsNotRecreated(t *testing.T) {
 	here()
 
 	t.Log("so does one with an immutable field and something else that is wrong")
-	w.wants("guarded", strings.NewReplacer("{type: object, ", "{type: nonsense, ", "scope: Namespaced", "scope: Cluster").Replace(definition)+config, version("2.0.1"))
+	w.wants(
+		"guarded",
+		strings.NewReplacer("{type: object, ", "{type: nonsense, ", "scope: Namespaced", "scope: Cluster").
+			Replace(definition)+
+			config,
+		version("2.0.1"),
+	)
 	w.state("guarded", v1beta2.StateError, "nothing of version 2.0.1 was applied: ")
 	here()
 
@@ -93,7 +104,10 @@ data: {version: "1"}
 	content := strings.ReplaceAll(immutable, "NAME", "stays-a") + strings.ReplaceAll(immutable, "NAME", "stays-b")
 	next := strings.ReplaceAll(content, `"1"`, `"2"`)
 	w.wants("stays", content, version("1.0.0"))
-	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("stays").RunningVersion() == "1.0.0" && installed(w.manifest("stays")) })
+	w.eventually(
+		"version 1.0.0 is applied",
+		func() bool { return w.manifest("stays").RunningVersion() == "1.0.0" && installed(w.manifest("stays")) },
+	)
 	object := func(name string) *corev1.ConfigMap {
 		t.Helper()
 		found := &corev1.ConfigMap{}
@@ -112,7 +126,11 @@ data: {version: "1"}
 	b.Annotations["helm.sh/resource-policy"] = "keep"
 	require.NoError(t, w.client.Update(ctx, b))
 	w.wants("stays", next, version("2.0.0"))
-	w.state("stays", v1beta2.StateError, "stays-b: data: Forbidden: field is immutable when `immutable` is set: is not recreated, for it has the annotation helm.sh/resource-policy: keep")
+	w.state(
+		"stays",
+		v1beta2.StateError,
+		"stays-b: data: Forbidden: field is immutable when `immutable` is set: is not recreated, for it has the annotation helm.sh/resource-policy: keep",
+	)
 	unchanged()
 
 	t.Log("what was recreated for this version before")
@@ -135,7 +153,10 @@ data: {version: "1"}
 	require.NoError(t, w.client.Update(ctx, b))
 	w.wants("stays", next, version("2.0.2"))
 	w.start()
-	w.eventually("version 2.0.2 is applied", func() bool { return w.manifest("stays").RunningVersion() == "2.0.2" && installed(w.manifest("stays")) })
+	w.eventually(
+		"version 2.0.2 is applied",
+		func() bool { return w.manifest("stays").RunningVersion() == "2.0.2" && installed(w.manifest("stays")) },
+	)
 	require.NotEqual(t, a.UID, object("stays-a").UID)
 	require.Equal(t, "2", object("stays-b").Data["version"])
 }

@@ -32,8 +32,18 @@ func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
 func TestARefusedVersionSaysWhatToDo(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	m.Annotations = map[string]string{v1beta2.AnnotationApplied: `{"version": "1.0.0"}`}
-	fixed := refusal{ofKind("apps/v1", "Deployment", ""), errors.New("Deployment x: spec.selector: field is immutable"), true, ""}
-	data := refusal{ofKind("v1", "PersistentVolumeClaim", "true"), errors.New("PersistentVolumeClaim x: spec: is immutable"), true, ""}
+	fixed := refusal{
+		ofKind("apps/v1", "Deployment", ""),
+		errors.New("Deployment x: spec.selector: field is immutable"),
+		true,
+		"",
+	}
+	data := refusal{
+		ofKind("v1", "PersistentVolumeClaim", "true"),
+		errors.New("PersistentVolumeClaim x: spec: is immutable"),
+		true,
+		"",
+	}
 	allowed := refusal{ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true, ""}
 	wrong := refusal{ofKind("v1", "Service", "true"), errors.New("Service x: spec.ports: required"), false, ""}
 
@@ -66,9 +76,23 @@ func TestARefusedVersionSaysWhatToDo(t *testing.T) {
 func TestWhatTheAPIServerSaysIsShownWithoutGo(t *testing.T) {
 	job := schema.GroupKind{Group: "batch", Kind: "Job"}
 	type podTemplate struct{ A, B map[string]string }
-	err := apierrors.NewInvalid(job, "x", field.ErrorList{field.Invalid(field.NewPath("spec", "template"), podTemplate{A: map[string]string{"a": "b"}}, "field is immutable")})
-	require.Equal(t, "Job kyma-system/x: spec.template: field is immutable", objectError{key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error())
-	short := apierrors.NewInvalid(job, "x", field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable")})
+	err := apierrors.NewInvalid(
+		job,
+		"x",
+		field.ErrorList{
+			field.Invalid(field.NewPath("spec", "template"), podTemplate{A: map[string]string{"a": "b"}}, "field is immutable"),
+		},
+	)
+	require.Equal(
+		t,
+		"Job kyma-system/x: spec.template: field is immutable",
+		objectError{key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error(),
+	)
+	short := apierrors.NewInvalid(
+		job,
+		"x",
+		field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable")},
+	)
 	require.Equal(t, `spec.clusterIP: Invalid value: "1.2.3.4": field is immutable`, plain(short))
 	require.Equal(t, "no", plain(errors.New("no")))
 }
@@ -147,15 +171,31 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 		w.eventually("drift of "+name+" is reverted", func() bool { return data(name) == was })
 	}
 	w.wants("fixed", fixedV1, version("1.0.0"))
-	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" && installed(w.manifest("fixed")) })
+	w.eventually(
+		"version 1.0.0 is applied",
+		func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" && installed(w.manifest("fixed")) },
+	)
 	deployment := &appsv1.Deployment{}
 	require.True(t, w.exists(deployment, home, "fixed"))
 
 	t.Log("a value of the wrong type is an Error at once, and nothing of that version is applied")
-	w.wants("fixed", strings.Replace(strings.Replace(fixedV1, `{version: "1"}`, `{version: "2"}`, 1), `{version: "1"}`, `{version: 2}`, 1)+"---\n"+fixedClass, version("1.1.0"))
+	w.wants(
+		"fixed",
+		strings.Replace(
+			strings.Replace(fixedV1, `{version: "1"}`, `{version: "2"}`, 1),
+			`{version: "1"}`,
+			`{version: 2}`,
+			1,
+		)+"---\n"+fixedClass,
+		version("1.1.0"),
+	)
 	w.state("fixed", v1beta2.StateError, "fixed-b")
 	require.Equal(t, "1.0.0", w.manifest("fixed").RunningVersion())
-	require.False(t, w.exists(ofKind("scheduling.k8s.io/v1", "PriorityClass", ""), "", "fixed-new"), "it comes in an earlier stage than what is refused")
+	require.False(
+		t,
+		w.exists(ofKind("scheduling.k8s.io/v1", "PriorityClass", ""), "", "fixed-new"),
+		"it comes in an earlier stage than what is refused",
+	)
 	drifts("fixed-a")
 	require.Equal(t, "1", data("fixed-a"))
 	w.halt()
@@ -166,7 +206,8 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 	w.eventually("what was deleted while the agent was away is back", func() bool { return data("fixed-b") == "1" })
 
 	t.Log("immutable fields are told with what to do, and changed where that is allowed")
-	v2 := strings.NewReplacer(`{app: fixed}`, `{app: other}`, `"1"`, `"2"`, "storageClassName: one", "storageClassName: two", "value: 1000", "value: 2000").Replace(fixedV1)
+	v2 := strings.NewReplacer(`{app: fixed}`, `{app: other}`, `"1"`, `"2"`, "storageClassName: one", "storageClassName: two", "value: 1000", "value: 2000").
+		Replace(fixedV1)
 	w.wants("fixed", v2, version("2.0.0"))
 	w.state("fixed", v1beta2.StateError, "nothing of version 2.0.0 was applied: ")
 	for _, text := range []string{"Deployment kyma-system/fixed: spec.selector: ", "PriorityClass fixed-priority", "PersistentVolumeClaim kyma-system/fixed-data", `"with-data"`, `"true"`} {
@@ -175,9 +216,14 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 	require.Equal(t, v1beta2.ReasonImmutable, w.reason("fixed", v1beta2.ConditionInstallation))
 	drifts("fixed-a")
 	require.Equal(t, "1", data("fixed-a"))
-	w.wants("fixed", strings.Replace(v2, "storageClassName: two", "storageClassName: one", 1), version("2.0.1"), func(m *v1beta2.Manifest) {
-		m.Annotations[v1beta2.AnnotationRecreate] = v1beta2.True
-	})
+	w.wants(
+		"fixed",
+		strings.Replace(v2, "storageClassName: two", "storageClassName: one", 1),
+		version("2.0.1"),
+		func(m *v1beta2.Manifest) {
+			m.Annotations[v1beta2.AnnotationRecreate] = v1beta2.True
+		},
+	)
 	w.eventually("version 2.0.1 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "2.0.1" })
 	again := &appsv1.Deployment{}
 	require.True(t, w.exists(again, home, "fixed"))
@@ -188,7 +234,9 @@ func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
 	require.True(t, w.exists(claim, home, "fixed-data"))
 	require.True(t, claim.DeletionTimestamp.IsZero())
 
-	t.Log("going back is an upgrade like any other, and what is refused of the version in force costs no sibling its correction")
+	t.Log(
+		"going back is an upgrade like any other, and what is refused of the version in force costs no sibling its correction",
+	)
 	w.wants("fixed", strings.Replace(fixedV1, "value: 1000", "value: 2000", 1), version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" })
 	allow := w.denies(admissionv1.Update, "object.metadata.name != 'fixed-a' || object.data.version == 'drift'", "fixed-a")
@@ -242,16 +290,28 @@ func (w *world) reason(name, condition string) string {
 func (w *world) denies(operation admissionv1.OperationType, expression, name string) (allow func()) {
 	w.Helper()
 	invalid := metav1.StatusReasonInvalid
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{operation},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"configmaps"}},
-		}}}},
-		Validations: []admissionv1.Validation{{Expression: expression, Reason: &invalid}},
-	}}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "tenant"},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{operation},
+					Rule: admissionv1.Rule{
+						APIGroups:   []string{""},
+						APIVersions: []string{"*"},
+						Resources:   []string{"configmaps"},
+					},
+				}}},
+			},
+			Validations: []admissionv1.Validation{{Expression: expression, Reason: &invalid}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
 	require.NoError(w, w.client.Create(w.Context(), policy))
 	require.NoError(w, w.client.Create(w.Context(), binding))
 	try := func() error {

@@ -92,7 +92,10 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
-		return nil, &finding{reason: v1beta2.ReasonSourceBroken, message: fmt.Sprintf("%s.ref: %q is not a digest: %v", field, source.Ref, err)}, nil
+		return nil, &finding{
+			reason:  v1beta2.ReasonSourceBroken,
+			message: fmt.Sprintf("%s.ref: %q is not a digest: %v", field, source.Ref, err),
+		}, nil
 	}
 	return s.load(at)
 }
@@ -103,10 +106,16 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	var rules bundle.Settings
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
 		if err := json.Unmarshal([]byte(text), &rules); err != nil {
-			return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err)}
+			return finding{}, &finding{
+				reason:  v1beta2.ReasonImagesBroken,
+				message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationImages, err),
+			}
 		}
 	}
-	uses, err := images.Rewrite(objects, images.Rewriting{Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths})
+	uses, err := images.Rewrite(
+		objects,
+		images.Rewriting{Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths},
+	)
 	if err != nil {
 		return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
 	}
@@ -117,12 +126,23 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 	}
 	count := distinct(uses)
 	if len(m.Spec.LocalizedImages) == 0 {
-		return finding{ok: true, reason: v1beta2.ReasonNoImagesListed, message: fmt.Sprintf("the component lists no images, its objects use %d", count)}, nil
+		return finding{
+			ok:      true,
+			reason:  v1beta2.ReasonNoImagesListed,
+			message: fmt.Sprintf("the component lists no images, its objects use %d", count),
+		}, nil
 	}
 	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
-		return finding{reason: v1beta2.ReasonImagesNotListed, message: "the component does not list " + firstFew(strange)}, nil
+		return finding{
+			reason:  v1beta2.ReasonImagesNotListed,
+			message: "the component does not list " + firstFew(strange),
+		}, nil
 	}
-	return finding{ok: true, reason: v1beta2.ReasonImagesListed, message: fmt.Sprintf("the component lists the %d images of its objects", count)}, nil
+	return finding{
+		ok:      true,
+		reason:  v1beta2.ReasonImagesListed,
+		message: fmt.Sprintf("the component lists the %d images of its objects", count),
+	}, nil
 }
 
 // isManager reports whether a workload is the operator of its module, which a Manifest without spec.manager leaves

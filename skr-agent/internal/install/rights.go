@@ -30,7 +30,11 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	}
 	missing, err := a.lacks(ctx, guard.RightsFor(p.work(), i.plural))
 	if err != nil && passesByItself(err) && ctx.Err() == nil {
-		rights = &finding{unknown: true, reason: v1beta2.ReasonRightsUnknown, message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.user, err)}
+		rights = &finding{
+			unknown: true,
+			reason:  v1beta2.ReasonRightsUnknown,
+			message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.user, err),
+		}
 		problem, err = a.refused(ctx, p)
 		return rights, problem, err
 	}
@@ -38,11 +42,18 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 		return nil, nil, err
 	}
 	if meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionRights) != nil {
-		rights = &finding{ok: true, reason: v1beta2.ReasonRightsReviewed, message: "the rights of " + a.user + " were reviewed"}
+		rights = &finding{
+			ok:      true,
+			reason:  v1beta2.ReasonRightsReviewed,
+			message: "the rights of " + a.user + " were reviewed",
+		}
 	}
 	if len(missing) > 0 {
-		return rights, &finding{reason: v1beta2.ReasonForbidden, message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
-			a.user, firstFew(missing))}, nil
+		return rights, &finding{
+			reason: v1beta2.ReasonForbidden,
+			message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
+				a.user, firstFew(missing)),
+		}, nil
 	}
 	if !installed(m) {
 		problem, err = a.refused(ctx, p)
@@ -90,7 +101,13 @@ func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, erro
 // may asks the API server, as the account itself.
 func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb:      r.Verb,
+			Group:     r.Group,
+			Resource:  r.Resource,
+			Namespace: r.Namespace,
+			Name:      r.Name,
+		},
 	}}
 	if err := a.cluster.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("ask what %s may do: %w", a.user, err)
@@ -103,14 +120,22 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 // applied.
 func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
-		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll, client.ForceOwnership)
+		err := a.cluster.Apply(
+			ctx,
+			client.ApplyConfigurationFromUnstructured(o.DeepCopy()),
+			client.DryRunAll,
+			client.ForceOwnership,
+		)
 		switch {
 		case apierrors.IsForbidden(err):
 			why := v1beta2.ReasonForbidden
 			if !lacksRight(err) {
 				why = v1beta2.ReasonApplyFailed
 			}
-			return &finding{reason: why, message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err)}, nil
+			return &finding{
+				reason:  why,
+				message: fmt.Sprintf("nothing was applied: %s may not write %s: %v", a.user, guard.KeyOf(o), err),
+			}, nil
 		case err != nil && (passing(err) || ctx.Err() != nil):
 			return nil, err
 		}
@@ -127,7 +152,10 @@ func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 	}
 	return outcome{
 		state: v1beta2.StateError, inventory: m.Status.Synced,
-		ready: finding{reason: why, message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error())},
+		ready: finding{
+			reason:  why,
+			message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error()),
+		},
 		again: known.lookAgain(m.Generation, i.now(), 4*i.LookInterval),
 	}
 }

@@ -17,7 +17,9 @@ import (
 )
 
 func TestRightsCoverInstallingKeepingAndRemoving(t *testing.T) {
-	before := []v1beta2.Resource{{Name: "old", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}}
+	before := []v1beta2.Resource{
+		{Name: "old", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+	}
 	p, err := makePlan(objects(t, sampleCRD+sampleRest), sample("default", ""), before, sampleOwner, builtIn)
 	require.NoError(t, err)
 	var texts []string
@@ -70,11 +72,19 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 
 	t.Log("a module that asks for more gets nothing at all, and hears what it lacks")
 	w.wants("greedy", aConfigMap("greedy")+secret)
-	w.state("greedy", v1beta2.StateError, `system:serviceaccount:kyma-system:modules may not create secrets "stolen" in namespace default`)
+	w.state(
+		"greedy",
+		v1beta2.StateError,
+		`system:serviceaccount:kyma-system:modules may not create secrets "stolen" in namespace default`,
+	)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "greedy"))
 	require.Empty(t, w.manifest("greedy").Status.Synced)
 	w.wants("definer", sampleCRD+aConfigMap("definer"))
-	w.state("definer", v1beta2.StateError, `may not create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`)
+	w.state(
+		"definer",
+		v1beta2.StateError,
+		`may not create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`,
+	)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "definer"))
 
 	t.Log("a module that the operator trusts has the agent's rights")
@@ -83,14 +93,26 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 
 	t.Log("nobody grants what they do not have")
 	w.allows("binders", rule(rbacv1.GroupName, "clusterrolebindings", writing...))
-	w.wants("climber", aConfigMap("climber")+"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: climber}\n"+
-		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: ServiceAccount, name: climber, namespace: kyma-system}]\n")
-	w.state("climber", v1beta2.StateError, "nothing was applied: system:serviceaccount:kyma-system:modules may not write ClusterRoleBinding climber")
+	w.wants(
+		"climber",
+		aConfigMap(
+			"climber",
+		)+"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: climber}\n"+
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: ServiceAccount, name: climber, namespace: kyma-system}]\n",
+	)
+	w.state(
+		"climber",
+		v1beta2.StateError,
+		"nothing was applied: system:serviceaccount:kyma-system:modules may not write ClusterRoleBinding climber",
+	)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "climber"))
 
 	t.Log("drift is put right with the same rights and no others")
 	w.allows("modules", rule("", "configmaps", "get", "create", "delete"))
-	require.NoError(t, w.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "fits"}}))
+	require.NoError(
+		t,
+		w.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "fits"}}),
+	)
 	w.state("fits", v1beta2.StateError, `cannot patch resource "configmaps"`)
 	w.allows("modules", rule("", "configmaps", writing...))
 	w.state("fits", v1beta2.StateReady, "")
@@ -98,7 +120,11 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 	t.Log("so is a module removed")
 	w.allows("modules", rule("", "configmaps", "get", "create", "patch"))
 	w.remove("fits")
-	w.state("fits", v1beta2.StateError, `User "system:serviceaccount:kyma-system:modules" cannot delete resource "configmaps"`)
+	w.state(
+		"fits",
+		v1beta2.StateError,
+		`User "system:serviceaccount:kyma-system:modules" cannot delete resource "configmaps"`,
+	)
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
 	w.allows("modules", rule("", "configmaps", writing...))
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "fits") })
@@ -109,13 +135,23 @@ func TestAMissingRightToWatchIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
 	agent := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:kyma-system:skr-agent"}
-	w.grants("agent", agent, rule(v1beta2.GroupVersion.Group, "*", "get", "list", "watch", "patch"), rule("", "secrets", "get", "list"),
-		rule("events.k8s.io", "events", "create", "patch"), rule("", "configmaps", "get", "create", "patch", "delete"))
+	w.grants(
+		"agent",
+		agent,
+		rule(v1beta2.GroupVersion.Group, "*", "get", "list", "watch", "patch"),
+		rule("", "secrets", "get", "list"),
+		rule("events.k8s.io", "events", "create", "patch"),
+		rule("", "configmaps", "get", "create", "patch", "delete"),
+	)
 	w.config = rest.CopyConfig(w.config)
 	w.config.Impersonate.UserName = agent.Name
 	w.start()
 	w.wants("unseen", aConfigMap("unseen"))
-	w.state("unseen", v1beta2.StateError, `watch ConfigMap for drift: configmaps is forbidden: User "`+agent.Name+`" cannot list resource "configmaps"`)
+	w.state(
+		"unseen",
+		v1beta2.StateError,
+		`watch ConfigMap for drift: configmaps is forbidden: User "`+agent.Name+`" cannot list resource "configmaps"`,
+	)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "unseen"))
 	w.grants("watching", agent, rule("", "configmaps", "list", "watch"))
 	w.state("unseen", v1beta2.StateReady, "")
@@ -124,14 +160,19 @@ func TestAMissingRightToWatchIsTold(t *testing.T) {
 func TestAModuleLeavesTheAgentsOwnSecretsAlone(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent-key"}, StringData: map[string]string{"agent.key": "secret"}}
+	key := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent-key"},
+		StringData: map[string]string{"agent.key": "secret"},
+	}
 	require.NoError(t, w.client.Create(ctx, key))
 	asDefaultCR := func(m *v1beta2.Manifest) {
 		withDefaultCR(m)
 		m.Spec.Resource.SetAPIVersion("v1")
 		m.Spec.Resource.SetKind("Secret")
 		m.Spec.Resource.SetName(key.Name)
-		m.Annotations = map[string]string{v1beta2.AnnotationCustomStateCheck: `[{"jsonPath":"data.agent\\.key","value":"x","mappedState":"Ready"}]`}
+		m.Annotations = map[string]string{
+			v1beta2.AnnotationCustomStateCheck: `[{"jsonPath":"data.agent\\.key","value":"x","mappedState":"Ready"}]`,
+		}
 	}
 	w.wants("attacker", aConfigMap("attacker"), asDefaultCR)
 	w.state("attacker", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name of the agent's own")

@@ -118,7 +118,11 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	// Status is left out: it is this controller that writes it.
 	worthwhile := predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
-		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}),
+		predicate.Or(
+			predicate.GenerationChangedPredicate{},
+			predicate.LabelChangedPredicate{},
+			predicate.AnnotationChangedPredicate{},
+		),
 	)
 	if options.TryAgain == nil {
 		options.TryAgain = make(chan event.GenericEvent)
@@ -130,7 +134,10 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		WatchesRawSource(source.Channel(options.TryAgain, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.Concurrency,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, slowestRetry),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](
+				5*time.Millisecond,
+				slowestRetry,
+			),
 		}).
 		Complete(i)
 }

@@ -21,7 +21,9 @@ import (
 // what a version does not have any more would stay in an object for as long as somebody else owns it.
 func applyOptions() ssa.ApplyOptions {
 	options := ssa.DefaultApplyOptions()
-	options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())...)
+	options.Cleanup.FieldManagers = append(
+		options.Cleanup.FieldManagers,
+		agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())...)
 	return options
 }
 
@@ -73,7 +75,9 @@ func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string
 	if len(patches) > 0 {
 		o.SetManagedFields(patches[0].Value)
 	}
-	if err := a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(
+		err,
+	) != nil {
 		return objectError{keyOf(r), err}
 	}
 	return nil

@@ -52,8 +52,21 @@ func (w *world) installedByLifecycleManager(content, mark string) {
 	w.Helper()
 	for _, o := range objects(w.T, content) {
 		o.SetLabels(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"})
-		o.SetAnnotations(map[string]string{v1beta2.AnnotationOwnedByDeprecated: mark, v1beta2.Group + "/managed-by-reconciler-disclaimer": "DO NOT EDIT"})
-		require.NoError(w, w.client.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(o), client.ForceOwnership, client.FieldOwner(v1beta2.FieldManagerApplier)))
+		o.SetAnnotations(
+			map[string]string{
+				v1beta2.AnnotationOwnedByDeprecated:                 mark,
+				v1beta2.Group + "/managed-by-reconciler-disclaimer": "DO NOT EDIT",
+			},
+		)
+		require.NoError(
+			w,
+			w.client.Apply(
+				w.Context(),
+				client.ApplyConfigurationFromUnstructured(o),
+				client.ForceOwnership,
+				client.FieldOwner(v1beta2.FieldManagerApplier),
+			),
+		)
 	}
 }
 
@@ -77,16 +90,39 @@ func TestAModuleOfLifecycleManagerIsTakenOverWithAllItHas(t *testing.T) {
 	ctx := t.Context()
 	const mark = "kcp-system/some-kyma-keda-1234567"
 	w.installedByLifecycleManager(kedaOfLifecycleManager, mark)
-	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-config, namespace: kyma-system}", "kcp-system/some-kyma-istio-1234567")
+	w.installedByLifecycleManager(
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-config, namespace: kyma-system}",
+		"kcp-system/some-kyma-istio-1234567",
+	)
 	require.NoError(t, w.client.Create(ctx, configMap("tenants", nil)))
-	inherited := append(resourcesOf(objects(t, kedaOfLifecycleManager)),
-		v1beta2.Resource{Name: "istio-config", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
-		v1beta2.Resource{Name: "tenants", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
-		v1beta2.Resource{Name: "gone", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
-		v1beta2.Resource{Name: "skr-agent-root", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
+	inherited := append(
+		resourcesOf(objects(t, kedaOfLifecycleManager)),
+		v1beta2.Resource{
+			Name:             "istio-config",
+			Namespace:        home,
+			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		},
+		v1beta2.Resource{
+			Name:             "tenants",
+			Namespace:        home,
+			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		},
+		v1beta2.Resource{
+			Name:             "gone",
+			Namespace:        home,
+			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		},
+		v1beta2.Resource{
+			Name:             "skr-agent-root",
+			Namespace:        home,
+			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		},
 		v1beta2.Resource{Name: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}},
 	)
-	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: skr-agent-root, namespace: kyma-system}", mark)
+	w.installedByLifecycleManager(
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: skr-agent-root, namespace: kyma-system}",
+		mark,
+	)
 	d := &appsv1.Deployment{}
 	require.True(t, w.exists(d, home, "keda-manager"))
 	uid := d.UID
@@ -118,7 +154,8 @@ func TestAModuleOfLifecycleManagerIsTakenOverWithAllItHas(t *testing.T) {
 	})
 	w.runs(home, "keda-manager")
 	w.eventually("what only the old version had is gone", func() bool {
-		return !w.exists(&schedulingv1.PriorityClass{}, "", "keda-priority-class") && !w.exists(&corev1.ConfigMap{}, home, "keda-old")
+		return !w.exists(&schedulingv1.PriorityClass{}, "", "keda-priority-class") &&
+			!w.exists(&corev1.ConfigMap{}, home, "keda-old")
 	})
 	require.Empty(t, d.Spec.Template.Spec.PriorityClassName)
 	require.Zero(t, *d.Spec.Template.Spec.TerminationGracePeriodSeconds)
@@ -140,7 +177,12 @@ func TestAModuleOfLifecycleManagerIsTakenOverWithAllItHas(t *testing.T) {
 	require.Equal(t, v1beta2.ManagedByKyma, d.Labels[v1beta2.LabelManagedBy])
 	w.installedByLifecycleManager(kedaOfOurs, mark)
 	require.True(t, w.exists(d, home, "keda-manager"))
-	require.NotContains(t, d.Labels, v1beta2.LabelModuleName, "fields of ours are lifecycle-manager's, which drops what it does not have")
+	require.NotContains(
+		t,
+		d.Labels,
+		v1beta2.LabelModuleName,
+		"fields of ours are lifecycle-manager's, which drops what it does not have",
+	)
 	require.Equal(t, "a user's", d.Annotations["example.org/note"])
 }
 
@@ -204,7 +246,10 @@ func TestAModuleIsTakenOverTogetherWithAnUpgrade(t *testing.T) {
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "keda-old"))
 
 	t.Log("with the module goes what was inherited and not applied since, but by nobody's mark alone")
-	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: kyma-system}", "kcp-system/some-kyma-keda-1234567")
+	w.installedByLifecycleManager(
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: kyma-system}",
+		"kcp-system/some-kyma-keda-1234567",
+	)
 	w.remove("keda")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "keda") })
 	require.False(t, w.exists(d, home, "keda-manager"))

@@ -57,9 +57,29 @@ func TestTheRoleForTenantsDoesNotLeadToTheAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.client.Create(ctx, w.object(string(role))))
 	key := client.ObjectKey{Namespace: home, Name: "skr-agent-key"}
-	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key, namespace: kyma-system}")))
-	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}")))
-	require.NoError(t, w.client.Create(ctx, w.object("apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}\nspec: {channel: regular}")))
+	require.NoError(
+		t,
+		w.client.Create(
+			ctx,
+			w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key, namespace: kyma-system}"),
+		),
+	)
+	require.NoError(
+		t,
+		w.client.Create(
+			ctx,
+			w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}"),
+		),
+	)
+	require.NoError(
+		t,
+		w.client.Create(
+			ctx,
+			w.object(
+				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}\nspec: {channel: regular}",
+			),
+		),
+	)
 
 	// A controller that is not here makes `edit` and `admin` of it.
 	editor := w.holder("editor", "system:aggregate-to-edit")
@@ -83,22 +103,44 @@ func TestTheRoleForTenantsDoesNotLeadToTheAgent(t *testing.T) {
 		},
 	}
 	for name, try := range ways {
-		t.Run("the role does not allow "+name, func(t *testing.T) { require.True(t, apierrors.IsForbidden(try(tenant)), "%v", try(tenant)) })
+		t.Run(
+			"the role does not allow "+name,
+			func(t *testing.T) { require.True(t, apierrors.IsForbidden(try(tenant)), "%v", try(tenant)) },
+		)
 		t.Run("edit allows "+name, func(t *testing.T) { require.NoError(t, try(editor)) })
 	}
 
 	t.Run("the role allows nothing else that leads there", func(t *testing.T) {
 		c := w.connect(tenant, "")
-		workloads := []string{"/pods", "/replicationcontrollers", "/podtemplates", "apps/deployments", "apps/daemonsets", "apps/statefulsets", "apps/replicasets",
-			"apps/controllerrevisions", "batch/jobs", "batch/cronjobs"}
+		workloads := []string{
+			"/pods",
+			"/replicationcontrollers",
+			"/podtemplates",
+			"apps/deployments",
+			"apps/daemonsets",
+			"apps/statefulsets",
+			"apps/replicasets",
+			"apps/controllerrevisions",
+			"batch/jobs",
+			"batch/cronjobs",
+		}
 		leading := map[string][]string{
 			"impersonate": {"/users", "/groups", "/serviceaccounts", "/uids"},
 			"watch":       {"/secrets"},
-			"create": slices.Concat(workloads, []string{"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy", "/secrets", "/serviceaccounts/token",
-				"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/rolebindings"}),
-			"get":      {"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy"},
-			"update":   slices.Concat(workloads, []string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"}),
-			"patch":    slices.Concat(workloads, []string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"}),
+			"create": slices.Concat(
+				workloads,
+				[]string{"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy", "/secrets", "/serviceaccounts/token",
+					"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/rolebindings"},
+			),
+			"get": {"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy"},
+			"update": slices.Concat(
+				workloads,
+				[]string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"},
+			),
+			"patch": slices.Concat(
+				workloads,
+				[]string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"},
+			),
 			"bind":     {"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/clusterroles"},
 			"escalate": {"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/clusterroles"},
 			"change":   {"kyma-pull.dev/agents"},
@@ -126,9 +168,11 @@ func TestTheRoleForTenantsDoesNotLeadToTheAgent(t *testing.T) {
 func (w *world) may(c client.Client, verb, resource string) bool {
 	w.Helper()
 	parts := append(strings.Split(resource, "/"), "")
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Namespace: home, Verb: verb, Group: parts[0], Resource: parts[1], Subresource: parts[2],
-	}}}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: home, Verb: verb, Group: parts[0], Resource: parts[1], Subresource: parts[2],
+		}},
+	}
 	require.NoError(w, c.Create(w.Context(), review))
 	return review.Status.Allowed
 }

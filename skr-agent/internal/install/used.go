@@ -19,7 +19,9 @@ import (
 // chart finds those that every cluster of the version serves. An error is one of the module but for render.ErrNotRun
 // and the context's.
 func UsedImages(
-	ctx context.Context, q airgap.UsedQuestion, rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),
+	ctx context.Context,
+	q airgap.UsedQuestion,
+	rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),
 ) ([]string, error) {
 	m := &v1beta2.Manifest{Spec: q.Manifest.Spec}
 	m.Namespace, m.Name, m.Labels = v1beta2.RuntimeNamespace, q.Manifest.Name, q.Manifest.Labels

@@ -36,9 +36,13 @@ spec: {image: "example.org/thing:1"}
 	require.NoError(t, err)
 	question := airgap.UsedQuestion{
 		Manifest: bundle.Manifest{Name: "keda", Spec: v1beta2.ManifestSpec{
-			Install: v1beta2.InstallInfo{Source: runtime.RawExtension{Raw: source}}, LocalizedImages: []string{"local.example/keda:1", "local.example/operand:1"},
+			Install: v1beta2.InstallInfo{
+				Source: runtime.RawExtension{Raw: source},
+			}, LocalizedImages: []string{"local.example/keda:1", "local.example/operand:1"},
 		}},
-		Contents: map[digest.Digest][]byte{at: content}, ImagePaths: []bundle.ImagePath{{Group: "example.org", Kind: "Thing", Field: "spec.image"}},
+		Contents: map[digest.Digest][]byte{
+			at: content,
+		}, ImagePaths: []bundle.ImagePath{{Group: "example.org", Kind: "Thing", Field: "spec.image"}},
 	}
 	plain := func(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
 		return render.Render(in)

@@ -222,9 +222,16 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).Informer()
+		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).
+		Informer()
 	ctx, stop := context.WithCancel(w.ctx)
-	watch := &kindWatch{version: gvk.Version, started: time.Now(), stop: stop, synced: informer.HasSynced, objects: informer.GetStore()}
+	watch := &kindWatch{
+		version: gvk.Version,
+		started: time.Now(),
+		stop:    stop,
+		synced:  informer.HasSynced,
+		objects: informer.GetStore(),
+	}
 	err = informer.SetTransform(w.shrink)
 	if err == nil {
 		err = informer.SetWatchErrorHandlerWithContext(watch.failed)
@@ -278,7 +285,8 @@ func (w *watches) shrink(in any) (any, error) {
 func fingerprint(entries []metav1.ManagedFieldsEntry, manager string) string {
 	sum := fnv.New128a()
 	for _, e := range entries {
-		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.FieldsV1 != nil {
+		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" &&
+			e.FieldsV1 != nil {
 			_, _ = sum.Write(e.FieldsV1.GetRawBytes())
 		}
 	}
@@ -289,7 +297,8 @@ func fingerprint(entries []metav1.ManagedFieldsEntry, manager string) string {
 // and not when it fails.
 func hasCompleted(entries []metav1.ManagedFieldsEntry) bool {
 	return slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Subresource == "status" && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:completionTime"`))
+		return e.Subresource == "status" && e.FieldsV1 != nil &&
+			bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:completionTime"`))
 	})
 }
 

@@ -14,13 +14,19 @@ import (
 
 func TestAWatchThatBrokeSaysNothingOfObjects(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	shown := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", ResourceVersion: "7"}}
+	shown := &metav1.PartialObjectMetadata{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", ResourceVersion: "7"},
+	}
 	if err := store.Add(shown); err != nil {
 		t.Fatal(err)
 	}
 	watch := &kindWatch{version: "v1", objects: store, synced: func() bool { return true }}
 	w := &watches{kinds: map[schema.GroupKind]*kindWatch{{Group: "apps", Kind: "Deployment"}: watch}}
-	web := v1beta2.Resource{Name: "web", Namespace: "apps", GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}}
+	web := v1beta2.Resource{
+		Name:             "web",
+		Namespace:        "apps",
+		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+	}
 	if got := w.version(web); got != "7" {
 		t.Fatalf("while it works: version %q", got)
 	}

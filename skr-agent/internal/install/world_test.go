@@ -80,7 +80,9 @@ func renewed(t *testing.T) *rest.Config {
 		require.NoError(t, server.Stop())
 	}
 	env := &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "skr-agent", "crds")}, ErrorIfCRDPathMissing: true,
+		CRDDirectoryPaths: []string{
+			filepath.Join("..", "..", "..", "charts", "skr-agent", "crds"),
+		}, ErrorIfCRDPathMissing: true,
 	}
 	env.ControlPlane.GetAPIServer().Configure().Set("disable-admission-plugins", "ServiceAccount")
 	var err error
@@ -217,7 +219,9 @@ func (w *world) eventually(what string, holds func() bool) {
 			}
 			w.Fatalf("never saw: %s", what)
 		}
-		time.Sleep(pause) // the longer it has waited, the longer it may wait: looks are requests, and take from what is awaited
+		time.Sleep(
+			pause,
+		) // the longer it has waited, the longer it may wait: looks are requests, and take from what is awaited
 	}
 }
 
@@ -225,7 +229,8 @@ func (w *world) state(name string, state v1beta2.State, message string) {
 	w.Helper()
 	w.eventually(fmt.Sprintf("%s is %s: %s", name, state, message), func() bool {
 		m := w.manifest(name)
-		return m.Status.State == state && m.Status.LastOperation != nil && strings.Contains(m.Status.LastOperation.Operation, message)
+		return m.Status.State == state && m.Status.LastOperation != nil &&
+			strings.Contains(m.Status.LastOperation.Operation, message)
 	})
 }
 

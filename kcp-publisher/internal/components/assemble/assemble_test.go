@@ -56,7 +56,10 @@ func TestCheckAcceptsWhatAgentsAccept(t *testing.T) {
 }
 
 func TestValuesOfLaterFilesAndAssignmentsCountMore(t *testing.T) {
-	dir := folder(t, map[string]string{"one.yaml": "a: {b: 1, c: 2}\nd: [1]\n", "two.yaml": "a: {b: 3, e: null}\nd: [2]\n"})
+	dir := folder(
+		t,
+		map[string]string{"one.yaml": "a: {b: 1, c: 2}\nd: [1]\n", "two.yaml": "a: {b: 3, e: null}\nd: [2]\n"},
+	)
 	files := Files{Type: typeChart}
 	if err := files.SetValues([]string{filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")}, []string{"a.f=x,g=true"}); err != nil {
 		t.Fatal(err)
@@ -96,7 +99,13 @@ func folder(t *testing.T, files map[string]string) string {
 }
 
 func TestEachKindOfFilesIsInstalledAsWhatItIs(t *testing.T) {
-	mailer := map[string]string{"Chart.yaml": "apiVersion: v2\nname: mailer\nversion: 1.0.0\n", "templates/config.yaml": configMap, "values.yaml": "a: 1\n", ".helmignore": "*.md\n", "README.md": "for people"}
+	mailer := map[string]string{
+		"Chart.yaml":            "apiVersion: v2\nname: mailer\nversion: 1.0.0\n",
+		"templates/config.yaml": configMap,
+		"values.yaml":           "a: 1\n",
+		".helmignore":           "*.md\n",
+		"README.md":             "for people",
+	}
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  v1beta2.ImageSpecType
@@ -136,7 +145,8 @@ func TestEachKindOfFilesIsInstalledAsWhatItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		loaded, err := loader.LoadArchive(bytes.NewReader(packed.Packed))
-		if err != nil || loaded.Name() != "mailer" || len(loaded.Templates) != 1 || slices.ContainsFunc(loaded.Raw, func(f *chart.File) bool { return f.Name == "README.md" }) {
+		if err != nil || loaded.Name() != "mailer" || len(loaded.Templates) != 1 ||
+			slices.ContainsFunc(loaded.Raw, func(f *chart.File) bool { return f.Name == "README.md" }) {
 			t.Fatalf("got %+v, %v", loaded, err)
 		}
 		archive := filepath.Join(t.TempDir(), "mailer-1.0.0.tgz")
@@ -165,9 +175,16 @@ func TestOnlyWhatEveryReaderUnderstandsIsPacked(t *testing.T) {
 
 func TestImagesAreResourcesOfTheirOwnNamesAndTags(t *testing.T) {
 	const pin = "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-	made, err := New("example.org/mailer", "1.0.0", "example.org", Files{Type: typeDirectory, MediaType: mediaTypeTar}, []string{
-		"a.example/x/mailer:1.2.3" + pin, "b.example/y/mailer:1.2.3", "mailer", "a.example/tool:v20260101_ab",
-	}, nil)
+	made, err := New(
+		"example.org/mailer",
+		"1.0.0",
+		"example.org",
+		Files{Type: typeDirectory, MediaType: mediaTypeTar},
+		[]string{
+			"a.example/x/mailer:1.2.3" + pin, "b.example/y/mailer:1.2.3", "mailer", "a.example/tool:v20260101_ab",
+		},
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +195,14 @@ func TestImagesAreResourcesOfTheirOwnNamesAndTags(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if want := []string{"mailer:1.2.3", "mailer:1.2.3", "mailer:0.0.0-latest", "tool:0.0.0-v20260101-ab"}; !slices.Equal(got, want) {
+	if want := []string{"mailer:1.2.3", "mailer:1.2.3", "mailer:0.0.0-latest", "tool:0.0.0-v20260101-ab"}; !slices.Equal(
+		got,
+		want,
+	) {
 		t.Errorf("got %v", got)
 	}
-	if made.Descriptor.Resources[2].ExtraIdentity["image"] != "b.example/y/mailer" || made.Descriptor.Resources[1].Digest.Value != strings.TrimPrefix(pin, "@sha256:") {
+	if made.Descriptor.Resources[2].ExtraIdentity["image"] != "b.example/y/mailer" ||
+		made.Descriptor.Resources[1].Digest.Value != strings.TrimPrefix(pin, "@sha256:") {
 		t.Errorf("got %+v", made.Descriptor.Resources)
 	}
 	if unpinned := made.Unpinned(); len(unpinned) != 3 || made.Sign("release", nil) == nil {

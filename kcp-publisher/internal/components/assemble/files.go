@@ -52,7 +52,11 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (ima
 // moduleNamespace is the namespace of modules in a runtime.
 const moduleNamespace = "kyma-system"
 
-var packedAs = map[string]v1beta2.ImageSpecType{typeDirectory: v1beta2.OCIDir, typeChart: v1beta2.HelmChart, typeKustomize: v1beta2.Kustomize}
+var packedAs = map[string]v1beta2.ImageSpecType{
+	typeDirectory: v1beta2.OCIDir,
+	typeChart:     v1beta2.HelmChart,
+	typeKustomize: v1beta2.Kustomize,
+}
 
 // maxBytes bounds all files together before they are packed; the check limits the packed ones.
 const maxBytes = 64 << 20

@@ -40,7 +40,10 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {
 	if unpinned := c.Unpinned(); len(unpinned) > 0 {
-		return fmt.Errorf("a signature has to cover the images, and the digests of some are not known: write %s as NAME:TAG@sha256:DIGEST", strings.Join(unpinned, ", "))
+		return fmt.Errorf(
+			"a signature has to cover the images, and the digests of some are not known: write %s as NAME:TAG@sha256:DIGEST",
+			strings.Join(unpinned, ", "),
+		)
 	}
 	const hash = "SHA-256"
 	value, err := ocm.DigestOf(c.Descriptor, ocm.NormalisationV3, hash)

@@ -24,7 +24,10 @@ func (s *Snapshot) Withheld() []Withheld {
 	var all []Withheld
 	for _, name := range s.moduleNames() {
 		if o := s.metas[name]; o.withheld != nil {
-			all = append(all, Withheld{"ModuleReleaseMeta", types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name}, o.withheld})
+			all = append(
+				all,
+				Withheld{"ModuleReleaseMeta", types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name}, o.withheld},
+			)
 		}
 	}
 	for _, t := range s.templates {

@@ -33,7 +33,12 @@ func TestLookCountsHealthCausesAndVersions(t *testing.T) {
 		kymaCalled(t, "r-5", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }),
 		kymaCalled(t, "r-6", func(w *world) { w.heard = noon.Add(-3 * time.Hour) }),
 	}
-	meta := v1beta2.ModuleReleaseMeta{Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}, {Channel: "fast", Version: "1.1.0"}}}}
+	meta := v1beta2.ModuleReleaseMeta{
+		Spec: v1beta2.ModuleReleaseMetaSpec{
+			ModuleName: "keda",
+			Channels:   []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}, {Channel: "fast", Version: "1.1.0"}},
+		},
+	}
 	unused := v1beta2.ModuleReleaseMeta{Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "unused"}}
 	f := Look(Input{Kymas: kymas, Metas: []v1beta2.ModuleReleaseMeta{unused, meta}, Now: noon})
 
@@ -57,7 +62,10 @@ func TestLookCountsHealthCausesAndVersions(t *testing.T) {
 		t.Errorf("got %s, %v\nwant %s", modules, err, want)
 	}
 	if r := f.Runtimes[0]; r.Agent != "v0.1.0" || r.Kubernetes != "v1.36.3" || r.Published != 7 || r.InForce != 7 || r.Channel != "regular" || !r.Reporting ||
-		!r.LastReport.Equal(noon.Add(-time.Minute)) || r.Kyma != "r-1" || r.Namespace != "kcp-system" || r.Modules[0].Asked != "1.0.0" {
+		!r.LastReport.Equal(noon.Add(-time.Minute)) ||
+		r.Kyma != "r-1" ||
+		r.Namespace != "kcp-system" ||
+		r.Modules[0].Asked != "1.0.0" {
 		t.Errorf("got %+v", r)
 	}
 	if len(f.Warnings) != 0 {
@@ -97,11 +105,16 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 	}
 	certified := func(ago, left time.Duration) (kymas []v1beta2.Kyma) {
 		for i := range 4 { // each of which has something else in its way
-			kymas = append(kymas, kymaCalled(t, fmt.Sprint("r-", i), func(w *world) { w.certified(ago, left).says("keda", "Error", "x") }))
+			kymas = append(
+				kymas,
+				kymaCalled(t, fmt.Sprint("r-", i), func(w *world) { w.certified(ago, left).says("keda", "Error", "x") }),
+			)
 		}
 		return kymas
 	}
-	rejected := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0"}}
+	rejected := v1alpha1.Rollout{
+		Spec: v1alpha1.RolloutSpec{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0"},
+	}
 	rejected.Name, rejected.Status.State = "keda-regular-1", v1alpha1.RolloutRolledBack
 	channel := func(version string) (meta v1beta2.ModuleReleaseMeta) {
 		meta.Spec.ModuleName, meta.Spec.Channels = "keda", []v1beta2.ChannelVersion{{Channel: "regular", Version: version}}
@@ -149,7 +162,8 @@ func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 	}
 	add("silent", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }) // for which it is no wonder
 	f := Look(Input{Kymas: kymas, Now: noon})
-	if len(f.Warnings) != 1 || f.Warnings[0].Message != "5 agent certificates have expired or expire soon (r-0, r-1, r-2, 2 others)" {
+	if len(f.Warnings) != 1 ||
+		f.Warnings[0].Message != "5 agent certificates have expired or expire soon (r-0, r-1, r-2, 2 others)" {
 		t.Errorf("got %+v", f.Warnings)
 	}
 	if end := f.Runtimes[0].CertificateExpires; end == nil || !end.Equal(noon.Add(29*24*time.Hour)) {
@@ -186,7 +200,10 @@ func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
 	w.facts.Published.State.Manifests = append(w.facts.Published.State.Manifests, manifest("$(reboot); MODULE\n"))
 	w.facts.Report.Modules = append(w.facts.Report.Modules, ready("$(reboot); MODULE\n"))
 	w.status()
-	w.kyma.Status.Modules = append(w.kyma.Status.Modules, v1beta2.ModuleStatus{Name: hostile, Version: hostile, Channel: hostile, State: "Error", Message: hostile})
+	w.kyma.Status.Modules = append(
+		w.kyma.Status.Modules,
+		v1beta2.ModuleStatus{Name: hostile, Version: hostile, Channel: hostile, State: "Error", Message: hostile},
+	)
 	w.untouched = true
 	w.rollout(v1alpha1.RolloutStopped, func(r *v1alpha1.Rollout) {
 		r.Status.Message, r.Status.Failures = hostile, []v1alpha1.RuntimeFailure{{Runtime: "r-1", Reason: hostile}}
@@ -216,8 +233,11 @@ func TestNamesInAdviceAreSafeForAShell(t *testing.T) {
 func TestJudgeModuleIgnoresOtherModules(t *testing.T) {
 	w := newWorld(t).says("mail", "Error", "x").says("keda", "Ready", "is taken over in version 1.0.0")
 	kyma := w.status()
-	if r, known := JudgeModule(kyma, "keda", Rollouts{}, noon); !known || r.Cause == nil || r.Cause.Situation != ModuleRemark || len(r.Modules) != 1 ||
-		r.Cause.Message != "module keda is Ready in version 1.0.0: is taken over in version 1.0.0" || r.Health != Healthy {
+	if r, known := JudgeModule(kyma, "keda", Rollouts{}, noon); !known || r.Cause == nil ||
+		r.Cause.Situation != ModuleRemark ||
+		len(r.Modules) != 1 ||
+		r.Cause.Message != "module keda is Ready in version 1.0.0: is taken over in version 1.0.0" ||
+		r.Health != Healthy {
 		t.Errorf("got %+v %+v", r.Health, r.Cause)
 	}
 	if r, _ := JudgeModule(kyma, "mail", Rollouts{}, noon); r.Cause == nil || r.Cause.Situation != ModuleBroken {

@@ -29,7 +29,10 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	var metas []v1beta2.ModuleReleaseMeta
 	for _, text := range modules {
 		fields := strings.Fields(text)
-		meta := v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Name: fields[0]}, Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: fields[0], OcmComponentName: "example.com/" + fields[0]}}
+		meta := v1beta2.ModuleReleaseMeta{
+			ObjectMeta: metav1.ObjectMeta{Name: fields[0]},
+			Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: fields[0], OcmComponentName: "example.com/" + fields[0]},
+		}
 		for i := 1; i+1 < len(fields); i += 2 {
 			meta.Spec.Channels = append(meta.Spec.Channels, v1beta2.ChannelVersion{Channel: fields[i], Version: fields[i+1]})
 		}
@@ -37,7 +40,12 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 		for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
 			templates = append(templates, v1beta2.ModuleTemplate{
 				ObjectMeta: metav1.ObjectMeta{Name: fields[0] + "-" + version},
-				Spec:       v1beta2.ModuleTemplateSpec{ModuleName: fields[0], Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")}, RequiresDowntime: version == "3.0.0"},
+				Spec: v1beta2.ModuleTemplateSpec{
+					ModuleName:       fields[0],
+					Version:          version,
+					Descriptor:       runtime.RawExtension{Raw: []byte("{}")},
+					RequiresDowntime: version == "3.0.0",
+				},
 			})
 		}
 	}
@@ -50,9 +58,16 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 
 // asking returns a Kyma of channel regular that asks for keda and was given it in a version, empty for not yet.
 func asking(given string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
-	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}}}
+	kyma := &v1beta2.Kyma{
+		Spec: v1beta2.KymaSpec{
+			Channel: "regular",
+			Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}},
+		},
+	}
 	if given != "" {
-		kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": given}}}
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": given}},
+		}
 	}
 	for _, change := range changes {
 		change(kyma)
@@ -70,7 +85,10 @@ func nothing(k *v1beta2.Kyma)   { k.Spec.Modules = nil }
 func skipping(k *v1beta2.Kyma)  { k.Spec.SkipMaintenanceWindows = true }
 func deleted(k *v1beta2.Kyma)   { k.DeletionTimestamp = new(metav1.NewTime(saturday)) }
 func withMailer(k *v1beta2.Kyma) {
-	k.Spec.Modules = append(k.Spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+	k.Spec.Modules = append(
+		k.Spec.Modules,
+		v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
+	)
 }
 
 // fleetOf names each Kyma after its key.
@@ -90,7 +108,11 @@ func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	if kyma.Spec.SkipMaintenanceWindows {
 		windows = nil
 	}
-	return resolve.Request{Asked: kyma.Spec, Deleting: !kyma.DeletionTimestamp.IsZero(), Maintenance: windows}, sundays.Check()
+	return resolve.Request{
+		Asked:       kyma.Spec,
+		Deleting:    !kyma.DeletionTimestamp.IsZero(),
+		Maintenance: windows,
+	}, sundays.Check()
 }
 
 func forecastOf(t *testing.T, before, after Fleet) Forecast {
@@ -105,8 +127,13 @@ func forecastOf(t *testing.T, before, after Fleet) Forecast {
 func TestAPromotionIsToldByVersionsAndWhatHoldsIt(t *testing.T) {
 	kymas := func() map[string]*v1beta2.Kyma {
 		return map[string]*v1beta2.Kyma{
-			"a": asking("1.0.0"), "b": asking("1.0.0"), "has-it": asking("2.0.0"), "newer": asking("3.0.0"), "fast": asking("3.0.0", inChannel("fast")),
-			"pinned": asking("1.0.0", pinned), "unmanaged": asking("1.0.0", unmanaged), "without": asking("", nothing), "not-yet": asking(""),
+			"a": asking(
+				"1.0.0",
+			), "b": asking("1.0.0"), "has-it": asking("2.0.0"), "newer": asking("3.0.0"), "fast": asking("3.0.0", inChannel("fast")),
+			"pinned": asking(
+				"1.0.0",
+				pinned,
+			), "unmanaged": asking("1.0.0", unmanaged), "without": asking("", nothing), "not-yet": asking(""),
 		}
 	}
 	before := fleetOf(offers(t, "keda regular 1.0.0 fast 3.0.0"), kymas())
@@ -115,7 +142,14 @@ func TestAPromotionIsToldByVersionsAndWhatHoldsIt(t *testing.T) {
 		{Module: "keda", Channel: "regular", To: "2.0.0", Runtimes: []string{"not-yet"}},
 		{Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0", Runtimes: []string{"a", "b"}},
 		{Module: "keda", Channel: "regular", From: "2.0.0", To: "2.0.0", Runtimes: []string{"has-it"}},
-		{Module: "keda", Channel: "regular", From: "3.0.0", To: "3.0.0", Held: `module keda: stays at version 3.0.0: channel "regular" has 2.0.0, which is older`, Runtimes: []string{"newer"}},
+		{
+			Module:   "keda",
+			Channel:  "regular",
+			From:     "3.0.0",
+			To:       "3.0.0",
+			Held:     `module keda: stays at version 3.0.0: channel "regular" has 2.0.0, which is older`,
+			Runtimes: []string{"newer"},
+		},
 	}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", text(t, got), text(t, want))
@@ -151,7 +185,11 @@ func TestOtherChangesAreToldToo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kymas := func(k *v1beta2.Kyma) map[string]*v1beta2.Kyma { return map[string]*v1beta2.Kyma{"one": k} }
-			f := forecastOf(t, fleetOf(offers(t, c.catalogBefore), kymas(c.before)), fleetOf(offers(t, c.behind), kymas(c.after)))
+			f := forecastOf(
+				t,
+				fleetOf(offers(t, c.catalogBefore), kymas(c.before)),
+				fleetOf(offers(t, c.behind), kymas(c.after)),
+			)
 			if len(f.Changes) != len(c.want) || f.Changed != len(c.want) {
 				t.Fatalf("got %s\nwant %v", text(t, f), c.want)
 			}
@@ -174,9 +212,22 @@ func orNothing(text string) string {
 
 func TestRuntimesComeAndLeave(t *testing.T) {
 	snapshot := offers(t, "keda regular 1.0.0")
-	got := forecastOf(t,
-		fleetOf(snapshot, map[string]*v1beta2.Kyma{"stays": asking("1.0.0"), "leaves": asking("1.0.0"), "left": asking("1.0.0", deleted)}),
-		fleetOf(snapshot, map[string]*v1beta2.Kyma{"stays": asking("1.0.0"), "leaves": asking("1.0.0", deleted), "left": asking("1.0.0", deleted), "comes": asking("")}))
+	got := forecastOf(
+		t,
+		fleetOf(
+			snapshot,
+			map[string]*v1beta2.Kyma{"stays": asking("1.0.0"), "leaves": asking("1.0.0"), "left": asking("1.0.0", deleted)},
+		),
+		fleetOf(
+			snapshot,
+			map[string]*v1beta2.Kyma{
+				"stays":  asking("1.0.0"),
+				"leaves": asking("1.0.0", deleted),
+				"left":   asking("1.0.0", deleted),
+				"comes":  asking(""),
+			},
+		),
+	)
 	want := Forecast{Runtimes: 2, Changed: 2, Coming: []string{"comes"}, Leaving: []string{"leaves"}, Changes: []Change{
 		{Module: "keda", Channel: "regular", To: "1.0.0", Runtimes: []string{"comes"}},
 		{Module: "keda", Channel: "regular", From: "1.0.0", Runtimes: []string{"leaves"}},
@@ -192,7 +243,9 @@ func TestRuntimesComeAndLeave(t *testing.T) {
 func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
 	begins := func(names ...string) (all []*fleet.Rollout) {
 		for _, name := range names {
-			r := &fleet.Rollout{Spec: fleet.RolloutSpec{Policy: "slow", Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0"}}
+			r := &fleet.Rollout{
+				Spec: fleet.RolloutSpec{Policy: "slow", Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0"},
+			}
 			r.Name, r.Spec.Waves = name, []fleet.Wave{{Name: "canary"}, {Name: "rest", Approval: true}}
 			r.Status.Waves = []fleet.WaveStatus{{Name: "canary", Total: 1}, {Name: "rest", Total: 9}}
 			all = append(all, r)
@@ -203,12 +256,19 @@ func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
 	before.Begins, after.Begins = begins("would-begin-anyway"), begins("would-begin-anyway", "b", "a")
 	before.Rejections, after.Rejections = begins("rejected-anyway"), begins("rejected-anyway", "rejected")
 	forecast := forecastOf(t, before, after)
-	if len(forecast.Warnings) != 1 || !strings.Contains(forecast.Warnings[0], "version 2.0.0 of module keda in channel regular: rollout rejected took it back") {
+	if len(forecast.Warnings) != 1 ||
+		!strings.Contains(
+			forecast.Warnings[0],
+			"version 2.0.0 of module keda in channel regular: rollout rejected took it back",
+		) {
 		t.Errorf("warnings are %q", forecast.Warnings)
 	}
 	got := forecast.Rollouts
 	waves := []Wave{{Name: "canary", Runtimes: 1}, {Name: "rest", Runtimes: 9, Approval: true}}
-	want := []Rollout{{"a", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}, {"b", "slow", "keda", "regular", "1.0.0", "2.0.0", waves}}
+	want := []Rollout{
+		{"a", "slow", "keda", "regular", "1.0.0", "2.0.0", waves},
+		{"b", "slow", "keda", "regular", "1.0.0", "2.0.0", waves},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -222,7 +282,15 @@ func TestAKymaThatIsRefusedNowMayBeRepaired(t *testing.T) {
 	}
 	bad := func(*v1beta2.Kyma) (resolve.Request, error) { return resolve.Request{}, errors.New("annotation") }
 	id := func(*v1beta2.Kyma) string { return "one" }
-	refused, repaired := Fleet{Kymas: kymas, Catalog: snapshot, Request: bad}, Fleet{Kymas: kymas, Catalog: snapshot, Request: good}
+	refused, repaired := Fleet{
+		Kymas:   kymas,
+		Catalog: snapshot,
+		Request: bad,
+	}, Fleet{
+		Kymas:   kymas,
+		Catalog: snapshot,
+		Request: good,
+	}
 	f, err := New(refused, repaired, id, saturday)
 	if err != nil || len(f.Changes) != 1 || f.Changes[0].From != "1.0.0" || f.Changes[0].To != "2.0.0" {
 		t.Errorf("repaired: %+v, %v", f.Changes, err)

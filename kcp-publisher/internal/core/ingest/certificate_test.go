@@ -16,7 +16,15 @@ import (
 func TestTheEndOfTheLastCertificateStaysKnown(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)
-	text, err := trust.IssueCertificate(enroll, "", "one", trust.Kyma{}, trusttest.PublicKey(t, enroll), noon, noon.Add(time.Hour))
+	text, err := trust.IssueCertificate(
+		enroll,
+		"",
+		"one",
+		trust.Kyma{},
+		trusttest.PublicKey(t, enroll),
+		noon,
+		noon.Add(time.Hour),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,11 @@ const (
 // that restarts never returns to an earlier instance.
 //
 // A clone is over when an operator lets another key or cluster enroll.
-func reportingAgent(before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time) *v1beta2.ReportingAgent {
+func reportingAgent(
+	before *v1beta2.ReportingAgent,
+	report bundle.AcceptedReport,
+	seen time.Time,
+) *v1beta2.ReportingAgent {
 	next := &v1beta2.ReportingAgent{Instance: report.Instance, Since: metav1.NewMicroTime(seen)}
 	if before == nil || report.Enrolled {
 		return next
@@ -48,12 +52,21 @@ func reportingAgent(before *v1beta2.ReportingAgent, report bundle.AcceptedReport
 
 func cloned(one, other string) string {
 	const most = 64
-	return fmt.Sprintf("two agents, instances %s and %s, report with the key of this runtime", bundle.Quote(one, most), bundle.Quote(other, most))
+	return fmt.Sprintf(
+		"two agents, instances %s and %s, report with the key of this runtime",
+		bundle.Quote(one, most),
+		bundle.Quote(other, most),
+	)
 }
 
 // requestCounts reports whether the request in a report is taken up. An agent that has just started may be the copy of
 // one that is running: its request counts once it is the only one, so that it removes nothing from the other.
-func requestCounts(before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time) bool {
+func requestCounts(
+	before *v1beta2.ReportingAgent,
+	now v1beta2.ReportingAgent,
+	report bundle.AcceptedReport,
+	seen time.Time,
+) bool {
 	switch {
 	case now.Clone != "":
 		return false

@@ -48,7 +48,10 @@ func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
 			now := noon
 			for i, r := range reports {
 				now = now.Add(time.Second + r.after)
-				report := bundle.AcceptedReport{Report: bundle.Report{Instance: r.instance, Twin: r.twin, Confirmed: r.confirmed}, Enrolled: r.enrolled}
+				report := bundle.AcceptedReport{
+					Report:   bundle.Report{Instance: r.instance, Twin: r.twin, Confirmed: r.confirmed},
+					Enrolled: r.enrolled,
+				}
 				before := agent
 				agent = reportingAgent(before, report, now)
 				if got := requestCounts(before, *agent, report, now); got != r.counts {

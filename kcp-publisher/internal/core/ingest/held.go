@@ -11,9 +11,16 @@ import (
 
 // HeldBy returns the status while bundles are only renewed: it records a renewed bundle, and names the commit that is
 // held. An empty commit leaves the condition as it is.
-func HeldBy(before v1beta2.KymaStatus, renewed *plan.Published, commit string, generation int64, now time.Time) v1beta2.KymaStatus {
+func HeldBy(
+	before v1beta2.KymaStatus,
+	renewed *plan.Published,
+	commit string,
+	generation int64,
+	now time.Time,
+) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
-	if r := after.Runtime; r != nil && renewed != nil && r.Published != nil && r.Published.Digest != renewed.Digest.String() {
+	if r := after.Runtime; r != nil && renewed != nil && r.Published != nil &&
+		r.Published.Digest != renewed.Digest.String() {
 		last, next := *r.Published, renewed.Record()
 		next.Given, next.Certificate = last.Given, lastCertificate(before.Runtime, next)
 		next.Earlier = earlierBundles(before.Runtime, Facts{Published: renewed})

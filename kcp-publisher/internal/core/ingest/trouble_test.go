@@ -16,7 +16,9 @@ func TestWhatARuntimeCannotWriteIsTold(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	published := &plan.Published{Digest: "sha256:new", Predicate: bundle.Predicate{Sequence: 7}}
 	status := func(before v1beta2.KymaStatus, observed string, trouble *bundle.ReportedTrouble) v1beta2.KymaStatus {
-		report := &bundle.AcceptedReport{Report: bundle.Report{Time: now, Trouble: trouble, Observed: &bundle.Observed{Digest: published.Digest}}}
+		report := &bundle.AcceptedReport{
+			Report: bundle.Report{Time: now, Trouble: trouble, Observed: &bundle.Observed{Digest: published.Digest}},
+		}
 		if observed == "old" {
 			report.Observed.Digest = "sha256:old"
 		}
@@ -34,7 +36,11 @@ func TestWhatARuntimeCannotWriteIsTold(t *testing.T) {
 	require.Equal(t, v1beta2.StateReady, fine.State)
 	require.Empty(t, said(fine, v1beta2.ConditionSynced), "nothing was ever wrong")
 
-	refused := status(fine, "new", &bundle.ReportedTrouble{Reason: "whatever a runtime says", Message: "ModuleTemplate x is denied", Catalog: true})
+	refused := status(
+		fine,
+		"new",
+		&bundle.ReportedTrouble{Reason: "whatever a runtime says", Message: "ModuleTemplate x is denied", Catalog: true},
+	)
 	require.Equal(t, v1beta2.StateWarning, refused.State)
 	require.Equal(t, "False ObjectRefused: ModuleTemplate x is denied", said(refused, v1beta2.ConditionSynced))
 	require.Equal(t, "False NotReady: ModuleTemplate x is denied", said(refused, v1beta2.ConditionReady))
@@ -44,5 +50,9 @@ func TestWhatARuntimeCannotWriteIsTold(t *testing.T) {
 	require.Equal(t, "False StorageRefused: quota", said(full, v1beta2.ConditionAccepted))
 	require.Equal(t, "False StorageRefused: quota", said(full, v1beta2.ConditionSynced))
 
-	require.Equal(t, "True Synced: the runtime could write everything", said(status(full, "new", nil), v1beta2.ConditionSynced))
+	require.Equal(
+		t,
+		"True Synced: the runtime could write everything",
+		said(status(full, "new", nil), v1beta2.ConditionSynced),
+	)
 }

@@ -14,10 +14,17 @@ func TestAKymaSaysWhetherItsRuntimeWatchesWhatWatchersAskFor(t *testing.T) {
 	asked := func(f *Facts) { f.Published.State.Watchers = []bundle.Watcher{{Name: "keda"}} }
 	troubled := func(f *Facts) {
 		asked(f)
-		f.Report.Watched = []bundle.ReportedWatch{{Watcher: "istio"}, {Watcher: "keda", Trouble: "the agent may not list and watch kedas"}}
+		f.Report.Watched = []bundle.ReportedWatch{
+			{Watcher: "istio"},
+			{Watcher: "keda", Trouble: "the agent may not list and watch kedas"},
+		}
 	}
 	late := func(f *Facts) { asked(f); f.Report.Observed.Digest = earlier }
-	before := metav1.Condition{Type: v1beta2.ConditionSKRWebhook, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonWatching}
+	before := metav1.Condition{
+		Type:   v1beta2.ConditionSKRWebhook,
+		Status: metav1.ConditionTrue,
+		Reason: v1beta2.ReasonWatching,
+	}
 	for name, c := range map[string]struct {
 		change func(*Facts)
 		before []metav1.Condition

@@ -122,7 +122,10 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	for _, m := range slices.SortedFunc(maps.Keys(holders), Module.compare) {
 		content, known := contents[m]
 		if problem := content.Problem; problem != "" || !known {
-			fleet.Unknown = append(fleet.Unknown, Unknown{m, len(holders[m]), cmp.Or(problem, "no bundle with this version was found")})
+			fleet.Unknown = append(
+				fleet.Unknown,
+				Unknown{m, len(holders[m]), cmp.Or(problem, "no bundle with this version was found")},
+			)
 		}
 		for _, text := range content.Images {
 			images[text] = append(images[text], Use{m, holders[m]})

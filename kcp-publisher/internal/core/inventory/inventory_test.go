@@ -32,7 +32,9 @@ func small() Fleet {
 		{ID: "a", Reported: noon.Add(-72 * time.Hour), Modules: []Module{keda, older}},
 		{ID: "never"},
 	}, map[Module]Content{
-		keda: {Images: []string{pinned}}, older: {Images: []string{tagged, pinned}}, newer: {Images: []string{"registry.example/kyma/scaler:1.8.0"}},
+		keda: {
+			Images: []string{pinned},
+		}, older: {Images: []string{tagged, pinned}}, newer: {Images: []string{"registry.example/kyma/scaler:1.8.0"}},
 		broken: {Images: []string{"mailer:1"}, Problem: "the chart does not render"},
 	})
 }
@@ -42,7 +44,10 @@ func TestInventoryJoinsRuntimesWithTheImagesOfTheirModules(t *testing.T) {
 	want := Fleet{
 		Images: []Image{
 			{"mailer:1", []Use{{broken, []Holder{{"b", noon}}}}},
-			{"registry.example/kyma/keda@sha256:" + strings.Repeat("1", 64), []Use{{keda, []Holder{old, {"b", noon}}}, {older, []Holder{old}}}},
+			{
+				"registry.example/kyma/keda@sha256:" + strings.Repeat("1", 64),
+				[]Use{{keda, []Holder{old, {"b", noon}}}, {older, []Holder{old}}},
+			},
 			{tagged, []Use{{older, []Holder{old}}}},
 			{"registry.example/kyma/scaler:1.8.0", []Use{{newer, []Holder{{"b", noon}}}}},
 		},
@@ -73,7 +78,8 @@ func TestSelectFindsAnImageByEachOfItsNames(t *testing.T) {
 		}
 	}
 	got := small().Select(pinned, "scaler")
-	if len(got.Images) != 1 || len(got.Images[0].Uses) != 1 || got.Images[0].Uses[0].Module != older || len(got.Unknown) > 0 {
+	if len(got.Images) != 1 || len(got.Images[0].Uses) != 1 || got.Images[0].Uses[0].Module != older ||
+		len(got.Unknown) > 0 {
 		t.Errorf("of module scaler: %+v", got)
 	}
 	if uses := small().Images[1].Uses; len(uses) != 2 {

@@ -169,7 +169,12 @@ func TestWhatARuntimeWasGivenOutlivesAModuleThatDoesNotResolve(t *testing.T) {
 }
 
 func TestWhatARuntimeSaysItHasCountsAgainstWhatIsRemembered(t *testing.T) {
-	published := &v1beta2.PublishedBundle{Epoch: 1, Sequence: 70, Digest: "sha256:seven", Versions: map[string]string{"keda": "1.1.0"}}
+	published := &v1beta2.PublishedBundle{
+		Epoch:    1,
+		Sequence: 70,
+		Digest:   "sha256:seven",
+		Versions: map[string]string{"keda": "1.1.0"},
+	}
 	for name, c := range map[string]struct {
 		published *v1beta2.PublishedBundle
 		observed  *bundle.Observed
@@ -191,7 +196,14 @@ func TestWhatARuntimeSaysItHasCountsAgainstWhatIsRemembered(t *testing.T) {
 		if strings.HasPrefix(name, "it chose") {
 			decided = []string{"keda"}
 		}
-		report := &bundle.AcceptedReport{Report: bundle.Report{Decided: decided, Observed: c.observed, Refused: c.refused, Modules: []bundle.ReportedModule{{Name: "keda", Version: c.version}}}}
+		report := &bundle.AcceptedReport{
+			Report: bundle.Report{
+				Decided:  decided,
+				Observed: c.observed,
+				Refused:  c.refused,
+				Modules:  []bundle.ReportedModule{{Name: "keda", Version: c.version}},
+			},
+		}
 		if got := given(&v1beta2.RuntimeStatus{Published: c.published}, report)["keda"]; got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
@@ -199,8 +211,16 @@ func TestWhatARuntimeSaysItHasCountsAgainstWhatIsRemembered(t *testing.T) {
 }
 
 func TestARollbackThatWasNotSaidIsReasonEnough(t *testing.T) {
-	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{Versions: map[string]string{"keda": "2.0.0"}}}
-	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}, Versions: map[string]string{"keda": "1.0.0"}}
+	r := Runtime{
+		ID:         "one",
+		Audience:   bundle.Audience{Runtime: "one"},
+		Remembered: &Memory{Versions: map[string]string{"keda": "2.0.0"}},
+	}
+	wanted := Wanted{
+		Documents: documents(t, "keda"),
+		Asked:     []string{"keda"},
+		Versions:  map[string]string{"keda": "1.0.0"},
+	}
 	last := publishedAt(t, noon, nil, "keda")
 	next, reason := Next(after(last), wanted, r, trusted, validity, noon)
 	if reason != ReasonRollbackAdded || len(next.Rollback) != 1 {
@@ -214,7 +234,9 @@ func TestARollbackThatWasNotSaidIsReasonEnough(t *testing.T) {
 
 func TestWhichRolloutGaveAVersionOutlivesAModuleThatDoesNotResolve(t *testing.T) {
 	known := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
-		Versions: map[string]string{"keda": "1.8.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}},
+		Versions: map[string]string{
+			"keda": "1.8.0",
+		}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}},
 	}}
 	for name, c := range map[string]struct {
 		versions map[string]string
@@ -239,13 +261,26 @@ func TestWhatIsRememberedOfABundleSaysItsCommitAndCertificate(t *testing.T) {
 		t.Errorf("of a bundle with neither: %q, %v", record.Commit, record.Certificate)
 	}
 	agent := trusttest.NewSigner(t)
-	text, err := trust.IssueCertificate(agent, "", "one", trust.Kyma{}, trusttest.PublicKey(t, agent), noon, noon.Add(90*24*time.Hour))
+	text, err := trust.IssueCertificate(
+		agent,
+		"",
+		"one",
+		trust.Kyma{},
+		trusttest.PublicKey(t, agent),
+		noon,
+		noon.Add(90*24*time.Hour),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	last.Predicate.Source, last.Predicate.Certificate = &bundle.Source{Repository: "https://git.example/fleet", Commit: "0123456789abcdef"}, text
+	last.Predicate.Source, last.Predicate.Certificate = &bundle.Source{
+		Repository: "https://git.example/fleet",
+		Commit:     "0123456789abcdef",
+	}, text
 	record := last.Record()
-	if life := record.Certificate; record.Commit != "0123456789abcdef" || life == nil || !life.NotBefore.Time.Equal(noon) || !life.NotAfter.Time.Equal(noon.Add(90*24*time.Hour)) {
+	if life := record.Certificate; record.Commit != "0123456789abcdef" || life == nil ||
+		!life.NotBefore.Time.Equal(noon) ||
+		!life.NotAfter.Time.Equal(noon.Add(90*24*time.Hour)) {
 		t.Errorf("%q, %v", record.Commit, record.Certificate)
 	}
 	for _, broken := range []string{"no certificate", strings.Replace(text, "MI", "AA", 1)} {
@@ -266,9 +301,21 @@ func TestWhatTheLastBundleSaidOutlivesTheBundle(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = status
 	r := Rules{}.Runtime(kyma, nil)
-	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}, Versions: map[string]string{"keda": "1.7.0"}}
-	next, reason := Next(Adopted{Deviation: &Deviation{Reason: v1beta2.ReasonBundleMissing}}, wanted, r, trusted, validity, noon)
-	if reason != ReasonRegistryDiffers || !slices.Equal(next.Removals, []string{"nats"}) || !slices.Equal(next.Rollback, last.Predicate.Rollback) {
+	wanted := Wanted{
+		Documents: documents(t, "keda"),
+		Asked:     []string{"keda"},
+		Versions:  map[string]string{"keda": "1.7.0"},
+	}
+	next, reason := Next(
+		Adopted{Deviation: &Deviation{Reason: v1beta2.ReasonBundleMissing}},
+		wanted,
+		r,
+		trusted,
+		validity,
+		noon,
+	)
+	if reason != ReasonRegistryDiffers || !slices.Equal(next.Removals, []string{"nats"}) ||
+		!slices.Equal(next.Rollback, last.Predicate.Rollback) {
 		t.Errorf("reason %q, removals %v, rollback %+v", reason, next.Removals, next.Rollback)
 	}
 	r.Observed, r.Installed = "sha256:seven", []string{"keda"}

@@ -12,6 +12,11 @@ func Cloned(kyma *v1beta2.Kyma) error {
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {
 		return nil
 	}
-	return reason.Errorf(reason.CloneDetected, "%s: stop the copy, then give the original another key: in it, delete Secret %s/skr-agent-key, apply the output of `kcp-publisher enroll %s` and restart the agent",
-		s.Agent.Clone, v1beta2.RuntimeNamespace, RuntimeID(kyma))
+	return reason.Errorf(
+		reason.CloneDetected,
+		"%s: stop the copy, then give the original another key: in it, delete Secret %s/skr-agent-key, apply the output of `kcp-publisher enroll %s` and restart the agent",
+		s.Agent.Clone,
+		v1beta2.RuntimeNamespace,
+		RuntimeID(kyma),
+	)
 }

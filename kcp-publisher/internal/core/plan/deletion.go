@@ -15,7 +15,11 @@ func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 	if !saidGone(kyma) {
 		return "", ""
 	}
-	return v1beta2.ReasonRuntimeGone, fmt.Sprintf("the label %s says that the cluster of runtime %s does not exist any more", v1beta2.LabelRuntimeGone, RuntimeID(kyma))
+	return v1beta2.ReasonRuntimeGone, fmt.Sprintf(
+		"the label %s says that the cluster of runtime %s does not exist any more",
+		v1beta2.LabelRuntimeGone,
+		RuntimeID(kyma),
+	)
 }
 
 func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
@@ -25,7 +29,10 @@ func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, no
 	const left = "nothing may be published for it, so that a runtime of its stays as it is"
 	switch s := kyma.Status.Runtime; {
 	case reason.Of(why) == reason.RuntimeHandedOver:
-		return v1beta2.ReasonHandedOver, fmt.Sprintf("runtime %s belongs to another Kyma or control plane, and keeps its modules", RuntimeID(kyma))
+		return v1beta2.ReasonHandedOver, fmt.Sprintf(
+			"runtime %s belongs to another Kyma or control plane, and keeps its modules",
+			RuntimeID(kyma),
+		)
 	case s == nil || s.Published == nil:
 		return v1beta2.ReasonNothingToRemove, "nothing was ever published for it"
 	case saidGone(kyma):
@@ -45,7 +52,13 @@ func neverReported(kyma *v1beta2.Kyma) string {
 }
 
 // Finalizable decides whether a deleted Kyma may go, and why; an empty reason means that it has to wait.
-func Finalizable(kyma *v1beta2.Kyma, published Published, report *bundle.AcceptedReport, timeout time.Duration, now time.Time) (reason, message string) {
+func Finalizable(
+	kyma *v1beta2.Kyma,
+	published Published,
+	report *bundle.AcceptedReport,
+	timeout time.Duration,
+	now time.Time,
+) (reason, message string) {
 	runtime := RuntimeID(kyma)
 	if !published.Predicate.Deleting {
 		return FinalizableUntold(kyma)
@@ -57,11 +70,18 @@ func Finalizable(kyma *v1beta2.Kyma, published Published, report *bundle.Accepte
 	case saidGone(kyma):
 		return FinalizableUntold(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
-		return v1beta2.ReasonDeletionForced, fmt.Sprintf("runtime %s was not waited for: its last bundle tells it to remove all modules whenever it looks", runtime)
+		return v1beta2.ReasonDeletionForced, fmt.Sprintf(
+			"runtime %s was not waited for: its last bundle tells it to remove all modules whenever it looks",
+			runtime,
+		)
 	case kyma.Status.Runtime == nil || kyma.Status.Runtime.Observed == nil:
 		return v1beta2.ReasonRuntimeNeverReported, neverReported(kyma)
 	case waited > timeout:
-		return v1beta2.ReasonDeletionTimeout, fmt.Sprintf("runtime %s did not report to be empty within %s: its last bundle tells it to remove all modules whenever it looks", runtime, timeout)
+		return v1beta2.ReasonDeletionTimeout, fmt.Sprintf(
+			"runtime %s did not report to be empty within %s: its last bundle tells it to remove all modules whenever it looks",
+			runtime,
+			timeout,
+		)
 	}
 	return "", ""
 }

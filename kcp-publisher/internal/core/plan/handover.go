@@ -20,11 +20,22 @@ func (a Adopted) CheckOwner(r Runtime) error {
 	}
 	owner := a.Stored.Owner()
 	switch {
-	case owner.IsZero(), owner.UID != "" && owner.UID == r.Kyma.UID, owner.Name != "" && owner.SameName(r.Kyma), owner.Name == "" && r.Kyma.Name == r.ID:
+	case owner.IsZero(),
+		owner.UID != "" && owner.UID == r.Kyma.UID,
+		owner.Name != "" && owner.SameName(r.Kyma),
+		owner.Name == "" && r.Kyma.Name == r.ID:
 		return nil
 	}
 	own := trust.Kyma{Namespace: r.Kyma.Namespace, Name: r.Kyma.Name}
-	return reason.Errorf(reason.RuntimeUnassigned, "runtime %s enrolled with Kyma %s, and no operator has assigned it to Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`", r.ID, owner, own, r.ID, own)
+	return reason.Errorf(
+		reason.RuntimeUnassigned,
+		"runtime %s enrolled with Kyma %s, and no operator has assigned it to Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
+		r.ID,
+		owner,
+		own,
+		r.ID,
+		own,
+	)
 }
 
 // former returns the Kymas from which agents accept a change to the runtime's Kyma. They are named in each bundle from

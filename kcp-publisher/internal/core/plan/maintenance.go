@@ -34,7 +34,12 @@ func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	case v1beta2.True:
 		schedule.Early = true
 	default:
-		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want true or false", v1beta2.AnnotationEarlyUpgrades, bundle.Bounded(value, bundle.MaxMessageBytes))
+		return nil, reason.Errorf(
+			reason.AnnotationInvalid,
+			"annotation %s: %q: want true or false",
+			v1beta2.AnnotationEarlyUpgrades,
+			bundle.Bounded(value, bundle.MaxMessageBytes),
+		)
 	}
 	return schedule, nil
 }

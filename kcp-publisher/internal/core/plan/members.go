@@ -178,7 +178,11 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 }
 
 // tracksOf returns the followers of each track that is followed, nil for those at rest.
-func tracksOf(follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool) []*rollout.Followers {
+func tracksOf(
+	follows []resolve.Follow,
+	tracks map[rollout.Track]*rollout.Followers,
+	atRest func(rollout.Track, string) bool,
+) []*rollout.Followers {
 	all := make([]*rollout.Followers, len(follows))
 	for i, follow := range follows {
 		track := rollout.Track{Module: follow.Module, Channel: follow.Channel}

@@ -184,7 +184,15 @@ func TestACertificateMakesAnAgentKnownToItsKymaAlone(t *testing.T) {
 		"none, and the runtime's name":        {trust.Kyma{}, claiming("r-1", nil), true},
 		"another one that handed over":        {Identity(own), assigned, true},
 	} {
-		text, err := trust.IssueCertificate(enroll, root.Fleet, "r-1", c.certified, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+		text, err := trust.IssueCertificate(
+			enroll,
+			root.Fleet,
+			"r-1",
+			c.certified,
+			trusttest.PublicKey(t, agent),
+			trusttest.Now,
+			trusttest.Now.AddDate(0, 0, 90),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +256,8 @@ func TestAHandOverNeedsAnOperator(t *testing.T) {
 			continue
 		}
 		s := next.Status.Runtime
-		if s.Requested == nil || s.Published == nil || s.Key == nil || len(s.Assignment.Former) != 1 || s.Assignment.Former[0].Name != "former" {
+		if s.Requested == nil || s.Published == nil || s.Key == nil || len(s.Assignment.Former) != 1 ||
+			s.Assignment.Former[0].Name != "former" {
 			t.Errorf("%s: the runtime starts over: %+v", name, s)
 		}
 		if why := NewOwners(all).Check(former); reason.Of(why) != reason.RuntimeHandedOver {
@@ -303,7 +312,12 @@ func TestTheRegistryRemembersTheOwner(t *testing.T) {
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}
 	aaa := trust.Kyma{Namespace: "kcp-system", Name: "aaa", UID: "u3"}
 	says := func(kyma *trust.Kyma, uid, key string, former ...trust.Kyma) *bundle.Predicate {
-		return &bundle.Predicate{Kyma: kyma, KymaUID: uid, FormerKymas: former, Audience: bundle.Audience{Runtime: "r-1", KeyThumbprint: key}}
+		return &bundle.Predicate{
+			Kyma:        kyma,
+			KymaUID:     uid,
+			FormerKymas: former,
+			Audience:    bundle.Audience{Runtime: "r-1", KeyThumbprint: key},
+		}
 	}
 	for name, c := range map[string]struct {
 		stored   *bundle.Predicate

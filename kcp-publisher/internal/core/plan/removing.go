@@ -57,7 +57,8 @@ func (a Adopted) restored(r Runtime) bool {
 		return true
 	}
 	newest := *r.Remembered
-	if kept := a.Kept(); kept != nil && (kept.Predicate.Epoch > newest.Epoch || kept.Predicate.Sequence > newest.Sequence) {
+	if kept := a.Kept(); kept != nil &&
+		(kept.Predicate.Epoch > newest.Epoch || kept.Predicate.Sequence > newest.Sequence) {
 		newest.Epoch, newest.Sequence = kept.Predicate.Epoch, kept.Predicate.Sequence
 	}
 	return r.ObservedEpoch > newest.Epoch || r.ObservedEpoch == newest.Epoch && r.ObservedSequence > newest.Sequence
@@ -239,7 +240,12 @@ func (v Verdict) Waiting() (modules []string) {
 
 // DecidedRemovals returns the decisions after a verdict about all removals that are pending. A decision about a removal
 // that is not pending any more is dropped unless the newest bundle published it.
-func DecidedRemovals(before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time) []v1beta2.ModuleRemoval {
+func DecidedRemovals(
+	before []v1beta2.ModuleRemoval,
+	v Verdict,
+	published *Published,
+	now time.Time,
+) []v1beta2.ModuleRemoval {
 	decided := map[string]v1beta2.ModuleRemoval{}
 	for _, d := range before {
 		d.Published = d.Published || d.Decision != v1beta2.RemovalHeld && published.removes(d.Module)
@@ -272,7 +278,10 @@ func DecidedRemovals(before []v1beta2.ModuleRemoval, v Verdict, published *Publi
 	if len(decided) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(maps.Values(decided), func(a, b v1beta2.ModuleRemoval) int { return strings.Compare(a.Module, b.Module) })
+	return slices.SortedFunc(
+		maps.Values(decided),
+		func(a, b v1beta2.ModuleRemoval) int { return strings.Compare(a.Module, b.Module) },
+	)
 }
 
 // removes reports whether a bundle removes a module, all modules for the empty name.

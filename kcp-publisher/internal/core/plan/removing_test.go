@@ -142,8 +142,12 @@ func TestDecisionsAreKeptAsLongAsTheyCount(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	again := DecidedRemovals(DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon),
-		Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon.Add(time.Hour))
+	again := DecidedRemovals(
+		DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon),
+		Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}},
+		nil,
+		noon.Add(time.Hour),
+	)
 	if !again[0].Time.Time.Equal(noon) {
 		t.Errorf("a removal that goes on waiting has another time: %s", again[0].Time)
 	}

@@ -10,7 +10,13 @@ import (
 // Renewal returns the last bundle's statement with a later expiry, and whether the bundle is due for renewal. Nothing else
 // changes, so that it can be published while the control plane is in the middle of a change. The last bundle of a deleted
 // Kyma is not renewed.
-func Renewal(adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time) (next bundle.Predicate, due bool) {
+func Renewal(
+	adopted Adopted,
+	r Runtime,
+	root trust.Root,
+	validity time.Duration,
+	now time.Time,
+) (next bundle.Predicate, due bool) {
 	last := adopted.Kept()
 	if last == nil || last.Predicate.Deleting {
 		return next, false

@@ -37,7 +37,8 @@ func TestRenewalChangesNothingButTheLife(t *testing.T) {
 		if !due {
 			continue
 		}
-		if next.Sequence <= 7 || !next.IssuedAt.Equal(c.now) || !next.ExpiresAt.Equal(c.now.Add(3*time.Hour)) || next.Previous.Digest != "sha256:a" {
+		if next.Sequence <= 7 || !next.IssuedAt.Equal(c.now) || !next.ExpiresAt.Equal(c.now.Add(3*time.Hour)) ||
+			next.Previous.Digest != "sha256:a" {
 			t.Errorf("%s: renewed as %+v", name, next)
 		}
 		next.Sequence, next.IssuedAt, next.ExpiresAt, next.Previous = 7, last.Predicate.IssuedAt, last.Predicate.ExpiresAt, nil

@@ -16,7 +16,13 @@ import (
 // with an unused token or a certificate of the fleet for this Kyma. It is the only place that decides this.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
-	reporter := bundle.Reporter{Runtime: runtime, Fleet: r.Root.Fleet, Now: now, Owner: Identity(kyma), Former: formerOf(kyma.Status.Runtime)}
+	reporter := bundle.Reporter{
+		Runtime: runtime,
+		Fleet:   r.Root.Fleet,
+		Now:     now,
+		Owner:   Identity(kyma),
+		Former:  formerOf(kyma.Status.Runtime),
+	}
 	var known *v1beta2.RuntimeKey
 	if status := kyma.Status.Runtime; status != nil {
 		reporter.LastSequence = status.ReportSequence
@@ -59,20 +65,32 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	case Decided(kyma) > 0, certified.SameName(own), certified.IsZero() && kyma.Name == RuntimeID(kyma):
 		return nil
 	}
-	return fmt.Errorf("the certificate of runtime %s is for Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`", RuntimeID(kyma), certified, own, RuntimeID(kyma),
-		trust.Kyma{Namespace: own.Namespace, Name: own.Name})
+	return fmt.Errorf(
+		"the certificate of runtime %s is for Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
+		RuntimeID(kyma),
+		certified,
+		own,
+		RuntimeID(kyma),
+		trust.Kyma{Namespace: own.Namespace, Name: own.Name},
+	)
 }
 
 // Challenger returns whose reports assign a runtime to a Kyma that does not own it: reports with a token for this Kyma
 // that expires after the tokens of all other Kymas that name the runtime. An operator made it after those, so that it
 // replaces them.
-func (r Rules) Challenger(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
+func (r Rules) Challenger(
+	kyma *v1beta2.Kyma,
+	all []v1beta2.Kyma,
+	tokens trust.TokenSecrets,
+	now time.Time,
+) bundle.Reporter {
 	reporter := r.Reporter(kyma, tokens, now)
 	reporter.Key, reporter.ClusterUID, reporter.LastSequence, reporter.Certified = nil, "", 0, nil
 	enroll := reporter.Enroll
 	reporter.Enroll = func(e trust.Enrollment) error {
 		for i := range all {
-			if s := all[i].Status.Runtime; Claimed(&all[i]) == reporter.Runtime && s != nil && s.Key != nil && e.TokenExpires <= s.Key.TokenExpires.Unix() {
+			if s := all[i].Status.Runtime; Claimed(&all[i]) == reporter.Runtime && s != nil && s.Key != nil &&
+				e.TokenExpires <= s.Key.TokenExpires.Unix() {
 				return errUsedToken
 			}
 		}

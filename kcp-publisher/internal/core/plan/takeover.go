@@ -22,8 +22,15 @@ func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	case bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease:
 		return phase, nil
 	default:
-		return "", reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want %s, %s or %s", v1beta2.AnnotationTakeoverPhase, bundle.Bounded(string(phase), bundle.MaxMessageBytes),
-			bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease)
+		return "", reason.Errorf(
+			reason.AnnotationInvalid,
+			"annotation %s: %q: want %s, %s or %s",
+			v1beta2.AnnotationTakeoverPhase,
+			bundle.Bounded(string(phase), bundle.MaxMessageBytes),
+			bundle.TakeoverAdopt,
+			bundle.TakeoverClean,
+			bundle.TakeoverRelease,
+		)
 	}
 }
 
@@ -38,7 +45,10 @@ func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	request.Takeover = phase
 	s := kyma.Status.Runtime
 	if s == nil || s.Takeover == nil {
-		return fmt.Errorf("label %s: it is not known yet what lifecycle-manager installed: only `kcp-publisher run` takes over", v1beta2.LabelTakeover)
+		return fmt.Errorf(
+			"label %s: it is not known yet what lifecycle-manager installed: only `kcp-publisher run` takes over",
+			v1beta2.LabelTakeover,
+		)
 	}
 	if phase == bundle.TakeoverRelease {
 		return nil
@@ -59,9 +69,21 @@ func inherited(status *v1beta2.TakeoverStatus) (all []resolve.Inherited) {
 		}
 		objects := make([]bundle.ObjectRef, 0, len(m.Objects))
 		for _, o := range m.Objects {
-			objects = append(objects, bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
+			objects = append(
+				objects,
+				bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
+			)
 		}
-		all = append(all, resolve.Inherited{Module: m.Name, Channel: m.Channel, Version: m.Version, Unmanaged: m.Unmanaged, Objects: bundle.SortObjects(objects)})
+		all = append(
+			all,
+			resolve.Inherited{
+				Module:    m.Name,
+				Channel:   m.Channel,
+				Version:   m.Version,
+				Unmanaged: m.Unmanaged,
+				Objects:   bundle.SortObjects(objects),
+			},
+		)
 	}
 	slices.SortFunc(all, func(a, b resolve.Inherited) int { return strings.Compare(a.Module, b.Module) })
 	return all

@@ -16,16 +16,26 @@ import (
 // takenOver is a Kyma that is being taken over, whose runtime has keda of lifecycle-manager and asks for it.
 func takenOver(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := kymaOf("one")
-	kyma.Labels = map[string]string{v1beta2.LabelTakeover: v1beta2.TakeoverActive, v1beta2.LabelSkipReconciliation: v1beta2.True}
+	kyma.Labels = map[string]string{
+		v1beta2.LabelTakeover:           v1beta2.TakeoverActive,
+		v1beta2.LabelSkipReconciliation: v1beta2.True,
+	}
 	kyma.Annotations = map[string]string{}
 	keda := v1beta2.Module{Name: "keda", Managed: true}
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "long-gone", Managed: true}}}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{keda}}},
-		Takeover: &v1beta2.TakeoverStatus{Heard: true, Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{
-			{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}},
-			{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Service"}},
-		}}}},
+		Takeover: &v1beta2.TakeoverStatus{
+			Heard: true,
+			Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{
+				{
+					Name:             "keda",
+					Namespace:        "kyma-system",
+					GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+				},
+				{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Service"}},
+			}}},
+		},
 	}
 	for _, change := range changes {
 		change(kyma)
@@ -43,7 +53,8 @@ func labeledTakeover(value string) func(*v1beta2.Kyma) {
 
 func TestWhatATakeoverAsksFor(t *testing.T) {
 	inheritsKeda := func(t *testing.T, r resolve.Request) {
-		if len(r.Inherited) != 1 || r.Inherited[0].Version != "1.7.0" || len(r.Inherited[0].Objects) != 2 || r.Inherited[0].Objects[0].Kind != "Service" {
+		if len(r.Inherited) != 1 || r.Inherited[0].Version != "1.7.0" || len(r.Inherited[0].Objects) != 2 ||
+			r.Inherited[0].Objects[0].Kind != "Service" {
 			t.Errorf("inherits %+v", r.Inherited)
 		}
 	}
@@ -101,11 +112,27 @@ func TestTheLabelThatKeepsLifecycleManagerAwayDoesNotCountForWhatIsTakenOver(t *
 
 // A Kyma that somebody labels again has modules of ours. The label alone must not remove them.
 func TestALabelThatBeginsATakeoverRemovesNothing(t *testing.T) {
-	last := &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 1}, Digest: "sha256:a", Versions: map[string]string{"keda": "1.7.0"}}
+	last := &Published{
+		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},
+		Digest:    "sha256:a",
+		Versions:  map[string]string{"keda": "1.7.0"},
+	}
 	last.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.7.0"}}
-	runtime := Runtime{ID: "one", Remembered: &Memory{Epoch: 1, Sequence: 1, Digest: last.Digest, Versions: last.Versions}, Installed: []string{"keda"}, Observed: last.Digest}
+	runtime := Runtime{
+		ID:         "one",
+		Remembered: &Memory{Epoch: 1, Sequence: 1, Digest: last.Digest, Versions: last.Versions},
+		Installed:  []string{"keda"},
+		Observed:   last.Digest,
+	}
 	for keeps, want := range map[bool]int{true: 0, false: 1} {
-		next, _ := Next(Adopted{Last: last, Keep: true, Sequence: 1}, Wanted{KeepsAll: keeps}, runtime, trust.Root{Epoch: 1}, time.Hour, time.Now())
+		next, _ := Next(
+			Adopted{Last: last, Keep: true, Sequence: 1},
+			Wanted{KeepsAll: keeps},
+			runtime,
+			trust.Root{Epoch: 1},
+			time.Hour,
+			time.Now(),
+		)
 		if len(next.Removals) != want {
 			t.Errorf("keeps all: %t, removes %v", keeps, next.Removals)
 		}

@@ -27,7 +27,8 @@ func (v *View) Same(other *View) bool {
 	if v == nil || other == nil {
 		return v == other
 	}
-	return v.Catalog == other.Catalog && v.State == other.State && maps.Equal(v.Awaited, other.Awaited) && v.Gates.Same(other.Gates)
+	return v.Catalog == other.Catalog && v.State == other.State && maps.Equal(v.Awaited, other.Awaited) &&
+		v.Gates.Same(other.Gates)
 }
 
 // Awaits reports whether a rollout waits for a runtime; a nil view knows of none.
@@ -35,7 +36,11 @@ func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtim
 
 // decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and,
 // if it may choose by itself, for all that it may choose.
-func (v *View) decisions(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]rollout.Decision {
+func (v *View) decisions(
+	runtime string,
+	request resolve.Request,
+	known *v1beta2.RuntimeStatus,
+) map[rollout.Track]rollout.Decision {
 	if len(v.Gates) == 0 {
 		return nil
 	}
@@ -94,7 +99,11 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 
 // Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its
 // version without being in the bundle, and so what is known of that version.
-func (v *View) Given(runtime string, published Published, known *v1beta2.RuntimeStatus) map[string]v1beta2.GivenVersion {
+func (v *View) Given(
+	runtime string,
+	published Published,
+	known *v1beta2.RuntimeStatus,
+) map[string]v1beta2.GivenVersion {
 	var before *v1beta2.PublishedBundle
 	if known != nil {
 		before = known.Published

@@ -89,7 +89,13 @@ func TestDecide(t *testing.T) {
 func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		runtimes, limits := numbered(1+random.IntN(40)), Limits{Percent: random.IntN(30), Count: random.IntN(3), PerModule: 1 + random.IntN(8)}
+		runtimes, limits := numbered(
+			1+random.IntN(40),
+		), Limits{
+			Percent:   random.IntN(30),
+			Count:     random.IntN(3),
+			PerModule: 1 + random.IntN(8),
+		}
 		modules := []string{"", "keda", "istio"}
 		known, recent := map[Removal]Pending{}, []Removal{}
 		for range 30 {

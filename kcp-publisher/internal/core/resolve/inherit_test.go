@@ -14,9 +14,12 @@ import (
 // installed makes a module one that lifecycle-manager installed.
 func (w *world) installed(module, version string) *world {
 	w.request.Takeover = bundle.TakeoverAdopt
-	w.request.Inherited = append(w.request.Inherited, Inherited{Module: module, Channel: "regular", Version: version, Objects: []bundle.ObjectRef{
-		{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "kyma-system", Name: module},
-	}})
+	w.request.Inherited = append(
+		w.request.Inherited,
+		Inherited{Module: module, Channel: "regular", Version: version, Objects: []bundle.ObjectRef{
+			{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "kyma-system", Name: module},
+		}},
+	)
 	return w
 }
 
@@ -30,7 +33,10 @@ func (w *world) untended() *world {
 
 // returned makes the last bundle one that gave the runtime back to lifecycle-manager.
 func (w *world) returned(module, version string) *world {
-	w.request.Last = &bundle.DesiredState{Takeover: bundle.TakeoverRelease, Manifests: []bundle.Manifest{{Name: module, Module: module, Version: version}}}
+	w.request.Last = &bundle.DesiredState{
+		Takeover:  bundle.TakeoverRelease,
+		Manifests: []bundle.Manifest{{Name: module, Module: module, Version: version}},
+	}
 	return w
 }
 
@@ -43,9 +49,15 @@ func (w *world) has(module, version string) *world {
 func TestVersionsOfABundleThatGaveTheRuntimeBackCountForMandatoryModulesOnly(t *testing.T) {
 	guard := bundle.Manifest{Name: "guard", Module: "guard", Version: "1.1.0"}
 	guard.Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
-	last := &bundle.DesiredState{Takeover: bundle.TakeoverRelease, Manifests: []bundle.Manifest{guard, {Name: "keda", Module: "keda", Version: "1.1.0"}}}
+	last := &bundle.DesiredState{
+		Takeover:  bundle.TakeoverRelease,
+		Manifests: []bundle.Manifest{guard, {Name: "keda", Module: "keda", Version: "1.1.0"}},
+	}
 	versions := map[string]string{"guard": "1.1.0", "keda": "1.1.0"}
-	if got := (Request{Takeover: bundle.TakeoverAdopt}).Floors(last, versions); !maps.Equal(got, map[string]string{"guard": "1.1.0"}) {
+	if got := (Request{Takeover: bundle.TakeoverAdopt}).Floors(last, versions); !maps.Equal(
+		got,
+		map[string]string{"guard": "1.1.0"},
+	) {
 		t.Errorf("a new takeover keeps %v", got)
 	}
 	if got := (Request{Takeover: bundle.TakeoverRelease}).Floors(last, versions); !maps.Equal(got, versions) {
@@ -60,7 +72,9 @@ func TestVersionsOfABundleThatGaveTheRuntimeBackCountForMandatoryModulesOnly(t *
 func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 	beta := labelledTemplate(v1beta2.LabelBeta, v1beta2.True)
 	gated := usual().installed("keda", "1.0.0")
-	gated.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: {Version: "1.1.0", Held: "waits"}}
+	gated.request.Gates = map[rollout.Track]rollout.Decision{
+		{Module: "keda", Channel: "regular"}: {Version: "1.1.0", Held: "waits"},
+	}
 	for name, c := range map[string]struct {
 		world *world
 		want  []string
@@ -95,7 +109,8 @@ func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 				t.Errorf("got %q, want %q", lines, c.want)
 			}
 			for _, m := range got.State.Manifests {
-				if none := m.Unmanaged || c.world.request.Inherited[0].Unmanaged; none != (len(m.Inherited) == 0) || !none && m.Inherited[0].Name != m.Module {
+				if none := m.Unmanaged || c.world.request.Inherited[0].Unmanaged; none != (len(m.Inherited) == 0) ||
+					!none && m.Inherited[0].Name != m.Module {
 					t.Errorf("%s inherits %v", m.Module, m.Inherited)
 				}
 			}
@@ -125,7 +140,8 @@ func TestOrdinaryLifeBeginsOnceAModuleIsAdopted(t *testing.T) {
 	w := usual().channel("fast").installed("keda", "1.0.0").published(t)
 	w.request.Inherited = nil
 	got := w.resolve(t)
-	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.1.0 fast"}) || len(got.State.Manifests[0].Inherited) != 0 {
+	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.1.0 fast"}) ||
+		len(got.State.Manifests[0].Inherited) != 0 {
 		t.Errorf("got %q, which inherits %v", lines, got.State.Manifests[0].Inherited)
 	}
 }
@@ -134,7 +150,8 @@ func TestWhatIsGivenBackIsNeitherUpgradedNorRemoved(t *testing.T) {
 	w := usual().installed("keda", "1.0.0").published(t).channel("fast").askNothingBut("mail")
 	w.request.Takeover, w.request.Versions = bundle.TakeoverRelease, map[string]string{"keda": "1.0.0", "warden": "2.0.0"}
 	got := w.resolve(t)
-	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) || got.State.Takeover != bundle.TakeoverRelease {
+	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) ||
+		got.State.Takeover != bundle.TakeoverRelease {
 		t.Errorf("got %q in phase %q", lines, got.State.Takeover)
 	}
 	if !slices.Equal(got.Asked, []string{"keda", "warden"}) {
@@ -146,7 +163,8 @@ func TestARuntimeKeepsWhatItHasUntilItIsKnownWhatItAsksFor(t *testing.T) {
 	w := usual().installed("keda", "1.0.0").published(t).askNothingBut("mail")
 	w.request.Takeover, w.request.Unheard = bundle.TakeoverAdopt, true
 	got := w.resolve(t)
-	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) || !slices.Equal(got.Asked, []string{"keda"}) {
+	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) ||
+		!slices.Equal(got.Asked, []string{"keda"}) {
 		t.Errorf("got %q, asked %v", lines, got.Asked)
 	}
 	w.request.Last.Takeover = bundle.TakeoverRelease // lifecycle-manager went on since, maybe to another version

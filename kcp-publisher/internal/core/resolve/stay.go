@@ -19,10 +19,17 @@ func stay(all []wish, request Request) []wish {
 		at := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == module })
 		if at < 0 {
 			at = len(all)
-			all = append(all, wish{module: v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}})
+			all = append(
+				all,
+				wish{module: v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}},
+			)
 		}
 		all[at].module.Managed, all[at].settling = true, request.Settling
-		all[at].err = reason.Errorf(reason.RemovalHeld, "module %s: its removal waits for an operator's approval: see `kcp-publisher removals`", module)
+		all[at].err = reason.Errorf(
+			reason.RemovalHeld,
+			"module %s: its removal waits for an operator's approval: see `kcp-publisher removals`",
+			module,
+		)
 	}
 	return all
 }
@@ -46,7 +53,10 @@ func Keeps(request Request, snapshot *catalog.Snapshot, given map[string]string)
 		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil && !catalog.Hidden(err) {
 			channel = "" // the version may have been asked for by number
 		}
-		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{Module: module, Channel: channel, Version: version})
+		request.Last.Manifests = append(
+			request.Last.Manifests,
+			bundle.Manifest{Module: module, Channel: channel, Version: version},
+		)
 	}
 	var kept []string
 	for _, w := range wishes(request, snapshot) {

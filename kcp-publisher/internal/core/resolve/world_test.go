@@ -30,13 +30,20 @@ func newWorld() *world {
 
 // usual offers keda 1.0.0 in regular and 1.1.0 in fast; the Kyma is in regular and asks for keda.
 func usual() *world {
-	return newWorld().template("keda", "1.0.0").template("keda", "1.1.0").meta("keda", "regular=1.0.0", "fast=1.1.0").ask("keda")
+	return newWorld().template("keda", "1.0.0").
+		template("keda", "1.1.0").
+		meta("keda", "regular=1.0.0", "fast=1.1.0").
+		ask("keda")
 }
 
 func (w *world) template(module, version string, changes ...func(*v1beta2.ModuleTemplate)) *world {
 	t := v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module + "-" + version},
-		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: module, Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
+		Spec: v1beta2.ModuleTemplateSpec{
+			ModuleName: module,
+			Version:    version,
+			Descriptor: runtime.RawExtension{Raw: []byte("{}")},
+		},
 	}
 	for _, change := range changes {
 		change(&t)
@@ -50,7 +57,10 @@ func (w *world) template(module, version string, changes ...func(*v1beta2.Module
 func (w *world) older(name, module, channel, version string, changes ...func(*v1beta2.ModuleTemplate)) *world {
 	w.templates = append(w.templates, v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name},
-		Spec:       v1beta2.ModuleTemplateSpec{Channel: channel, Descriptor: runtime.RawExtension{Raw: descriptor(module, version)}},
+		Spec: v1beta2.ModuleTemplateSpec{
+			Channel:    channel,
+			Descriptor: runtime.RawExtension{Raw: descriptor(module, version)},
+		},
 	})
 	for _, change := range changes {
 		change(&w.templates[len(w.templates)-1])
@@ -59,7 +69,9 @@ func (w *world) older(name, module, channel, version string, changes ...func(*v1
 }
 
 func descriptor(module, version string) []byte {
-	return []byte(`{"meta":{"schemaVersion":"v2"},"component":{"name":"` + prefix + module + `","version":"` + version + `","resources":[]}}`)
+	return []byte(
+		`{"meta":{"schemaVersion":"v2"},"component":{"name":"` + prefix + module + `","version":"` + version + `","resources":[]}}`,
+	)
 }
 
 func (w *world) content(module, version, data string) *world {

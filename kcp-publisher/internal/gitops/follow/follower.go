@@ -235,7 +235,10 @@ func (f *Follower) look(ctx context.Context) (done bool, err error) {
 		return false, failed(v1beta2.ReasonFetchFailed, err)
 	}
 	if err := f.apply(ctx, repository, commit, objects); err != nil {
-		return false, failed(v1beta2.ReasonCommitApplyFailed, fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err))
+		return false, failed(
+			v1beta2.ReasonCommitApplyFailed,
+			fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err),
+		)
 	}
 	f.done, f.checked = commit.Head, time.Now()
 	return true, nil
@@ -265,13 +268,22 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	}
 	descends, err := repository.Descends(ctx, commit, last)
 	if err != nil {
-		return fmt.Errorf("commit %s of %s: check that it descends from commit %s: %w", commit.Hash, repository.URL, last, err)
+		return fmt.Errorf(
+			"commit %s of %s: check that it descends from commit %s: %w",
+			commit.Hash,
+			repository.URL,
+			last,
+			err,
+		)
 	}
 	if descends {
 		return nil
 	}
-	return &failure{v1beta2.ReasonRewindNotAllowed, fmt.Errorf("commit %s of %s does not descend from commit %s, which was applied before: "+
-		"nothing of it is applied; add a commit on top of that one, or allow this once with --allow-rewind", commit.Hash, repository.URL, last)}
+	return &failure{
+		v1beta2.ReasonRewindNotAllowed,
+		fmt.Errorf("commit %s of %s does not descend from commit %s, which was applied before: "+
+			"nothing of it is applied; add a commit on top of that one, or allow this once with --allow-rewind", commit.Hash, repository.URL, last),
+	}
 }
 
 // appliedCommit is a commit that was applied as a whole, with its branch.
@@ -344,7 +356,15 @@ func (f *Follower) tell(ctx context.Context, err error) {
 		f.told = "" // to be told again, when the API server listens
 		return
 	}
-	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, reason, "Follow", "%s", bundle.Bounded(text, bundle.MaxNoteBytes))
+	f.Events.Eventf(
+		&r.ConfigMap,
+		nil,
+		corev1.EventTypeWarning,
+		reason,
+		"Follow",
+		"%s",
+		bundle.Bounded(text, bundle.MaxNoteBytes),
+	)
 }
 
 // maxMessageBytes leaves room in the ConfigMap for the largest inventory: a message that does not fit would not be seen
@@ -356,7 +376,10 @@ const maxMessageBytes = 16 << 10
 func (f *Follower) failureFields(reason, text, waiting string, r *record) map[string]string {
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason, fieldMessage: bundle.Bounded(text, maxMessageBytes),
-		fieldApplying: cmp.Or(r.applying(), f.partial), fieldHeld: map[bool]string{false: "true"}[f.begun], fieldWaiting: waiting,
+		fieldApplying: cmp.Or(
+			r.applying(),
+			f.partial,
+		), fieldHeld: map[bool]string{false: "true"}[f.begun], fieldWaiting: waiting,
 	}
 }
 

@@ -52,5 +52,6 @@ func isEdit(before, after client.Object) bool {
 	if digest := is[v1beta2.AnnotationGitDigest]; digest != "" && digest != was[v1beta2.AnnotationGitDigest] {
 		return false // the follower applied it
 	}
-	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(was, is)
+	return before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!maps.Equal(was, is)
 }

@@ -96,7 +96,9 @@ func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstruc
 		if err := f.mayWrite(); err != nil {
 			return err
 		}
-		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
+		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(
+			err,
+		) != nil {
 			problems = append(problems, fmt.Errorf("take the commit's annotations from %s: %w", key, err))
 		}
 	}

@@ -19,7 +19,11 @@ import (
 )
 
 // tagsOf are the prefixes of tags that are understood, by repository.
-var tagsOf = map[string]string{bundle.DocumentsRepository: "set-", bundle.ContentRepository: "blob-", bundle.CarriedRepository: "list-"}
+var tagsOf = map[string]string{
+	bundle.DocumentsRepository: "set-",
+	bundle.ContentRepository:   "blob-",
+	bundle.CarriedRepository:   "list-",
+}
 
 // shared reads a repository of which each manifest has a tag. What it does not understand is left out. A listing that
 // fails leaves out all.

@@ -54,8 +54,20 @@ type Source struct {
 }
 
 // NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. The caller runs the cache.
-func NewSource(objects cache.Cache, namespace string, look func(fleet.Input) fleet.Fleet, now func() time.Time) *Source {
-	s := &Source{namespace: namespace, cache: objects, look: look, now: now, dirty: make(chan struct{}, 1), next: make(chan struct{})}
+func NewSource(
+	objects cache.Cache,
+	namespace string,
+	look func(fleet.Input) fleet.Fleet,
+	now func() time.Time,
+) *Source {
+	s := &Source{
+		namespace: namespace,
+		cache:     objects,
+		look:      look,
+		now:       now,
+		dirty:     make(chan struct{}, 1),
+		next:      make(chan struct{}),
+	}
 	s.kyma = func(ctx context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 		kyma := &v1beta2.Kyma{}
 		return kyma, objects.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}, kyma)

@@ -21,7 +21,9 @@ type lateCache struct {
 
 type quietInformer struct{ cache.Informer }
 
-func (quietInformer) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+func (quietInformer) AddEventHandler(
+	toolscache.ResourceEventHandler,
+) (toolscache.ResourceEventHandlerRegistration, error) {
 	return nil, nil
 }
 

@@ -258,5 +258,10 @@ func dict(pairs ...any) map[string]any {
 
 // breakable splits a text, such as the key of a label, after dots and slashes, where a narrow column can break it.
 func breakable(text string) []string {
-	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text), func(r rune) bool { return r == 0 }))
+	return slices.Collect(
+		strings.FieldsFuncSeq(
+			strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
+			func(r rune) bool { return r == 0 },
+		),
+	)
 }

@@ -33,7 +33,10 @@ func TestARuntimesPageTellsItsLastBundles(t *testing.T) {
 		"r-00099": `<li class="good"><h3>`,
 	} {
 		_, body, _ := s.get(t, "/runtimes/"+runtime)
-		if _, timeline, _ := strings.Cut(body, `<ol class="timeline">`); !strings.HasPrefix(strings.TrimSpace(timeline), want) {
+		if _, timeline, _ := strings.Cut(body, `<ol class="timeline">`); !strings.HasPrefix(
+			strings.TrimSpace(timeline),
+			want,
+		) {
 			t.Errorf("%s: want %s first in the timeline:\n%.300s", runtime, want, timeline)
 		}
 	}

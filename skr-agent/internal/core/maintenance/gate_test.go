@@ -141,7 +141,9 @@ func TestGateOpensAtNextWindow(t *testing.T) {
 	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
 		t.Errorf("opens at %s, want %s", gate.Opens, want)
 	}
-	s.bundle.State.Maintenance.Early, s.kyma.Annotations = true, map[string]string{v1beta2.AnnotationUpgradeAt: friday.Add(time.Hour).Format(time.RFC3339)}
+	s.bundle.State.Maintenance.Early, s.kyma.Annotations = true, map[string]string{
+		v1beta2.AnnotationUpgradeAt: friday.Add(time.Hour).Format(time.RFC3339),
+	}
 	if gate := New(&s.bundle, false, s.kyma, nil, s.now); !gate.Opens.Equal(friday.Add(time.Hour)) {
 		t.Errorf("a chosen time opens it at %s", gate.Opens)
 	}

@@ -75,11 +75,17 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 }
 
 func TestReleasedModulesAreReportedWithTheirVersions(t *testing.T) {
-	facts := Facts{Bundle: &bundle.Bundle{State: bundle.DesiredState{Takeover: bundle.TakeoverRelease}}, Unmanaged: map[string]string{"keda": "1.7.0"}}
-	if got := Modules(facts); len(got) != 1 || got[0].Name != "keda" || got[0].Version != "1.7.0" || got[0].State != v1beta2.StateUnmanaged {
+	facts := Facts{
+		Bundle:    &bundle.Bundle{State: bundle.DesiredState{Takeover: bundle.TakeoverRelease}},
+		Unmanaged: map[string]string{"keda": "1.7.0"},
+	}
+	if got := Modules(facts); len(got) != 1 || got[0].Name != "keda" || got[0].Version != "1.7.0" ||
+		got[0].State != v1beta2.StateUnmanaged {
 		t.Errorf("a released module without a Manifest is reported as %+v", got)
 	}
-	facts.Manifests = []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.7.0"}}}
+	facts.Manifests = []v1beta2.Manifest{
+		{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.7.0"}},
+	}
 	if got := Modules(facts); len(got) != 1 || got[0].Manifest == nil {
 		t.Errorf("a module with a Manifest is reported as %+v", got)
 	}
@@ -90,7 +96,9 @@ func TestReleasedModulesAreReportedWithTheirVersions(t *testing.T) {
 }
 
 func TestConditionsOfLifecycleManagerAreRemoved(t *testing.T) {
-	before := v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: "CRDsSync"}, {Type: "SKRImagePullSecretSync"}, {Type: "SomebodyElses"}}}
+	before := v1beta2.KymaStatus{
+		Conditions: []metav1.Condition{{Type: "CRDsSync"}, {Type: "SKRImagePullSecretSync"}, {Type: "SomebodyElses"}},
+	}
 	for phase, want := range map[bundle.TakeoverPhase]int{bundle.TakeoverAdopt: 3, bundle.TakeoverClean: 1} {
 		facts := Facts{Bundle: &bundle.Bundle{State: bundle.DesiredState{Takeover: phase}}, Kyma: &v1beta2.Kyma{}}
 		after := KymaStatus(before, facts, time.Unix(0, 0))

@@ -1,0 +1,33 @@
+package v1beta2
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ModuleRemoval is the decision about one module that the control plane takes from a runtime.
+type ModuleRemoval struct {
+	// Module is empty if the Kyma is deleted, which removes all modules.
+	// +optional
+	Module string `json:"module,omitempty"`
+	// Decision is Held, Allowed or Approved.
+	Decision RemovalDecision `json:"decision"`
+	// Time is when the decision was made. An approval names it.
+	Time metav1.Time `json:"time"`
+	// Reason is why the removal waits; empty unless it is Held.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// Published: a bundle removes the module.
+	// +optional
+	Published bool `json:"published,omitempty"`
+}
+
+// RemovalDecision is the decision about a removal.
+// +kubebuilder:validation:Enum=Held;Allowed;Approved
+type RemovalDecision string
+
+const (
+	// RemovalHeld: the module stays until an operator approves its removal.
+	RemovalHeld RemovalDecision = "Held"
+	// RemovalAllowed: the removal is within the limits.
+	RemovalAllowed RemovalDecision = "Allowed"
+	// RemovalApproved: an operator approved the removal.
+	RemovalApproved RemovalDecision = "Approved"
+)
