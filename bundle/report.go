@@ -308,13 +308,7 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 		return AcceptedReport{}, refusal
 	}
 	report := statement.Predicate
-	if report.Runtime != from.Runtime {
-		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "found a report of runtime %s in the repository of runtime %q", Quote(report.Runtime, maxQuotedBytes), from.Runtime)
-	}
-	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return AcceptedReport{}, refusal.New(refusal.WrongRuntime, "report has fleet %s, want %q", Quote(report.Fleet, maxQuotedBytes), from.Fleet)
-	}
-	if refused := from.checkOwner(report); refused != nil {
+	if refused := from.checkIdentity(report); refused != nil {
 		return AcceptedReport{}, refused
 	}
 	// A token can move the same key to another cluster.
@@ -335,6 +329,18 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 		}
 	}
 	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Content: content, Key: key, Enrolled: enrolled}, nil
+}
+
+// checkIdentity refuses a report of another runtime, fleet or Kyma.
+func (from Reporter) checkIdentity(report Report) *refusal.Error {
+	if report.Runtime != from.Runtime {
+		return refusal.New(refusal.WrongRuntime, "found a report of runtime %s in the repository of runtime %q",
+			Quote(report.Runtime, maxQuotedBytes), from.Runtime)
+	}
+	if from.Fleet != "" && report.Fleet != from.Fleet {
+		return refusal.New(refusal.WrongRuntime, "report has fleet %s, want %q", Quote(report.Fleet, maxQuotedBytes), from.Fleet)
+	}
+	return from.checkOwner(report)
 }
 
 // content returns AcceptedReport.Content.

@@ -15,12 +15,12 @@ import (
 type TakeoverPhase string
 
 const (
-	// TakeoverAdopt: the agent adopts modules at their installed versions. It removes nothing of the other product, so
+	// TakeoverAdopt means that the agent adopts modules at their installed versions. It removes nothing of the other product, so
 	// that product can resume.
 	TakeoverAdopt TakeoverPhase = "adopt"
-	// TakeoverClean: the agent removes the other product's own objects from the runtime. This phase cannot be undone.
+	// TakeoverClean means that the agent removes the other product's own objects from the runtime. This phase cannot be undone.
 	TakeoverClean TakeoverPhase = "clean"
-	// TakeoverRelease: the agent returns the modules. They stay installed, and the agent no longer owns anything in the
+	// TakeoverRelease means that the agent returns the modules. They stay installed, and the agent no longer owns anything in the
 	// runtime.
 	TakeoverRelease TakeoverPhase = "release"
 )

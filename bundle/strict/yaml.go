@@ -114,21 +114,8 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 		return fmt.Errorf("line %d: tag %s is not accepted here", n.Line, n.Tag)
 	}
 	if n.Kind == yaml.MappingNode {
-		seen := make(map[string]bool, len(n.Content)/2)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := n.Content[i]
-			if key.Kind != yaml.ScalarNode {
-				return fmt.Errorf("line %d: a key must be a string", key.Line)
-			}
-			if key.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
-				if err := mergeable(n.Content[i+1], true); err != nil {
-					return err
-				}
-			}
-			if seen[key.Value] {
-				return fmt.Errorf("line %d: key %q appears twice", key.Line, key.Value)
-			}
-			seen[key.Value] = true
+		if err := w.keys(n); err != nil {
+			return err
 		}
 	}
 	for i, child := range n.Content {
@@ -138,6 +125,27 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 		if err := w.node(child, depth+1); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// keys checks the keys of a mapping, and the values of its merge keys.
+func (w *walk) keys(n *yaml.Node) error {
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if key.Kind != yaml.ScalarNode {
+			return fmt.Errorf("line %d: a key must be a string", key.Line)
+		}
+		if key.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
+			if err := mergeable(n.Content[i+1], true); err != nil {
+				return err
+			}
+		}
+		if seen[key.Value] {
+			return fmt.Errorf("line %d: key %q appears twice", key.Line, key.Value)
+		}
+		seen[key.Value] = true
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestEveryUpstreamTestHasARow(t *testing.T) {
 	if all := strings.Fields(string(names)); !found || len(all) < 30 {
 		t.Fatalf("%d tests are recorded", len(all))
 	}
-	rows := regexp.MustCompile("(?m)^\\| .* \\|$").FindAllString(table, -1)
+	rows := regexp.MustCompile(`(?m)^\| .* \|$`).FindAllString(table, -1)
 	proof := regexp.MustCompile("`Test[A-Z][A-Za-z0-9]+")
 	for _, name := range strings.Fields(string(names)) {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,10 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 			modules[i] = f.Own(modules[i])
 		}
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return slices.Contains(modules, m.Name) })
+			spec.Modules = slices.DeleteFunc(
+				spec.Modules,
+				func(m v1beta2.Module) bool { return slices.Contains(modules, m.Name) },
+			)
 		}))
 		for _, module := range modules {
 			must(t, r.UntilGone(ctx, module))
@@ -69,7 +72,10 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 	}
 	must(t, r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}))
 	data := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "customer-data"}}
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "theirs"}, Data: map[string]string{"is": "the tenant's"}}
+	theirs := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "theirs"},
+		Data:       map[string]string{"is": "the tenant's"},
+	}
 	must(t, r.API.Create(ctx, data))
 	must(t, r.API.Create(ctx, theirs))
 	scaler := scalerCR()
@@ -79,8 +85,17 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		asks(overreaching("labels", labelsHome("inject: 'yes'")))
 		must(t, r.UntilState(ctx, f.Own("labels"), "1.0.0", v1beta2.StateReady))
 		asks(overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: inject, operator: Exists}")))
-		untilRefused(t, r, f.Own("nosy"), "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}")
-		better := overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}"))
+		untilRefused(
+			t,
+			r,
+			f.Own("nosy"),
+			"ValidatingWebhookConfiguration nosy: webhooks[0] would intercept",
+			"{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}",
+		)
+		better := overreaching(
+			"nosy",
+			fmt.Sprintf(deadWebhook, "nosy", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}"),
+		)
 		better.Version = "1.1.0"
 		asks(better)
 		must(t, r.UntilState(ctx, f.Own("nosy"), "1.1.0", v1beta2.StateReady))
@@ -90,7 +105,12 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		must(t, yaml.Unmarshal(fmt.Appendf(nil, deadWebhook, "audit", "{key: audit, operator: Exists}"), webhook))
 		must(t, r.API.Create(ctx, webhook))
 		asks(overreaching("opener", labelsHome("audit: 'on'")))
-		untilRefused(t, r, f.Own("opener"), "Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit")
+		untilRefused(
+			t,
+			r,
+			f.Own("opener"),
+			"Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit",
+		)
 		namespace := &corev1.Namespace{}
 		must(t, r.API.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, namespace))
 		if namespace.Labels["audit"] != "" {
@@ -104,12 +124,26 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		thief.DefaultCR = "apiVersion: v1\nkind: Secret\nmetadata: {name: customer-data, namespace: tenant}\n"
 		heir := overreaching("heir", "")
 		heir.DefaultCR = "apiVersion: sample.kyma-pull.dev/v1\nkind: Scaler\nmetadata: {name: default, namespace: kyma-system}\nspec: {interval: 1}\n"
-		burglar := overreaching("burglar", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: kyma-system}\ndata: {is: stolen}\n")
+		burglar := overreaching(
+			"burglar",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: kyma-system}\ndata: {is: stolen}\n",
+		)
 		squatter := overreaching("squatter", heir.DefaultCR)
 		asks(thief, heir, burglar, squatter)
-		untilRefused(t, r, f.Own("heir"), "Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+"): there already and not made by this module")
+		untilRefused(
+			t,
+			r,
+			f.Own("heir"),
+			"Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+"): there already and not made by this module",
+		)
 		untilRefused(t, r, f.Own("squatter"), "Scaler kyma-system/default belongs to module")
-		untilRefused(t, r, f.Own("burglar"), "ConfigMap kyma-system/theirs: there already and not made by this module", "kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"))
+		untilRefused(
+			t,
+			r,
+			f.Own("burglar"),
+			"ConfigMap kyma-system/theirs: there already and not made by this module",
+			"kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"),
+		)
 		must(t, r.UntilState(ctx, f.Own("thief"), "1.0.0", v1beta2.StateReady))
 		remove("heir", "squatter", "thief")
 		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(data), data))
@@ -124,7 +158,17 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		}
 	})
 	t.Run("what its owner hands over is the module's, and goes with it", func(t *testing.T) {
-		must(t, r.API.Patch(ctx, theirs, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/`+f.Own("burglar")+`"}}}`))))
+		must(
+			t,
+			r.API.Patch(
+				ctx,
+				theirs,
+				client.RawPatch(
+					types.MergePatchType,
+					[]byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/`+f.Own("burglar")+`"}}}`),
+				),
+			),
+		)
 		must(t, r.UntilState(ctx, f.Own("burglar"), "1.0.0", v1beta2.StateReady))
 		remove("burglar")
 		if err := r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); !apierrors.IsNotFound(err) {

@@ -27,7 +27,12 @@ import (
 // prioritized is scaler 1.7.0 with pods of the PriorityClass that it brings, as keda has it.
 func prioritized() sample.Version {
 	v := sample.Scaler("1.7.0")
-	v.Manifest = strings.Replace(v.Manifest, "      serviceAccountName: scaler-manager\n", "      serviceAccountName: scaler-manager\n      priorityClassName: scaler-priority\n", 1)
+	v.Manifest = strings.Replace(
+		v.Manifest,
+		"      serviceAccountName: scaler-manager\n",
+		"      serviceAccountName: scaler-manager\n      priorityClassName: scaler-priority\n",
+		1,
+	)
 	return v
 }
 
@@ -79,12 +84,27 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 	calm := sample.Scaler("1.9.0")
 	calm.RequiresDowntime = true
 	must(t, f.Offer(ctx, prioritized(), sample.Scaler("1.8.0"), calm, sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
-	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0"), sample.Channel("fast", "1.9.0")))
+	must(
+		t,
+		f.Release(
+			ctx,
+			"scaler",
+			sample.Scaler("").Component(),
+			sample.Channel("regular", "1.8.0"),
+			sample.Channel("fast", "1.9.0"),
+		),
+	)
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
 
 	first := map[string]string{"landscape": "first"}
 	scaler := landscape.Module{Version: prioritized(), Channel: "regular"}
-	fast, mailer := landscape.Module{Version: prioritized(), Channel: "fast"}, landscape.Module{Version: sample.Mailer("1.1.0"), Channel: "regular"}
+	fast, mailer := landscape.Module{
+		Version: prioritized(),
+		Channel: "fast",
+	}, landscape.Module{
+		Version: sample.Mailer("1.1.0"),
+		Channel: "regular",
+	}
 	l.kyma("one", first, scaler, mailer)
 	l.kyma("two", first, fast)
 	for i := 3; i <= 20; i++ {
@@ -112,28 +132,62 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	l, one, two, others := newLandscape(t)
 	untouched := l.versions(others)
 	amend(t, l.f, two, func(k *v1beta2.Kyma) {
-		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC), time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC)) + "]"}
+		k.Annotations = map[string]string{
+			v1beta2.AnnotationMaintenanceWindows: "[" + dated(
+				t,
+				time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC),
+				time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC),
+			) + "]",
+		}
 	})
 	busy := &v1beta2.Manifest{}
 	must(t, l.f.Control.Get(ctx, inKCP(landscape.ManifestName("k09", "scaler")), busy))
-	must(t, l.f.Control.Status().Patch(ctx, busy, client.RawPatch(types.MergePatchType, []byte(`{"status":{"state":"Processing"}}`))))
+	must(
+		t,
+		l.f.Control.Status().
+			Patch(ctx, busy, client.RawPatch(types.MergePatchType, []byte(`{"status":{"state":"Processing"}}`))),
+	)
 	scaler, mailer := deploymentOf(t, one, "scaler-manager"), deploymentOf(t, one, "mailer")
 
 	t.Log("what would happen is said before")
-	must(t, os.WriteFile(filepath.Join(l.f.Dir, "policy.json"), []byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`), 0o600))
-	l.says(l.asksAsThePage(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0", "2099-01-03T21:00:00Z",
-		"blocked by: Manifest "+busy.Name+" is Processing", "finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"), "finalizer operator.kyma-project.io/purge-finalizer")
+	must(
+		t,
+		os.WriteFile(
+			filepath.Join(l.f.Dir, "policy.json"),
+			[]byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`),
+			0o600,
+		),
+	)
+	l.says(
+		l.asksAsThePage(0),
+		"one",
+		"1.7.0",
+		"1.8.0",
+		"stays at version 1.1.0: channel \"regular\" has 1.0.0",
+		"2099-01-03T21:00:00Z",
+		"blocked by: Manifest "+busy.Name+" is Processing",
+		"finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"),
+		"finalizer operator.kyma-project.io/purge-finalizer",
+	)
 	l.asks(true, "start", "--all", "--dry-run")
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
 	}
 
 	t.Log("half is taken over, but for one that lifecycle-manager is at work on")
-	l.says(l.asks(false, "start", "-l", "landscape=first"), "Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
+	l.says(
+		l.asks(false, "start", "-l", "landscape=first"),
+		"Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true",
+		"refused: Manifest "+busy.Name,
+		"1 of 10 Kymas",
+	)
 	l.says(l.asksAsThePage(2), "Kyma kcp-system/one")
 	until(t, time.Minute, "it is remembered what lifecycle-manager installed", func() (bool, string) {
 		kyma, err := one.Record(ctx)
-		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil && len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
+		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil &&
+				len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(
+				err,
+			)
 	})
 	l.says(l.asks(false, "finish", "one"), "one\n  refused: ")
 
@@ -156,7 +210,8 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 
 	t.Log("an upgrade leaves neither objects nor fields of the version that lifecycle-manager installed")
 	d := deploymentOf(t, one, "scaler-manager")
-	if d.UID != scaler.UID || d.Spec.Template.Spec.PriorityClassName != "" || !strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, ":1.8.0") {
+	if d.UID != scaler.UID || d.Spec.Template.Spec.PriorityClassName != "" ||
+		!strings.HasSuffix(d.Spec.Template.Spec.Containers[0].Image, ":1.8.0") {
 		t.Errorf("the Deployment is recreated or has what it had: %s, %+v", d.UID, d.Spec.Template.Spec)
 	}
 	until(t, time.Minute, "the PriorityClass is gone", func() (bool, string) {
@@ -174,7 +229,11 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	t.Run("one is given back", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		kept := deploymentOf(t, two, "scaler-manager")
-		l.says(l.asksAsThePage(4, "abort one", "abort two"), "Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again", "Kyma kcp-system/two is lifecycle-manager's again")
+		l.says(
+			l.asksAsThePage(4, "abort one", "abort two"),
+			"Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again",
+			"Kyma kcp-system/two is lifecycle-manager's again",
+		)
 		record, err := two.Record(ctx)
 		must(t, err)
 		for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
@@ -213,9 +272,14 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
-		l.says(l.asksAsThePage(5), "removed in the runtime: Service kyma-system/skr-webhook", "removed in the runtime: PriorityClass skr-webhook-priority",
+		l.says(
+			l.asksAsThePage(5),
+			"removed in the runtime: Service kyma-system/skr-webhook",
+			"removed in the runtime: PriorityClass skr-webhook-priority",
 			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
-			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed", "Kyma kcp-system/one is taken over")
+			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed",
+			"Kyma kcp-system/one is taken over",
+		)
 		l.isTakenOver(one)
 		must(t, one.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
@@ -226,7 +290,11 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		change(t, l.f.Control, meta, func(meta *v1beta2.ModuleReleaseMeta) {
 			meta.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
 		})
-		l.says(l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"), "finalizer operator.kyma-project.io/mandatory-module of ModuleReleaseMeta kcp-system/mailer is removed", "labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one are removed")
+		l.says(
+			l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"),
+			"finalizer operator.kyma-project.io/mandatory-module of ModuleReleaseMeta kcp-system/mailer is removed",
+			"labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one are removed",
+		)
 	})
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("Kymas of lifecycle-manager were changed: %v, before %v", after, untouched)
@@ -238,11 +306,14 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version string) {
 	l.t.Helper()
 	s := kyma.Status
-	if s.Runtime != nil || meta.FindStatusCondition(s.Conditions, v1beta2.ConditionReporting) != nil || len(kyma.Annotations[v1beta2.AnnotationTakeoverPhase]) > 0 {
+	if s.Runtime != nil || meta.FindStatusCondition(s.Conditions, v1beta2.ConditionReporting) != nil ||
+		len(kyma.Annotations[v1beta2.AnnotationTakeoverPhase]) > 0 {
 		l.t.Errorf("Kyma %s has a part of the publisher: %+v", kyma.Name, s)
 	}
-	if len(s.Modules) != 1 || s.Modules[0].Name != module || s.Modules[0].Version != version || s.Modules[0].Template == nil ||
-		s.Modules[0].Manifest == nil || s.Modules[0].Manifest.PartialMeta.Name != landscape.ManifestName(kyma.Name, module) {
+	if len(s.Modules) != 1 || s.Modules[0].Name != module || s.Modules[0].Version != version ||
+		s.Modules[0].Template == nil ||
+		s.Modules[0].Manifest == nil ||
+		s.Modules[0].Manifest.PartialMeta.Name != landscape.ManifestName(kyma.Name, module) {
 		l.t.Errorf("lifecycle-manager finds %+v", s.Modules)
 	}
 }
@@ -277,8 +348,15 @@ func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 				return false, "condition " + kind
 			}
 		}
-		clean := len(kyma.Finalizers) == 1 && kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished && kyma.Status.Runtime.Takeover == nil
-		return clean && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%v %v %+v", kyma.Finalizers, kyma.Labels, kyma.Status)
+		clean := len(kyma.Finalizers) == 1 && kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished &&
+			kyma.Status.Runtime.Takeover == nil
+		return clean &&
+				kyma.Status.State == v1beta2.StateReady, fmt.Sprintf(
+				"%v %v %+v",
+				kyma.Finalizers,
+				kyma.Labels,
+				kyma.Status,
+			)
 	}))
 	err := l.f.Control.Get(l.t.Context(), inKCP(landscape.ManifestName(r.ID, "scaler")), &v1beta2.Manifest{})
 	if !apierrors.IsNotFound(err) {

@@ -153,9 +153,8 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
 	if f.lease != nil {
-		f.lease.recordWith(
-			mgr.GetEventRecorderFor(options.LeaderElectionID),
-		) //nolint:staticcheck // client-go's leader election supports only this recorder
+		//nolint:staticcheck // client-go's leader election supports only this recorder
+		f.lease.recordWith(mgr.GetEventRecorderFor(options.LeaderElectionID))
 		if err := mgr.Add(manager.RunnableFunc(f.lease.exitOnceLost)); err != nil {
 			return nil, fmt.Errorf("set up the manager: %w", err)
 		}

@@ -47,9 +47,8 @@ func (p *Parts) Lease(name string) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	lease.recordWith(
-		p.Outer.GetEventRecorderFor(name),
-	) //nolint:staticcheck // client-go's leader election supports only this recorder
+	//nolint:staticcheck // client-go's leader election supports only this recorder
+	lease.recordWith(p.Outer.GetEventRecorderFor(name))
 	return lease, nil
 }
 

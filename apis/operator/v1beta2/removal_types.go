@@ -14,7 +14,7 @@ type ModuleRemoval struct {
 	// Reason is why the removal waits; empty unless it is Held.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Published: a bundle removes the module.
+	// Published is true if a bundle removes the module.
 	// +optional
 	Published bool `json:"published,omitempty"`
 }
@@ -24,10 +24,10 @@ type ModuleRemoval struct {
 type RemovalDecision string
 
 const (
-	// RemovalHeld: the module stays until an operator approves its removal.
+	// RemovalHeld means that the module stays until an operator approves its removal.
 	RemovalHeld RemovalDecision = "Held"
-	// RemovalAllowed: the removal is within the limits.
+	// RemovalAllowed means that the removal is within the limits.
 	RemovalAllowed RemovalDecision = "Allowed"
-	// RemovalApproved: an operator approved the removal.
+	// RemovalApproved means that an operator approved the removal.
 	RemovalApproved RemovalDecision = "Approved"
 )

@@ -246,7 +246,7 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := issuer.Issue("r-1", token.Expires); err != nil || again.String() != token.String() {
+	if again, err := issuer.IssueFor(trust.Kyma{Namespace: defaultNamespace, Name: "r-1"}, "r-1", token.Expires); err != nil || again.String() != token.String() {
 		t.Errorf("the token is not r-1's: %v", err)
 	}
 	for _, private := range []string{keys.FileRootKey, keys.FilePublisherKey, keys.FileTokenKey} {

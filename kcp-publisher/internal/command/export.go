@@ -47,7 +47,7 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.file, "output", "o", "", "file to write; --format sets the output format, which is -o in other commands")
 	flags.StringArrayVar(&f.since, "since", nil, "omit content that the runtime already has: its report file, or for a single runtime the digest of its applied bundle; can be repeated")
 	flags.BoolVar(&f.images, "images", false, "include the modules' container images: those in the desired state and those in the modules' objects")
-	f.renderingFlags.add(flags, "with --images: ")
+	f.add(flags, "with --images: ")
 	flags.BoolVar(&f.offers, "offers", true, "include the offers for runtimes with autonomy")
 	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images referenced by digest always include all platforms")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")

@@ -191,7 +191,7 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if o.code != cli.ExitFailed || !strings.Contains(o.err, "runtime id r-1 is that of Kyma") {
+	if o.code != cli.ExitFailed || !strings.Contains(o.err, "several Kymas named runtime id r-1, and no operator has assigned it") {
 		t.Errorf("%+v", o)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {

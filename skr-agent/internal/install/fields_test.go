@@ -9,7 +9,6 @@ import (
 )
 
 func TestLeaveToOthers(t *testing.T) {
-	const webhook = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: x%s}\nwebhooks:\n- name: a\n  clientConfig: {url: u, caBundle: "
 	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // the start of a PEM block
 	full := "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 	caOf := func(o *unstructured.Unstructured) any {
