@@ -27,7 +27,8 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 	files["fleet/kymas/two.yaml"] = kymaOf("two", "mailer")
 	first := repo.push(files)
 	metrics := freeAddress(t)
-	f := startFollowing(t, append(repo.pageFlags(), "--metrics-bind-address", metrics, "--metrics-auth=false"))
+	flags := append(repo.pageFlags(), "--metrics-bind-address", metrics, "--metrics-auth=false")
+	f := startFollowing(t, flags)
 	untilCommit(t, f, first)
 	byHand := fleet.NewKyma("by-hand", "regular", "mailer")
 	must(t, f.Control.Create(ctx, byHand))
@@ -173,9 +174,12 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("a branch that is set back is followed, and runtimes keep what is newer", func(t *testing.T) {
+	t.Run("a branch that is set back waits for --allow-rewind, and runtimes keep what is newer", func(t *testing.T) {
+		before := versions(t, f)
 		repo.git("reset", "--quiet", "--hard", first)
 		repo.git("push", "--quiet", "--force", "origin", "main")
+		untilCommitRefused(t, f, before, "--allow-rewind")
+		must(t, f.RestartPublisher(append(flags, "--git-poll-interval", "500ms", "--allow-rewind")...))
 		untilCommit(t, f, first)
 		until(t, 60*time.Second, "the runtime keeps scaler 1.8.0 and says why", func() (bool, string) {
 			record, err := r.Record(ctx)

@@ -84,7 +84,7 @@ func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 		if now.Descriptor.Digest != pushed.Descriptor.Digest {
 			t.Errorf("%s: pushed again: %s after %s", name, now.Descriptor.Digest, pushed.Descriptor.Digest)
 		}
-		if log := f.Publisher().Log(); strings.Contains(log[strings.LastIndex(log, "starting"):], "published bundle") {
+		if log := f.Publisher().Log(); strings.Contains(log[strings.LastIndex(log, "starting"):], `"msg":"published bundle"`) {
 			t.Errorf("%s: the restarted publisher published again", name)
 		}
 	}

@@ -131,7 +131,7 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "it waits for people", rolledOut(v1alpha1.RolloutWaiting)))
 	p.untilShows(t, "/rollouts/"+firstRollout, "waits for its approval", "Approve wave others")
 	p.untilShows(t, "/", "Rollouts under way", "1 of 3 updated")
-	response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, url.Values{"action": {"approve"}, "wave": {"others"}})
+	response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, url.Values{"action": {"approve"}, "wave": {"others"}, "confirmed": {"yes"}})
 	must(t, err)
 	body, err := io.ReadAll(response.Body)
 	must(t, err)

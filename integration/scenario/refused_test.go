@@ -149,7 +149,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "quota")
 		log, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
-		if said := string(log[len(before):]); !strings.Contains(said, "failed to keep a newer bundle in the runtime") || strings.Contains(said, "failed to read bundles") {
+		if said := string(log[len(before):]); !strings.Contains(said, "failed to store a newer bundle, the bundle in force stays") || strings.Contains(said, "failed to read bundles") {
 			t.Errorf("the log does not say that the bundle could not be kept, or says that it could not be read:\n%s", said)
 		}
 		must(t, r.API.Delete(ctx, quota))

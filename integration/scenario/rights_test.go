@@ -154,6 +154,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("an upgrade prunes, and a removal leaves nothing", func(t *testing.T) {
 		must(t, f.Police(ctx, "scaler", stages(func(canaries, others *v1alpha1.Wave) {
 			canaries.Deadline.Duration, others.Deadline.Duration = 10*time.Minute, 10*time.Minute
+			canaries.AllowEmpty = true
 		})))
 		promote(t, f, "1.8.0")
 		must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))

@@ -199,7 +199,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	rootIsSeen(t, f, o, on)
 
 	for _, watch := range []string{"", " -w"} {
-		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got, `--module scalr: not found in any channel or runtime in namespace kcp-system has it`) {
+		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got, `--module scalr: not found in any channel or runtime in namespace kcp-system`) {
 			t.Errorf("status%s of a module that nobody has: %s", watch, got)
 		}
 	}
@@ -211,7 +211,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		t.Helper()
 		until(t, time.Minute, "the watch prints "+text, func() (bool, string) { got := lines.String(); return strings.Contains(got, text), got })
 	}
-	prints("never reported, 1 healthy, of 2 runtimes")
+	prints("1 of 2 runtimes needs attention: 1 never reported, 1 healthy")
 	o.run(0, with("suspend", "berlin", "--reason", "its rack moves")...)
 	prints("  berlin  Suspended  ")
 	must(t, watching.Process.Signal(os.Interrupt))

@@ -122,7 +122,7 @@ func comesBack(t *testing.T, f *fleet.Fleet) {
 		err := errors.Join(f.Control.Get(ctx, client.ObjectKeyFromObject(now), now), f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration),
 			f.Control.Get(ctx, client.ObjectKeyFromObject(crd), crd))
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
-		return err == nil && strategy == "Webhook" && len(configuration.Webhooks) == 1 && reflect.DeepEqual(now.Data, served.Data), fmt.Sprint(err, strategy)
+		return err == nil && strategy == "Webhook" && len(configuration.Webhooks) == 2 && reflect.DeepEqual(now.Data, served.Data), fmt.Sprint(err, strategy)
 	})
 	until(t, 10*time.Second, "v1beta1 is served", func() (bool, string) {
 		old := &unstructured.Unstructured{}

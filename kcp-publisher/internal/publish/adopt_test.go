@@ -163,7 +163,7 @@ func TestStartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 		}
 	}
 	if n, m := place.times[last.StateBlob.Digest], place.times[last.CatalogBlob.Digest]; n != 1 || m != 1 || checked != 1 {
-		t.Errorf("the state was fetched %d times, the catalog %d times; of %d bundles it is said that all of them is there", n, m, checked)
+		t.Errorf("the state was fetched %d times, the catalog %d times; %d bundles are complete", n, m, checked)
 	}
 	// Documents that were not checked are checked within one interval.
 	f.now = f.now.Add(time.Hour)

@@ -29,7 +29,7 @@ func TestDocumentsWrittenForOneRuntimeAreLimited(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if err := hostile.check(digest.FromString(fmt.Sprint(written-size)), size, now); err != nil {
-		t.Errorf("what was written for it may not be tried again: %v", err)
+		t.Errorf("the written bundle may not be tried again: %v", err)
 	}
 	if err := honest.check(another(), bundle.MaxDocumentBytes, now); err != nil {
 		t.Errorf("another runtime waits too: %v", err)

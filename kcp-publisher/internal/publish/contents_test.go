@@ -114,7 +114,7 @@ func TestContentsAreNotReadAtEveryPass(t *testing.T) {
 		t.Fatalf("%d requests, got %+v", requests, first)
 	}
 	if again, requests := look(ref); requests != 0 || again.Install.Digest != first.Install.Digest {
-		t.Errorf("%d requests for what was found just now, got %+v", requests, again)
+		t.Errorf("%d requests for fresh results, got %+v", requests, again)
 	}
 	f.now = f.now.Add(contentLife)
 	if _, requests := look(ref); requests == 0 {
@@ -151,10 +151,10 @@ func TestEqualRequestsShareOneContentLookup(t *testing.T) {
 	first := look("one")
 	f.now = f.now.Add(contentLife / 2)
 	if again := look("one"); !again.Equal(first) {
-		t.Error("what was found just now is looked for again")
+		t.Error("a fresh result is looked up again")
 	}
 	if other := look("two"); !other.Equal(f.now) {
-		t.Error("another request gets what was found for the first")
+		t.Error("another request gets the result of the first")
 	}
 	p.Components.Recheck()
 	if again := look("one"); !again.Equal(f.now) {

@@ -318,10 +318,10 @@ func TestSharedDocumentsAreCheckedAlsoAfterARemark(t *testing.T) {
 		runtime.Remembered = &plan.Memory{Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest, Versions: published.Versions}
 		rests, err := p.Rests(t.Context(), &Record{}, runtime, request, snapshot)
 		if err != nil || rests != c.rests || (before.SecretsError == nil) != c.rests {
-			t.Errorf("%s is to be told: it rests %v, %v; %v", what, rests, err, before.SecretsError)
+			t.Errorf("%s is notified: it rests %v, %v; %v", what, rests, err, before.SecretsError)
 		}
 		if p.shared[published.StateBlob.Digest].IsZero() || p.shared[published.CatalogBlob.Digest].IsZero() {
-			t.Errorf("%s is to be told: the shared documents are not looked for", what)
+			t.Errorf("%s is notified: the shared documents are not looked up", what)
 		}
 	}
 }
