@@ -61,7 +61,7 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 		return err == nil && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%v %+v", err, kyma.Status)
 	})
 	said := ask(t, "finish", "berlin", "--lifecycle-manager-is-gone")
-	for _, want := range []string{"Service kyma-system/skr-webhook is removed", "PriorityClass skr-webhook-priority is removed",
+	for _, want := range []string{"removed in the runtime: Service kyma-system/skr-webhook", "removed in the runtime: PriorityClass skr-webhook-priority",
 		"Manifest kcp-system/" + landscape.ManifestName("berlin", samplemodule.Module) + " is removed"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %q in\n%s", want, said)
