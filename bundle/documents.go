@@ -8,7 +8,9 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
@@ -86,6 +88,10 @@ type Manifest struct {
 	// The installed module takes them over. The agent deletes those that the module does not contain, if they still
 	// belong to the other product.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
+	// Checks are the checks that the agent runs once the module is ready in this version, sorted by name. It stops after
+	// CheckFor and keeps the results. They do not change the installation.
+	Checks   []fleet.Check   `json:"checks,omitempty"`
+	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }
 
 // Content is one blob of a module, identified by repository and digest, never by tag.
@@ -217,7 +223,10 @@ func (m Manifest) Check() error {
 			}
 		}
 	}
-	return nil
+	if d := m.CheckFor.Duration; d < 0 || d > MaxCheckFor {
+		return fmt.Errorf("checkFor: %s, at most %s", d, MaxCheckFor)
+	}
+	return CheckChecks(m.Checks, false)
 }
 
 // ContentBytes returns the size of all blobs that the agent fetches for the manifest.

@@ -24,11 +24,14 @@ const (
 	// FeatureRecreate is the annotation recreate of a Manifest and of objects in a module's content. An agent without
 	// it recreates nothing and reports the objects instead.
 	FeatureRecreate Feature = "recreate"
+	// FeatureChecks is Manifest.Checks and ReportedModule.Checks. It is never critical: the publisher leaves the checks
+	// out for an agent without it.
+	FeatureChecks Feature = "checks"
 )
 
 // features lists all features of this version, sorted. Every supported version supports the rest of the wire format.
 var features = []Feature{
-	FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover,
+	FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover,
 }
 
 // Limits of feature lists.

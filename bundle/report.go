@@ -140,6 +140,16 @@ type ReportedModule struct {
 	// Manifest and Resource identify the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
+	// Checks are the results of the checks in the module's Manifest, sorted by name. A check without a result is missing.
+	Checks []ReportedCheck `json:"checks,omitempty"`
+}
+
+// ReportedCheck is the result of a check of one module. Passes, Failures and Unknowns count the measurements.
+type ReportedCheck struct {
+	v1beta2.CheckOutcome
+	Passes   int32 `json:"passes,omitempty"`
+	Failures int32 `json:"failures,omitempty"`
+	Unknowns int32 `json:"unknowns,omitempty"`
 }
 
 // ReportedTrouble describes objects that an agent could not write.

@@ -190,6 +190,9 @@ func (r Report) checkModules() error {
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):
 			return fmt.Errorf("modules[%d]: manifest or resource has a name, namespace or kind of more than %d bytes", i, MaxModuleNameBytes)
 		}
+		if err := m.checkReported(); err != nil {
+			return fmt.Errorf("modules[%d].%w", i, err)
+		}
 		seen[m.Name] = true
 	}
 	return nil

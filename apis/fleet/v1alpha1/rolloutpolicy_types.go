@@ -123,6 +123,13 @@ type Wave struct {
 	// +kubebuilder:validation:MinItems:=1
 	// +listType=set
 	FailsOn []Symptom `json:"failsOn,omitempty"`
+	// Checks are measured in each runtime of the wave once it is ready with the version. A Failed check makes the runtime
+	// count as failed. The wave is proven once all checks of its updated runtimes are Passed.
+	// +optional
+	// +kubebuilder:validation:MaxItems:=10
+	// +listType=map
+	// +listMapKey=name
+	Checks []Check `json:"checks,omitempty"`
 }
 
 // OnFailure is the action after a wave failed.

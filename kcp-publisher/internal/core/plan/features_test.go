@@ -11,7 +11,9 @@ import (
 
 func TestLacksComparesReportOrStatus(t *testing.T) {
 	some := bundle.Report{Features: []bundle.Feature{bundle.FeatureTakeover, "teleport"}}
-	rest := []bundle.Feature{bundle.FeatureImagePullSecret, bundle.FeatureNamespaceLabels, bundle.FeatureRecreate}
+	rest := []bundle.Feature{
+		bundle.FeatureChecks, bundle.FeatureImagePullSecret, bundle.FeatureNamespaceLabels, bundle.FeatureRecreate,
+	}
 	observed := func(report bundle.Report) *v1beta2.RuntimeStatus {
 		return &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Features: RecordFeatures(report)}}
 	}

@@ -1,0 +1,159 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Check is a measurement that the agent of a runtime repeats after a module became ready in a promoted version. Set at
+// most one of cel, http, promql and job. Without any, the module ships the check: the agent runs the check of that name
+// from the content "checks" of the module's component.
+//
+// +kubebuilder:validation:AtMostOneOf=cel;http;promql;job
+type Check struct {
+	// +kubebuilder:validation:Pattern:=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength:=40
+	Name string `json:"name"`
+	// CEL evaluates an expression over objects of the runtime.
+	// +optional
+	CEL *CELCheck `json:"cel,omitempty"`
+	// HTTP sends a GET request to a Service of the runtime.
+	// +optional
+	HTTP *HTTPCheck `json:"http,omitempty"`
+	// PromQL sends an instant query to a Prometheus-compatible endpoint in the runtime.
+	// +optional
+	PromQL *PromQLCheck `json:"promql,omitempty"`
+	// Job runs a Job to completion. Only a check that a module ships can have a Job.
+	// +optional
+	Job *JobCheck `json:"job,omitempty"`
+	// Interval is the time between two measurements, at least 10 seconds.
+	// +kubebuilder:default:="30s"
+	// +optional
+	Interval metav1.Duration `json:"interval,omitzero"`
+	// Timeout limits one measurement, at most 5 minutes. A measurement that takes longer is Inconclusive.
+	// +kubebuilder:default:="10s"
+	// +optional
+	Timeout metav1.Duration `json:"timeout,omitzero"`
+	// SuccessThreshold is how many measurements in a row must succeed before the check is Passed.
+	// +kubebuilder:default:=3
+	// +kubebuilder:validation:Minimum:=1
+	// +kubebuilder:validation:Maximum:=100
+	// +optional
+	SuccessThreshold int32 `json:"successThreshold,omitempty"`
+	// FailureThreshold is how many measurements in a row must fail before the check is Failed. A failed check stays
+	// Failed.
+	// +kubebuilder:default:=3
+	// +kubebuilder:validation:Minimum:=1
+	// +kubebuilder:validation:Maximum:=100
+	// +optional
+	FailureThreshold int32 `json:"failureThreshold,omitempty"`
+}
+
+// CELCheck evaluates an expression over objects. It succeeds if the expression is true.
+type CELCheck struct {
+	// APIVersion and Kind select the objects of the variable "objects". Empty if the expression reads none.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=253
+	APIVersion string `json:"apiVersion,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength:=63
+	Kind string `json:"kind,omitempty"`
+	// Namespace limits the objects to one namespace. Empty selects all namespaces.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=63
+	Namespace string `json:"namespace,omitempty"`
+	// Selector limits the objects by their labels.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// Expression is a CEL expression over "objects", a list of at most 500 objects, for example
+	// `objects.all(o, o.status.state == "Ready")`. A result that is not a boolean is Inconclusive.
+	// +kubebuilder:validation:MinLength:=1
+	// +kubebuilder:validation:MaxLength:=2048
+	Expression string `json:"expression"`
+}
+
+// ServiceReference names a port of a Service in the runtime.
+type ServiceReference struct {
+	// +kubebuilder:validation:MinLength:=1
+	// +kubebuilder:validation:MaxLength:=63
+	Namespace string `json:"namespace"`
+	// +kubebuilder:validation:MinLength:=1
+	// +kubebuilder:validation:MaxLength:=63
+	Name string `json:"name"`
+	// +kubebuilder:validation:Minimum:=1
+	// +kubebuilder:validation:Maximum:=65535
+	Port int32 `json:"port"`
+	// Scheme is http or https. The agent does not verify the certificate's name, because Services have none in public
+	// roots; it only measures.
+	// +kubebuilder:validation:Enum=http;https
+	// +kubebuilder:default:="http"
+	// +optional
+	Scheme string `json:"scheme,omitempty"`
+}
+
+// HTTPCheck sends a GET request. It succeeds if status, latency and expression all match.
+type HTTPCheck struct {
+	Service ServiceReference `json:"service"`
+	// Path is the path with an optional query, such as "/healthz".
+	// +kubebuilder:validation:Pattern:=`^/`
+	// +kubebuilder:validation:MaxLength:=1024
+	// +kubebuilder:default:="/"
+	// +optional
+	Path string `json:"path,omitempty"`
+	// Status is the expected status code. Defaults to 200.
+	// +kubebuilder:default:=200
+	// +kubebuilder:validation:Minimum:=100
+	// +kubebuilder:validation:Maximum:=599
+	// +optional
+	Status int32 `json:"status,omitempty"`
+	// MaxLatency is the highest accepted time until the body is read, zero for no limit.
+	// +optional
+	MaxLatency metav1.Duration `json:"maxLatency,omitzero"`
+	// Expression is a CEL expression over "body", the response's JSON, for example `body.queue < 100`.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=2048
+	Expression string `json:"expression,omitempty"`
+}
+
+// PromQLCheck sends an instant query that must return one number. Missing data is Inconclusive.
+//
+// +kubebuilder:validation:AtLeastOneOf=max;min;maxIncreasePercent
+type PromQLCheck struct {
+	// Service is the Prometheus-compatible endpoint.
+	Service ServiceReference `json:"service"`
+	// Path is the path before /api/v1/query, empty for none.
+	// +optional
+	// +kubebuilder:validation:Pattern:=`^/`
+	// +kubebuilder:validation:MaxLength:=253
+	Path string `json:"path,omitempty"`
+	// Query is the PromQL expression.
+	// +kubebuilder:validation:MinLength:=1
+	// +kubebuilder:validation:MaxLength:=2048
+	Query string `json:"query"`
+	// Max and Min are the accepted bounds of the value, as decimal numbers such as "0.25".
+	// +optional
+	// +kubebuilder:validation:Pattern:=`^-?[0-9]+(\.[0-9]+)?$`
+	// +kubebuilder:validation:MaxLength:=32
+	Max string `json:"max,omitempty"`
+	// +optional
+	// +kubebuilder:validation:Pattern:=`^-?[0-9]+(\.[0-9]+)?$`
+	// +kubebuilder:validation:MaxLength:=32
+	Min string `json:"min,omitempty"`
+	// MaxIncreasePercent is the accepted increase over the value that the same query returned before the upgrade. Without
+	// that value, for example on a first installation, the check uses only max and min, and is Inconclusive without them.
+	// +optional
+	// +kubebuilder:validation:Minimum:=0
+	// +kubebuilder:validation:Maximum:=100000
+	MaxIncreasePercent *int32 `json:"maxIncreasePercent,omitempty"`
+}
+
+// JobCheck runs a Job once per measurement. It succeeds if the Job completes within the timeout.
+type JobCheck struct {
+	// Namespace is the Job's namespace, one of the module's own.
+	// +kubebuilder:validation:MinLength:=1
+	// +kubebuilder:validation:MaxLength:=63
+	Namespace string `json:"namespace"`
+	// Template is the batch/v1 JobSpec.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Template runtime.RawExtension `json:"template"`
+}

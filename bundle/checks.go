@@ -1,0 +1,170 @@
+package bundle
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// ContentChecks is the name of the content with the checks that a module ships: YAML with a list "checks".
+const ContentChecks = "checks"
+
+// Limits of checks. The schema of RolloutPolicy has the same ones.
+const (
+	// MaxChecks limits the checks of a module, MaxCheckFor the time in which an agent measures them.
+	MaxChecks   = 10
+	MaxCheckFor = 7 * 24 * time.Hour
+	// MinCheckInterval and MaxCheckTimeout limit the load that a check causes in a runtime.
+	MinCheckInterval = 10 * time.Second
+	MaxCheckTimeout  = 5 * time.Minute
+	// MaxCheckMessageBytes and MaxCheckValueBytes limit the texts of a result.
+	MaxCheckMessageBytes = 256
+	MaxCheckValueBytes   = 32
+
+	maxCheckNameBytes  = 40
+	maxExpressionBytes = 2048
+	maxThreshold       = 100
+)
+
+// CheckChecks returns an error for checks that agents refuse to run. Only shipped checks, from a module's component,
+// can have a Job and must have a kind.
+func CheckChecks(checks []fleet.Check, shipped bool) error {
+	if len(checks) > MaxChecks {
+		return fmt.Errorf("checks: %d checks, at most %d", len(checks), MaxChecks)
+	}
+	seen := map[string]bool{}
+	for i, c := range checks {
+		if len(c.Name) > maxCheckNameBytes || len(validation.IsDNS1123Label(c.Name)) > 0 {
+			return fmt.Errorf("checks[%d].name: %s: want at most %d lower-case letters, digits and hyphens",
+				i, Quote(c.Name, maxCheckNameBytes), maxCheckNameBytes)
+		}
+		if seen[c.Name] {
+			return fmt.Errorf("checks[%d].name: duplicate %s", i, c.Name)
+		}
+		seen[c.Name] = true
+		if err := checkCheck(c, shipped); err != nil {
+			return fmt.Errorf("checks[%d] (%s): %w", i, c.Name, err)
+		}
+	}
+	return nil
+}
+
+func checkCheck(c fleet.Check, shipped bool) error {
+	kinds := 0
+	for _, set := range []bool{c.CEL != nil, c.HTTP != nil, c.PromQL != nil, c.Job != nil} {
+		if set {
+			kinds++
+		}
+	}
+	switch {
+	case kinds > 1:
+		return fmt.Errorf("%d of cel, http, promql and job are set, want one", kinds)
+	case shipped && kinds == 0:
+		return fmt.Errorf("one of cel, http, promql and job is required")
+	case !shipped && c.Job != nil:
+		return fmt.Errorf("job: only a check that a module ships can have a Job")
+	}
+	if d := c.Interval.Duration; d != 0 && d < MinCheckInterval {
+		return fmt.Errorf("interval: %s, at least %s", d, MinCheckInterval)
+	}
+	if d := c.Timeout.Duration; d < 0 || d > MaxCheckTimeout {
+		return fmt.Errorf("timeout: %s, at most %s", d, MaxCheckTimeout)
+	}
+	for field, threshold := range map[string]int32{
+		"successThreshold": c.SuccessThreshold, "failureThreshold": c.FailureThreshold,
+	} {
+		if threshold < 0 || threshold > maxThreshold {
+			return fmt.Errorf("%s: %d, want 1 to %d", field, threshold, maxThreshold)
+		}
+	}
+	switch {
+	case c.CEL != nil:
+		return checkExpression("cel.expression", c.CEL.Expression, true)
+	case c.HTTP != nil:
+		if err := checkExpression("http.expression", c.HTTP.Expression, false); err != nil {
+			return err
+		}
+		return checkService("http.service", c.HTTP.Service)
+	case c.PromQL != nil:
+		return checkPromQL(*c.PromQL)
+	case c.Job != nil:
+		return checkNamespaced("job.namespace", c.Job.Namespace)
+	}
+	return nil
+}
+
+func checkPromQL(q fleet.PromQLCheck) error {
+	if err := checkExpression("promql.query", q.Query, true); err != nil {
+		return err
+	}
+	for field, number := range map[string]string{"promql.max": q.Max, "promql.min": q.Min} {
+		if _, err := strconv.ParseFloat(number, 64); number != "" && (err != nil || len(number) > MaxCheckValueBytes) {
+			return fmt.Errorf("%s: %s is not a decimal number", field, Quote(number, MaxCheckValueBytes))
+		}
+	}
+	if q.Max == "" && q.Min == "" && q.MaxIncreasePercent == nil {
+		return fmt.Errorf("promql: one of max, min and maxIncreasePercent is required")
+	}
+	return checkService("promql.service", q.Service)
+}
+
+func checkExpression(field, text string, required bool) error {
+	if required && text == "" {
+		return fmt.Errorf("%s is required", field)
+	}
+	if len(text) > maxExpressionBytes {
+		return fmt.Errorf("%s: %d bytes, at most %d", field, len(text), maxExpressionBytes)
+	}
+	return nil
+}
+
+func checkService(field string, s fleet.ServiceReference) error {
+	if err := checkNamespaced(field+".namespace", s.Namespace); err != nil {
+		return err
+	}
+	if err := checkNamespaced(field+".name", s.Name); err != nil {
+		return err
+	}
+	if s.Port < 1 || s.Port > 65535 {
+		return fmt.Errorf("%s.port: %d, want 1 to 65535", field, s.Port)
+	}
+	if s.Scheme != "" && s.Scheme != "http" && s.Scheme != "https" {
+		return fmt.Errorf("%s.scheme: %s, want http or https", field, Quote(s.Scheme, maxCheckNameBytes))
+	}
+	return nil
+}
+
+func checkNamespaced(field, name string) error {
+	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+		return fmt.Errorf("%s: %s: want a DNS label", field, Quote(name, validation.DNS1123LabelMaxLength))
+	}
+	return nil
+}
+
+// checkReported checks the results of a module's checks in a report.
+func (m ReportedModule) checkReported() error {
+	if len(m.Checks) > MaxChecks {
+		return fmt.Errorf("checks: %d results, at most %d", len(m.Checks), MaxChecks)
+	}
+	for i, c := range m.Checks {
+		switch c.Result {
+		case v1beta2.CheckPassed, v1beta2.CheckFailed, v1beta2.CheckInconclusive:
+		default:
+			return fmt.Errorf("checks[%d].result: %s: want Passed, Failed or Inconclusive",
+				i, Quote(string(c.Result), maxCheckNameBytes))
+		}
+		if len(c.Name) > maxCheckNameBytes || len(c.Message) > MaxCheckMessageBytes ||
+			len(c.Value) > MaxCheckValueBytes || len(c.Before) > MaxCheckValueBytes {
+			return fmt.Errorf("checks[%d]: a text is too long", i)
+		}
+		if i > 0 && m.Checks[i-1].Name >= c.Name {
+			return fmt.Errorf("checks[%d].name: %s: want sorted, unique names", i, Quote(c.Name, maxCheckNameBytes))
+		}
+	}
+	return nil
+}

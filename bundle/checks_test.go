@@ -1,0 +1,127 @@
+package bundle
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestChecksOutsideTheLimitsAreRefused(t *testing.T) {
+	service := fleet.ServiceReference{Namespace: "monitoring", Name: "prometheus", Port: 9090}
+	at := func(name string, port int32) fleet.ServiceReference {
+		return fleet.ServiceReference{Namespace: "a", Name: name, Port: port}
+	}
+	files := at("b", 1)
+	files.Scheme = "file"
+	cel := &fleet.CELCheck{Expression: "true"}
+	for name, c := range map[string]struct {
+		checks  []fleet.Check
+		shipped bool
+		want    string
+	}{
+		"a check of a policy":           {[]fleet.Check{{Name: "ready", CEL: cel}}, false, ""},
+		"a check that the module ships": {[]fleet.Check{{Name: "smoke"}}, false, ""},
+		"a shipped Job": {
+			[]fleet.Check{{Name: "smoke", Job: &fleet.JobCheck{Namespace: "a"}}},
+			true, "",
+		},
+		"too many checks": {make([]fleet.Check, MaxChecks+1), false, "11 checks, at most 10"},
+		"a name with capitals": {
+			[]fleet.Check{{Name: "Ready", CEL: cel}},
+			false, "checks[0].name",
+		},
+		"a name twice": {
+			[]fleet.Check{{Name: "a", CEL: cel}, {Name: "a", CEL: cel}},
+			false, "duplicate a",
+		},
+		"two kinds": {
+			[]fleet.Check{{Name: "a", CEL: cel, HTTP: &fleet.HTTPCheck{Service: service}}},
+			false, "2 of cel, http, promql and job are set",
+		},
+		"a shipped check without a kind": {
+			[]fleet.Check{{Name: "a"}},
+			true, "one of cel, http, promql and job is required",
+		},
+		"a Job of a policy": {
+			[]fleet.Check{{Name: "a", Job: &fleet.JobCheck{Namespace: "a"}}},
+			false, "only a check that a module ships",
+		},
+		"an interval of a second": {
+			[]fleet.Check{{Name: "a", CEL: cel, Interval: metav1.Duration{Duration: time.Second}}},
+			false, "interval: 1s, at least 10s",
+		},
+		"a timeout of an hour": {
+			[]fleet.Check{{Name: "a", CEL: cel, Timeout: metav1.Duration{Duration: time.Hour}}},
+			false, "timeout: 1h0m0s, at most 5m0s",
+		},
+		"a threshold of 101": {
+			[]fleet.Check{{Name: "a", CEL: cel, FailureThreshold: 101}},
+			false, "failureThreshold: 101",
+		},
+		"an expression of three kilobytes": {
+			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{Expression: strings.Repeat("a", 3000)}}},
+			false, "cel.expression: 3000 bytes",
+		},
+		"no query": {
+			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Max: "1"}}},
+			false, "promql.query is required",
+		},
+		"a query without a bound": {
+			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up"}}},
+			false, "one of max, min and maxIncreasePercent",
+		},
+		"a bound that is not a number": {
+			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", Max: "many"}}},
+			false, "promql.max",
+		},
+		"a Service of another host": {
+			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: at("evil.example/", 80)}}},
+			false, "http.service.name",
+		},
+		"a Service with port 0": {
+			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: at("b", 0)}}},
+			false, "http.service.port",
+		},
+		"a Service with the scheme of files": {
+			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: files}}},
+			false, "http.service.scheme",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := CheckChecks(c.checks, c.shipped)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestReportsWithInvalidCheckResultsAreRefused(t *testing.T) {
+	result := func(name string, result v1beta2.CheckResult) ReportedCheck {
+		return ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: name, Result: result}}
+	}
+	for want, checks := range map[string][]ReportedCheck{
+		"":                          {result("a", v1beta2.CheckPassed), result("b", v1beta2.CheckInconclusive)},
+		"want sorted, unique names": {result("b", v1beta2.CheckPassed), result("a", v1beta2.CheckPassed)},
+		"want Passed, Failed":       {result("a", "Fine")},
+		"a text is too long": {
+			{CheckOutcome: v1beta2.CheckOutcome{Name: "a", Result: v1beta2.CheckFailed, Message: strings.Repeat("x", 257)}},
+		},
+		"checks: 11 results, at most 1": make([]ReportedCheck, MaxChecks+1),
+	} {
+		err := (Report{Time: time.Now(), Modules: []ReportedModule{{Name: "keda", Checks: checks}}}).Check()
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+}
