@@ -227,55 +227,6 @@ func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 	}
 }
 
-func TestBadValuesAreRefusedWithTheFieldAndTheReason(t *testing.T) {
-	good := map[string]map[string]any{
-		"kcp-publisher": {"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}},
-		"skr-agent":     {},
-	}
-	for name, c := range map[string]struct {
-		chart, values string
-		want          []string
-	}{
-		"a value with a typo":            {"kcp-publisher", "replica: 2", []string{"'replica'", "not allowed"}},
-		"a typo further down":            {"kcp-publisher", "keys: {secret: a}", []string{"/keys", "'secret'", "not allowed"}},
-		"no location":                    {"kcp-publisher", "location: ''", []string{"location: name the registry prefix HOST/PATH"}},
-		"a location with a scheme":       {"kcp-publisher", "location: https://registry.example/fleet", []string{"/location", "does not match pattern"}},
-		"a location without a path":      {"kcp-publisher", "location: registry.example", []string{"/location", "does not match pattern"}},
-		"no keys":                        {"kcp-publisher", "keys: {secretName: ''}", []string{"keys.secretName: name an existing Secret"}},
-		"no name for a foreign account":  {"kcp-publisher", "serviceAccount: {create: false}", []string{"serviceAccount.name: name an existing ServiceAccount"}},
-		"a token service without keys":   {"kcp-publisher", "tokenService: {enabled: true}", []string{"tokenService.keysSecretName: name an existing Secret"}},
-		"a page without an address":      {"kcp-publisher", "ui: {enabled: true, sessionSecretName: a}", []string{"ui.externalURL: name the https://HOST"}},
-		"a page without a session key":   {"kcp-publisher", "ui: {enabled: true, externalURL: 'https://fleet.example'}", []string{"ui.sessionSecretName: name an existing Secret"}},
-		"a page by plain HTTP":           {"kcp-publisher", "ui: {enabled: true, externalURL: 'http://fleet.example'}", []string{"/ui/externalURL", "does not match pattern"}},
-		"a route without a gateway":      {"kcp-publisher", "ui: {enabled: true, externalURL: 'https://a.example', sessionSecretName: a, httpRoute: {enabled: true}}", []string{"ui.httpRoute.parentRefs"}},
-		"shards with Git":                {"kcp-publisher", "{shards: 4, git: {url: 'https://git.example/fleet'}}", []string{"shards: more than 1 cannot be combined with git.url"}},
-		"shards with a selector":         {"kcp-publisher", "{shards: 4, watchLabelSelector: a=b}", []string{"shards: more than 1 cannot be combined with watchLabelSelector"}},
-		"shards with notifications":      {"kcp-publisher", "{shards: 4, notifications: {agents: {enabled: true}}}", []string{"shards: more than 1 cannot be combined with notifications.receiver.enabled"}},
-		"fewer shards than replicas":     {"kcp-publisher", "{shards: 2, replicas: 3}", []string{"shards: 2 is less than replicas (3)"}},
-		"a selector with Git":            {"kcp-publisher", "{watchLabelSelector: a=b, git: {url: 'https://git.example/fleet'}}", []string{"watchLabelSelector: cannot be combined with git.url"}},
-		"Secrets beside the keys":        {"kcp-publisher", "secretsNamespace: kcp-system", []string{"secretsNamespace: kcp-system is the namespace of this release"}},
-		"components that are no list":    {"kcp-publisher", "components: registry.example/modules", []string{"/components", "got string, want array"}},
-		"a duration in days":             {"kcp-publisher", "validity: 2d", []string{"/validity", "does not match pattern"}},
-		"a duration that is a number":    {"skr-agent", "pollInterval: 60", []string{"/pollInterval", "got number, want string"}},
-		"no workers":                     {"skr-agent", "concurrency: 0", []string{"/concurrency", "minimum: got 0, want 1"}},
-		"an extra argument that is none": {"skr-agent", "extraArgs: [run]", []string{"/extraArgs/0", "does not match pattern"}},
-		"an unknown log level":           {"skr-agent", "log: {level: warn}", []string{"/log/level", "must be one of"}},
-		"a short digest":                 {"skr-agent", "image: {digest: 'sha256:1234'}", []string{"/image/digest", "does not match pattern"}},
-		"no time to get ready":           {"skr-agent", "minReadySeconds: 300", []string{"minReadySeconds: want less than progressDeadlineSeconds"}},
-		"a port that is none":            {"skr-agent", "networkPolicy: {egressPorts: [70000]}", []string{"/networkPolicy/egressPorts/0", "maximum: got 70,000, want 65,535"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			values := maps.Clone(good[c.chart])
-			require.NoError(t, yaml.Unmarshal([]byte(c.values), &values))
-			_, err := release(t, c.chart, values).Render()
-			require.Error(t, err)
-			for _, want := range c.want {
-				require.ErrorContains(t, err, want)
-			}
-		})
-	}
-}
-
 func TestContainersMayDoNothingThatTheyNeedNot(t *testing.T) {
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -303,10 +254,13 @@ func TestBundlesChangeNoAgentThatHasFewRightsUnlessSaid(t *testing.T) {
 		values map[string]any
 		want   bool
 	}{
-		"by default":             {map[string]any{}, true},
-		"with few rights":        {map[string]any{"rbac": map[string]any{"clusterAdmin": false}}, false},
-		"with few rights, asked": {map[string]any{"rbac": map[string]any{"clusterAdmin": false}, "selfUpgrade": true}, true},
-		"switched off":           {map[string]any{"selfUpgrade": false}, false},
+		"by default":             {map[string]any{}, false},
+		"with few rights, asked": {map[string]any{"selfUpgrade": true}, true},
+		"with all rights":        {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
+		"switched off": {
+			map[string]any{"rbac": map[string]any{"clusterAdmin": true}, "selfUpgrade": false},
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := objectsOf(t, release(t, "skr-agent", c.values))
@@ -420,9 +374,16 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		"the publisher with its page": {
 			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "metrics", "ui"},
 		},
-		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
+		"the agent": {"skr-agent", map[string]any{}, []string{"agent"}},
+		"the agent with all rights": {
+			"skr-agent", map[string]any{
+				"rbac": map[string]any{"clusterAdmin": true},
+			}, []string{"agent", "all-modules", "self-upgrade"},
+		},
 		"the agent with an account for modules": {
-			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false}, "modules": map[string]any{"serviceAccount": "modules"}}, []string{"agent", "module-account"},
+			"skr-agent", map[string]any{
+				"modules": map[string]any{"serviceAccount": "modules"},
+			}, []string{"agent", "module-account"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

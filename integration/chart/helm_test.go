@@ -148,7 +148,21 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	// A runtime that is the control plane's own cluster.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")
 	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}})) // where modules have accounts
-	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values", "integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.serviceMonitor.enabled=false", "--set", "metrics.prometheusRule.enabled=false")
+	g.must(
+		"upgrade",
+		"skr-agent",
+		"charts/skr-agent",
+		"--namespace",
+		"kyma-system",
+		"--values",
+		"integration/chart/testdata/skr-agent-full.values.yaml",
+		"--set",
+		"metrics.enabled=true",
+		"--set",
+		"metrics.serviceMonitor.enabled=false",
+		"--set",
+		"metrics.prometheusRule.enabled=false",
+	)
 
 	g.acceptsEveryObject()
 	g.conforms()

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 // nameContexts writes a kubeconfig in which the cluster has contexts of these names, the first being the current one.
@@ -73,6 +74,10 @@ func (o *operator) otherPages() {
 		require.NoError(o, o.api.Create(ctx, object))
 	}
 	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "client-secret"), []byte("secret"), 0o600))
+	require.NoError(
+		o,
+		sample.WriteArchive(ctx, filepath.Join(o.dir, "modules"), sample.Mailer("1.0.0"), sample.Mailer("1.1.0")),
+	)
 	renamed := strings.NewReplacer(
 		"NAME",
 		"ada",
@@ -82,6 +87,10 @@ func (o *operator) otherPages() {
 		"berlin",
 		"--kubeconfig RUNTIME",
 		"--context berlin",
+		"example.org/module/",
+		"kyma-pull.dev/module/",
+		"--components registry.example/modules",
+		"--components ctf:modules",
 		// No pod answers here, and the Service is what it needs.
 		"port-forward service/kcp-publisher-ui 8085:80",
 		"get service/kcp-publisher-ui",

@@ -54,7 +54,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 // Agent installs the agent's chart. Secret skr-agent-bootstrap contains everything else.
 func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
 	ctx, c := context.Background(), g.clusters[r.Cluster()]
-	values := map[string]any{}
+	values := map[string]any{"rbac": map[string]any{"clusterAdmin": true}}
 	if account := g.options.ModuleAccounts[r.ID]; account != "" {
 		values["rbac"] = map[string]any{"clusterAdmin": false}
 		values["modules"] = map[string]any{"serviceAccount": account}

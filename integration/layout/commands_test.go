@@ -66,7 +66,7 @@ var runBy = map[string][]string{
 	"docs/reference/performance.md":                 {taken}, // the same
 	"docs/guides/registry.md":                       {tokens, operators, tokens},
 	"docs/guides/ownership.md":                      {charts},
-	"docs/guides/rights.md":                         {charts, charts, rights, charts},
+	"docs/guides/rights.md":                         {charts, charts, charts, rights, charts},
 	"docs/guides/rollouts.md":                       {operators},
 	"docs/runbooks/stolen-keys.md":                  {"TestRunbookForStolenKeysWorks"},
 	"docs/runbooks/wrong-clocks.md":                 {operators},

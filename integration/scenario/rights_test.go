@@ -87,7 +87,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	ctx := t.Context()
 	options := underAccounts
-	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 4)[2])[2:] // after "skr-agent run"
+	options.AgentFlags = wordsOf(t, blocksOf(t, "docs/guides/rights.md", 5)[3])[2:] // after "skr-agent run"
 	f := newFleet(t, options)
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler", "mailer")
 	must(t, err)

@@ -1,4 +1,4 @@
-{{/* Refuses combinations of values that the program would refuse at its start. */}}
+{{/* Refuses combinations of values that cannot work. */}}
 {{- define "kcp-publisher.checks" -}}
 {{- if gt (int .Values.shards) 1 }}
 {{- if .Values.git.url }}{{ fail "shards: more than 1 cannot be combined with git.url, because a commit is applied by one replica; remove git.url or set shards to 1" }}{{ end }}
@@ -9,4 +9,59 @@
 {{- if and .Values.git.url .Values.watchLabelSelector }}{{ fail "watchLabelSelector: cannot be combined with git.url, because a commit covers all Kymas" }}{{ end }}
 {{- if and .Values.git.branch .Values.git.tag }}{{ fail "git.tag: cannot be combined with git.branch; set one of them" }}{{ end }}
 {{- if and .Values.secretsNamespace (eq .Values.secretsNamespace .Release.Namespace) }}{{ fail (printf "secretsNamespace: %s is the namespace of this release, whose Secrets contain private keys; use a namespace of its own" .Values.secretsNamespace) }}{{ end }}
+{{- if not .Values.git.url }}{{ range $name := list "branch" "tag" "path" "pollInterval" "credentialsSecretName" "signersConfigMapName" }}{{ if get $.Values.git $name }}{{ fail (printf "git.%s: has no effect without git.url" $name) }}{{ end }}{{ end }}{{ end }}
+{{- if and .Values.componentCache.existingClaim (not .Values.componentCache.enabled) }}{{ fail "componentCache.existingClaim: has no effect, because componentCache.enabled is false" }}{{ end }}
+{{- if and .Values.serviceAccount.annotations (not .Values.serviceAccount.create) }}{{ fail "serviceAccount.annotations: has no effect, because serviceAccount.create is false" }}{{ end }}
+{{- if and .Values.rbac.foreignFinalizers (not .Values.rbac.create) }}{{ fail "rbac.foreignFinalizers: has no effect, because rbac.create is false" }}{{ end }}
+{{- if and .Values.tokenService.generationsConfigMapName (not (or .Values.tokenService.enabled .Values.notifications.agents.enabled)) }}{{ fail "tokenService.generationsConfigMapName: has no effect without tokenService.enabled or notifications.agents.enabled" }}{{ end }}
+{{- with .Values.events }}
+{{- if not .url }}{{ range $name := list "severity" "reasons" "headersSecretName" "caConfigMapName" }}{{ if get $.Values.events $name }}{{ fail (printf "events.%s: has no effect without events.url" $name) }}{{ end }}{{ end }}{{ end }}
+{{- if and .headersSecretName (not (hasPrefix "https://" .url)) }}{{ fail "events.headersSecretName: headers are sent over https only; change events.url" }}{{ end }}
+{{- end }}
+{{- include "kcp-publisher.uiChecks" . }}
+{{- include "kcp-publisher.podChecks" . }}
+{{- end }}
+
+{{- define "kcp-publisher.uiChecks" -}}
+{{- if .Values.ui.enabled }}
+{{- with .Values.ui }}
+{{- if and (not .tokens) (not .oidc.issuerURL) }}{{ fail "ui.tokens: false leaves no way to sign in; set ui.oidc.issuerURL" }}{{ end }}
+{{- if and .tokenAudience (not .tokens) }}{{ fail "ui.tokenAudience: has no effect, because ui.tokens is false" }}{{ end }}
+{{- if and .oidc.issuerURL (not .oidc.clientID) }}{{ fail "ui.oidc.clientID: is required with ui.oidc.issuerURL" }}{{ end }}
+{{- if not .oidc.issuerURL }}{{ range $name, $value := .oidc }}{{ if and $value (ne $name "issuerURL") }}{{ fail (printf "ui.oidc.%s: has no effect without ui.oidc.issuerURL" $name) }}{{ end }}{{ end }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kcp-publisher.podChecks" -}}
+{{- range $name, $value := .Values.podLabels }}
+{{- if has $name (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart") }}{{ fail (printf "podLabels: %s is a label of the chart; choose another name" $name) }}{{ end }}
+{{- end }}
+{{- $volumes := list }}
+{{- range .Values.extraVolumes }}
+{{- if has .name (list "keys" "tmp" "cache" "registry" "registry-ca" "git" "git-signers" "config" "receiver" "generations" "notifications-tls" "events" "events-ca") }}{{ fail (printf "extraVolumes: %s is a volume of the chart; choose another name" .name) }}{{ end }}
+{{- if has .name $volumes }}{{ fail (printf "extraVolumes: duplicate %s" .name) }}{{ end }}
+{{- $volumes = append $volumes .name }}
+{{- end }}
+{{- range .Values.extraVolumeMounts }}
+{{- if not (has .name $volumes) }}{{ fail (printf "extraVolumeMounts: extraVolumes has no volume %s" .name) }}{{ end }}
+{{- end }}
+{{- $variables := list }}
+{{- range .Values.extraEnv }}
+{{- if has .name $variables }}{{ fail (printf "extraEnv: duplicate %s" .name) }}{{ end }}
+{{- $variables = append $variables .name }}
+{{- end }}
+{{- $flags := dict "namespace" "the release's namespace" "keys" "keys.secretName" "location" "location" "agent-poll-interval" "agents.pollInterval" "agent-report-interval" "agents.reportInterval"
+  "agent-autonomy" "agents.autonomy" "agent-image" "agents.image" "validity" "validity" "certificate-validity" "certificateValidity" "allowed-silence" "allowedSilence"
+  "deletion-timeout" "deletionTimeout" "report-poll-interval" "reportPollInterval" "component-poll-interval" "componentPollInterval" "min-maintenance-window-size" "minMaintenanceWindowSize"
+  "secrets-namespace" "secretsNamespace" "watch-label-selector" "watchLabelSelector" "concurrency" "concurrency" "log-level" "log.level" "log-format" "log.format" "shards" "shards"
+  "registry-config" "registry.configSecretName" "registry-ca" "registry.caConfigMapName" "git-url" "git.url" "git-branch" "git.branch" "git-tag" "git.tag" "git-path" "git.path" "git-poll-interval" "git.pollInterval"
+  "git-credentials" "git.credentialsSecretName" "git-signers" "git.signersConfigMapName" "signature-policy" "signaturePolicy" "maintenance-policy" "maintenancePolicy" "component-cache" "componentCache.enabled"
+  "component-cache-size" "componentCache.size" "webhook-service" "webhook.enabled" "receiver-token" "notifications.receiver.tokenSecretName" "events-addr" "events.url" "events-severity" "events.severity"
+  "events-reasons" "events.reasons" "events-headers" "events.headersSecretName" "events-ca" "events.caConfigMapName" }}
+{{- $set := include "kcp-publisher.flags" . | fromYamlArray }}
+{{- range .Values.extraArgs }}
+{{- $flag := trimPrefix "--" . | splitList "=" | first }}
+{{- range $set }}{{ if and (hasKey $flags $flag) (hasPrefix (printf "--%s=" $flag) .) }}{{ fail (printf "extraArgs: --%s is already set by %s" $flag (get $flags $flag)) }}{{ end }}{{ end }}
+{{- end }}
 {{- end }}

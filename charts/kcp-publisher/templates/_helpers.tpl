@@ -40,8 +40,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* Flags of `kcp-publisher run`: what a value is empty for is left to the program. */}}
+{{/* Flags of `kcp-publisher run` with those of extraArgs. */}}
 {{- define "kcp-publisher.args" -}}
+{{- concat (include "kcp-publisher.flags" . | fromYamlArray) .Values.extraArgs | toYaml }}
+{{- end }}
+
+{{/* Flags that the chart's own values set. An empty value sets none, so the program's default applies. */}}
+{{- define "kcp-publisher.flags" -}}
 {{- $args := list "run" (printf "--namespace=%s" .Release.Namespace) "--keys=/etc/kcp-publisher/keys" }}
 {{- $args = append $args (printf "--location=%s" (required "location: name the registry prefix HOST/PATH that bundles are published to" .Values.location)) }}
 {{- range .Values.components }}{{ $args = append $args (printf "--components=%s" .) }}{{ end }}
@@ -85,7 +90,28 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $args = concat $args (list "--notifications-tls-certificate=/etc/kcp-publisher/notifications-tls/tls.crt" "--notifications-tls-key=/etc/kcp-publisher/notifications-tls/tls.key") }}
 {{- end }}
 {{- end }}
-{{- concat $args .Values.extraArgs | toYaml }}
+{{- with .Values.events }}
+{{- if .url }}{{ $args = append $args (printf "--events-addr=%s" .url) }}{{ end }}
+{{- if .severity }}{{ $args = append $args (printf "--events-severity=%s" .severity) }}{{ end }}
+{{- if .reasons }}{{ $args = append $args (printf "--events-reasons=%s" (join "," .reasons)) }}{{ end }}
+{{- if .headersSecretName }}{{ $args = append $args "--events-headers=/etc/kcp-publisher/events/headers" }}{{ end }}
+{{- if .caConfigMapName }}{{ $args = append $args "--events-ca=/etc/kcp-publisher/events-ca/ca.crt" }}{{ end }}
+{{- end }}
+{{- $args | toYaml }}
+{{- end }}
+
+{{/* The topologySpreadConstraints of a workload: those of the values, or a preference for different nodes. The argument has own (the values),
+affinity, replicas and labels. */}}
+{{- define "kcp-publisher.spread" -}}
+{{- if .own }}{{ toYaml .own }}
+{{- else if and (gt (int .replicas) 1) (not .affinity) }}
+- maxSkew: 1
+  topologyKey: kubernetes.io/hostname
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      {{- .labels | nindent 6 }}
+{{- end }}
 {{- end }}
 
 {{/* Ports that location, components and Helm repositories name, and those of the values. */}}
@@ -96,7 +122,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $host := splitList "/" . | first }}
 {{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
 {{- end }}
-{{- range .Values.helmRepositories }}
+{{- range concat .Values.helmRepositories (list .Values.events.url | compact) }}
 {{- $url := urlParse . }}
 {{- if regexMatch ":[0-9]+$" $url.host }}{{ $ports = append $ports (regexFind "[0-9]+$" $url.host | int) }}
 {{- else if eq $url.scheme "http" }}{{ $ports = append $ports 80 }}{{ end }}

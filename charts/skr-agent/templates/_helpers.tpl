@@ -18,8 +18,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{/* Flags of `skr-agent run`: what a value is empty for is left to the program. */}}
+{{/* Flags of `skr-agent run` with those of extraArgs. */}}
 {{- define "skr-agent.args" -}}
+{{- concat (include "skr-agent.flags" . | fromYamlArray) .Values.extraArgs | toYaml }}
+{{- end }}
+
+{{/* Flags that the chart's own values set. An empty value sets none, so the program's default applies. */}}
+{{- define "skr-agent.flags" -}}
 {{- $args := list "run" }}
 {{- if include "skr-agent.selfUpgrade" . }}{{ $args = concat $args (list "--deployment=skr-agent" "--pod=$(POD_NAME)") }}{{ end }}
 {{- range $flag, $value := dict
@@ -36,7 +41,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if include "skr-agent.metrics" . }}{{ $args = append $args "--metrics-bind-address=:8080" }}{{ end }}
 {{- with .Values.modules.serviceAccount }}{{ $args = append $args (printf "--module-service-account=%s" .) }}{{ end }}
 {{- range $module, $account := .Values.modules.serviceAccounts }}{{ $args = append $args (printf "--module-service-account=%s=%s" $module $account) }}{{ end }}
-{{- concat $args .Values.extraArgs | toYaml }}
+{{- with .Values.events }}
+{{- if .url }}{{ $args = append $args (printf "--events-addr=%s" .url) }}{{ end }}
+{{- if .severity }}{{ $args = append $args (printf "--events-severity=%s" .severity) }}{{ end }}
+{{- if .reasons }}{{ $args = append $args (printf "--events-reasons=%s" (join "," .reasons)) }}{{ end }}
+{{- if .headersSecretName }}{{ $args = append $args "--events-headers=/etc/skr-agent/events/headers" }}{{ end }}
+{{- if .caConfigMapName }}{{ $args = append $args "--events-ca=/etc/skr-agent/events-ca/ca.crt" }}{{ end }}
+{{- end }}
+{{- $args | toYaml }}
 {{- end }}
 
 {{/* Not empty when metrics are served beyond the pod. */}}
@@ -67,11 +79,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if regexMatch ":[0-9]+$" $host }}{{ $ports = append $ports (regexFind "[0-9]+$" $host | int) }}{{ end }}
 {{- end }}
 {{- range .Values.registry.blobHosts }}{{ if regexMatch ":[0-9]+$" . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end }}
-{{- with .Values.notifications.url }}
+{{- range list .Values.notifications.url .Values.events.url }}{{ if . }}
 {{- $url := urlParse . }}
 {{- if regexMatch ":[0-9]+$" $url.host }}{{ $ports = append $ports (regexFind "[0-9]+$" $url.host | int) }}
 {{- else if eq $url.scheme "http" }}{{ $ports = append $ports 80 }}{{ end }}
-{{- end }}
+{{- end }}{{ end }}
 {{- if .Values.registry.plainHTTP }}{{ $ports = append $ports 80 }}{{ end }}
 {{- $ports | uniq | toJson }}
 {{- end }}

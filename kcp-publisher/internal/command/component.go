@@ -28,7 +28,11 @@ type componentCommand struct {
 }
 
 func newComponent() *cobra.Command {
-	return cli.Group("component", "create, show, verify and copy OCM component versions", newComponentCreate(), newComponentShow(), newComponentVerify(), newComponentCopy())
+	return cli.Group(
+		"component", "create, show, verify and copy OCM component versions, and print the rights that they need",
+		newComponentCreate(), newComponentShow(), newComponentVerify(), newComponentCopy(),
+		newComponentRole(),
+	)
 }
 
 func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {

@@ -146,3 +146,60 @@ func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 }
+
+func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "archive")
+	writeArchive(t, from, "kyma-project.io/module/keda", "1.0.0")
+	out := done(t, "component", "role", kedaVersion, "--components", from)
+	for _, want := range []string{
+		"# " + kedaVersion + "\n",
+		"kind: ClusterRole\n",
+		"kind: ClusterRoleBinding\n",
+		"  - configmaps\n",
+		"name: skr-agent\n",
+		"name: skr-agent-module-set\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if out := done(
+		t,
+		"component",
+		"role",
+		kedaVersion,
+		"--components",
+		from,
+		"--service-account",
+		"keda/installer",
+		"--name",
+		"keda",
+	); !strings.Contains(out, "name: installer\n  namespace: keda\n") {
+		t.Errorf("the account is missing in\n%s", out)
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no version": {[]string{"kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION"},
+		"no namespace": {
+			[]string{kedaVersion, "--service-account", "installer"},
+			cli.ExitUsage,
+			"--service-account",
+		},
+		"a name of none": {[]string{kedaVersion, "--name", "My Role"}, cli.ExitUsage, "--name"},
+		"an unknown one": {
+			[]string{"kyma-project.io/module/keda:2.0.0"},
+			cli.ExitFailed,
+			"component version not found",
+		},
+		"nothing to list": {nil, cli.ExitUsage, "NAME:VERSION"},
+	} {
+		if o := run(
+			append([]string{"component", "role", "--components", from}, c.args...)...,
+		); o.code != c.code || !strings.Contains(o.err, c.want) {
+			t.Errorf("%s: got %+v, want %d with %q", name, o, c.code, c.want)
+		}
+	}
+}

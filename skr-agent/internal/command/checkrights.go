@@ -23,12 +23,10 @@ func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config 
 		parts = append(parts, "self-upgrade")
 	}
 	users := f.accounts.Users()
-	if len(users) == 0 {
-		parts = append(parts, partAllModules)
-	}
 	findings := api.Rights(ctx, charts.AgentRBAC, rightsDir, parts, nil, rightsAdvice)
 	if len(users) == 0 {
-		return findings
+		all := api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, moduleRightsAdvice)
+		return append(findings, ownRights("all modules are", all)...)
 	}
 	path := rightsDir + "/" + partModuleAccount + ".yaml"
 	permissions, err := preflight.Permissions(charts.AgentRBAC, path, nil)
@@ -52,6 +50,12 @@ func rightsAdvice(file string) string {
 	return "the chart gives them; without it, apply charts/" + file
 }
 
+// moduleRightsAdvice names both ways to grant the rights of modules to the agent.
+func moduleRightsAdvice(string) string {
+	return "grant the agent the rights of its modules with kcp-publisher component role, " +
+		"or all rights with rbac.clusterAdmin of the chart"
+}
+
 // impersonating replaces the chart's ServiceAccount with the configured users.
 func impersonating(permissions []preflight.Permission, users []string) []preflight.Permission {
 	var all []preflight.Permission
@@ -71,8 +75,7 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights turns missing rights into warnings. If modules have their own accounts, the operator decides the agent's
-// rights.
+// ownRights turns missing rights into warnings, because the rights that an agent needs depend on its modules.
 func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {

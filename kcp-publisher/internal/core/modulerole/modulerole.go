@@ -1,0 +1,321 @@
+// Package modulerole computes the RBAC objects that an agent without all rights needs for a set of modules. Its input
+// are the rendered objects of the modules, its output is a ClusterRole, a Role for each namespace, and their bindings.
+//
+// The rights cover installing, upgrading and removing: list and watch on each kind, create in each namespace, and get,
+// patch and delete on each object by name. Kinds that a module defines can be written as a whole, because users name
+// their objects. An account can grant only rights that it has, so the result includes the rules of the modules' own
+// roles; roles that no module contains can be bound by name.
+//
+// Limits: the scope and the plural of a kind that neither Kubernetes nor a module defines are not known. Without a
+// namespace, such an object gets its rights in the whole cluster, and its plural is derived from the kind.
+package modulerole
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Home is the namespace of the agent, and of modules' objects that have no namespace.
+const Home = "kyma-system"
+
+// Grant names the objects to generate.
+type Grant struct {
+	// Name is the name of all generated objects.
+	Name string
+	// Namespace and Account name the ServiceAccount that gets the rights.
+	Namespace, Account string
+}
+
+// Objects returns the RBAC objects, sorted by kind and namespace, as types of rbac.authorization.k8s.io/v1.
+func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, error) {
+	s, err := collect(modules)
+	if err != nil {
+		return nil, err
+	}
+	roleRef := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: g.Name}
+	}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: g.Namespace, Name: g.Account}}
+	version := rbacv1.SchemeGroupVersion.String()
+	objects := []runtime.Object{
+		&rbacv1.ClusterRole{
+			TypeMeta: metav1.TypeMeta{
+				APIVersion: version,
+				Kind:       "ClusterRole",
+			}, ObjectMeta: metav1.ObjectMeta{Name: g.Name}, Rules: s.rules(""),
+		},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta: metav1.TypeMeta{
+				APIVersion: version,
+				Kind:       "ClusterRoleBinding",
+			}, ObjectMeta: metav1.ObjectMeta{Name: g.Name},
+			RoleRef: roleRef("ClusterRole"), Subjects: subjects,
+		},
+	}
+	for _, namespace := range s.namespaces() {
+		at := metav1.ObjectMeta{Namespace: namespace, Name: g.Name}
+		objects = append(objects,
+			&rbacv1.Role{
+				TypeMeta:   metav1.TypeMeta{APIVersion: version, Kind: "Role"},
+				ObjectMeta: at,
+				Rules:      s.rules(namespace),
+			},
+			&rbacv1.RoleBinding{
+				TypeMeta: metav1.TypeMeta{
+					APIVersion: version,
+					Kind:       "RoleBinding",
+				}, ObjectMeta: at, RoleRef: roleRef("Role"), Subjects: subjects,
+			},
+		)
+	}
+	return objects, nil
+}
+
+// set collects the rights of all modules.
+type set struct {
+	// own are the namespaces that a module creates. Rights in them belong to the ClusterRole, because a Role cannot be
+	// applied before its namespace exists.
+	own []string
+	// defined are the kinds that a module defines.
+	defined map[schema.GroupKind]definition
+	// content are all objects to write, by namespace.
+	content map[string][]target
+	// further are rules that do not follow from a single object's kind, by namespace.
+	further map[string][]rbacv1.PolicyRule
+}
+
+type definition struct {
+	plural     string
+	namespaced bool
+}
+
+type target struct{ group, resource, name string }
+
+const (
+	groupCRD  = "apiextensions.k8s.io"
+	admission = "admissionregistration.k8s.io"
+)
+
+func collect(modules []*unstructured.Unstructured) (*set, error) {
+	s := &set{
+		defined: map[schema.GroupKind]definition{},
+		content: map[string][]target{},
+		further: map[string][]rbacv1.PolicyRule{},
+	}
+	for _, o := range modules {
+		switch {
+		case o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: groupCRD, Kind: "CustomResourceDefinition"}:
+			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+			plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
+			scope, _, _ := unstructured.NestedString(o.Object, "spec", "scope")
+			if plural == "" {
+				return nil, fmt.Errorf("CustomResourceDefinition %s: spec.names.plural is required", o.GetName())
+			}
+			s.defined[schema.GroupKind{Group: group, Kind: kind}] = definition{plural, scope == "Namespaced"}
+		case isNamespace(o) && !isShared(o):
+			s.own = append(s.own, o.GetName())
+		}
+	}
+	// The agent reads the webhooks and policies before it labels its namespace, and its own Pods.
+	s.add(
+		"",
+		rule(
+			admission,
+			[]string{
+				"mutatingadmissionpolicies",
+				"mutatingadmissionpolicybindings",
+				"mutatingwebhookconfigurations",
+				"validatingadmissionpolicies",
+				"validatingadmissionpolicybindings",
+				"validatingwebhookconfigurations",
+			},
+			nil,
+			"list",
+		),
+	)
+	s.add("", rule("", []string{"namespaces"}, []string{Home}, "get", "list", "patch"))
+	s.add(Home, rule("", []string{"pods"}, nil, "list"))
+	if len(s.own) > 0 {
+		// A module's namespace is deleted once it contains no foreign object, of any kind.
+		s.add("", rule("*", []string{"*"}, nil, "list"))
+	}
+	for _, o := range modules {
+		if err := s.take(o, modules); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// take adds the rights for one object.
+func (s *set) take(o *unstructured.Unstructured, modules []*unstructured.Unstructured) error {
+	if isNamespace(o) && isShared(o) {
+		s.add("", rule("", []string{"namespaces"}, []string{o.GetName()}, "get", "list", "patch"))
+		return nil
+	}
+	gvk := o.GroupVersionKind()
+	namespace, resource := s.place(o), s.plural(gvk)
+	s.content[namespace] = append(s.content[namespace], target{gvk.Group, resource, o.GetName()})
+	if gvk.Group != rbacv1.GroupName {
+		return nil
+	}
+	granted, err := grants(o, modules)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", gvk.Kind, o.GetName(), err)
+	}
+	s.add(namespace, granted...)
+	return nil
+}
+
+// grants returns the rules that an account needs to write a role or a binding.
+//
+// Source: Kubernetes documentation, Using RBAC Authorization, "Privilege escalation prevention and bootstrapping".
+func grants(o *unstructured.Unstructured, modules []*unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {
+	switch o.GetKind() {
+	case "Role", "ClusterRole":
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+			return nil, err
+		}
+		if role.AggregationRule != nil {
+			return []rbacv1.PolicyRule{
+				rule(rbacv1.GroupName, []string{"clusterroles"}, []string{role.Name}, "escalate"),
+			}, nil
+		}
+		return role.Rules, nil
+	case "RoleBinding", "ClusterRoleBinding":
+		var binding rbacv1.ClusterRoleBinding
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &binding); err != nil {
+			return nil, err
+		}
+		ref := binding.RoleRef
+		if ref.Name == "" {
+			return nil, errors.New("roleRef.name is required")
+		}
+		if slices.ContainsFunc(modules, func(role *unstructured.Unstructured) bool {
+			aggregated, _, _ := unstructured.NestedFieldNoCopy(role.Object, "aggregationRule")
+			return role.GroupVersionKind().Group == rbacv1.GroupName && role.GetKind() == ref.Kind &&
+				role.GetName() == ref.Name && aggregated == nil
+		}) {
+			return nil, nil
+		}
+		return []rbacv1.PolicyRule{
+			rule(rbacv1.GroupName, []string{strings.ToLower(ref.Kind) + "s"}, []string{ref.Name}, "bind"),
+		}, nil
+	}
+	return nil, nil
+}
+
+func (s *set) add(namespace string, rules ...rbacv1.PolicyRule) {
+	if slices.Contains(s.own, namespace) {
+		namespace = ""
+	}
+	s.further[namespace] = append(s.further[namespace], rules...)
+}
+
+// place returns the namespace of the rights for an object, "" for the ClusterRole.
+func (s *set) place(o *unstructured.Unstructured) string {
+	gk, namespace := o.GroupVersionKind().GroupKind(), o.GetNamespace()
+	defined, known := s.defined[gk]
+	switch {
+	case slices.Contains(clusterScoped[gk.Group], gk.Kind), known && !defined.namespaced:
+		return ""
+	case namespace == "" && (known || isBuiltIn(gk.Group)):
+		namespace = Home
+	}
+	if slices.Contains(s.own, namespace) {
+		return ""
+	}
+	return namespace
+}
+
+func (s *set) plural(gvk schema.GroupVersionKind) string {
+	if defined, ok := s.defined[gvk.GroupKind()]; ok {
+		return defined.plural
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	return plural.Resource
+}
+
+// namespaces returns the namespaces that need a Role.
+func (s *set) namespaces() (names []string) {
+	for namespace := range s.content {
+		names = append(names, namespace)
+	}
+	for namespace := range s.further {
+		names = append(names, namespace)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
+
+func isNamespace(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
+}
+
+// isShared reports whether a namespace belongs to no module: the agent labels it and never deletes it.
+func isShared(o *unstructured.Unstructured) bool {
+	return o.GetName() == Home || o.GetName() == "default" || strings.HasPrefix(o.GetName(), "kube-")
+}
+
+// isBuiltIn reports whether Kubernetes itself serves a group.
+func isBuiltIn(group string) bool {
+	return !strings.Contains(group, ".") || group == rbacv1.GroupName || slices.Contains(builtIn, group)
+}
+
+var builtIn = []string{
+	"networking.k8s.io",
+	"policy",
+	"coordination.k8s.io",
+	"discovery.k8s.io",
+	"events.k8s.io",
+	"resource.k8s.io",
+}
+
+// clusterScoped are the kinds of Kubernetes that have no namespace, by group.
+var clusterScoped = map[string][]string{
+	"": {"Namespace", "Node", "PersistentVolume"},
+	admission: {
+		"MutatingAdmissionPolicy",
+		"MutatingAdmissionPolicyBinding",
+		"MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy",
+		"ValidatingAdmissionPolicyBinding",
+		"ValidatingWebhookConfiguration",
+	},
+	groupCRD:                       {"CustomResourceDefinition"},
+	"apiregistration.k8s.io":       {"APIService"},
+	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
+	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+	"networking.k8s.io":            {"IngressClass", "IPAddress", "ServiceCIDR"},
+	"node.k8s.io":                  {"RuntimeClass"},
+	rbacv1.GroupName:               {"ClusterRole", "ClusterRoleBinding"},
+	"resource.k8s.io":              {"DeviceClass", "ResourceSlice"},
+	"scheduling.k8s.io":            {"PriorityClass"},
+	"storage.k8s.io": {
+		"CSIDriver",
+		"CSINode",
+		"StorageClass",
+		"VolumeAttachment",
+		"VolumeAttributesClass",
+	},
+}
+
+func rule(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
+}
+
+func byGroup(a, b target) int {
+	return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.name, b.name))
+}

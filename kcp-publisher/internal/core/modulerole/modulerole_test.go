@@ -1,0 +1,180 @@
+package modulerole
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func objects(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for document := range strings.SplitSeq(text, "---\n") {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// granted returns the rules by the object that contains them, each as one line of JSON.
+func granted(t *testing.T, content string) map[string]string {
+	t.Helper()
+	made, err := Grant{Name: "set", Namespace: Home, Account: "skr-agent"}.Objects(objects(t, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, o := range made {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var object unstructured.Unstructured
+		if err := yaml.Unmarshal(text, &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		key := strings.TrimSuffix(object.GetKind()+" "+object.GetNamespace(), " ")
+		rules, _, _ := unstructured.NestedSlice(object.Object, "rules")
+		for _, r := range rules {
+			line, err := yaml.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[key] += strings.Join(strings.Fields(string(line)), " ") + "\n"
+		}
+		if rules == nil {
+			found[key] = "bound"
+		}
+	}
+	return found
+}
+
+const scalers = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: scalers.example.org}
+spec: {group: example.org, names: {kind: Scaler, plural: scalers}, scope: Namespaced}
+`
+
+func TestRightsAreThoseOfTheObjects(t *testing.T) {
+	configMap := func(namespace string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: " + namespace + "}\n"
+	}
+	const role = "apiVersion: rbac.authorization.k8s.io/v1\n"
+	const jobs = "rules: [{apiGroups: [batch], resources: [jobs], verbs: [update]}]\n"
+	named := func(group, resource, name string) string {
+		return "apiGroups: - " + group + " resourceNames: - " + name + " resources: - " + resource +
+			" verbs: - get - patch - delete"
+	}
+	for name, c := range map[string]struct {
+		content, in string
+		want, not   []string
+	}{
+		"objects are named, kinds are watched": {
+			configMap(Home), "ClusterRole", []string{
+				`apiGroups: - "" resources: - configmaps verbs: - list - watch`,
+			}, []string{"- create", "- delete"},
+		},
+		"writing is limited to the namespace": {
+			configMap("other"), "Role other", []string{
+				`apiGroups: - "" resources: - configmaps verbs: - create`,
+				named(`""`, "configmaps", "a"),
+			}, nil,
+		},
+		"an object without a namespace is in the agent's": {
+			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "Role " + Home, []string{
+				named("apps", "deployments", "a"),
+			}, nil,
+		},
+		"an object that has no namespace": {
+			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: a}\n", "ClusterRole", []string{
+				named("scheduling.k8s.io", "priorityclasses", "a"),
+			}, nil,
+		},
+		"users name the objects of defined kinds": {
+			scalers, "ClusterRole",
+			[]string{
+				"apiGroups: - example.org resources: - scalers verbs: - get - list - watch - create - patch - delete",
+				named("apiextensions.k8s.io", "customresourcedefinitions", "scalers.example.org"),
+			},
+			nil,
+		},
+		"a namespace of the module cannot contain a Role yet": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n---\n" + configMap("other"), "ClusterRole",
+			[]string{named(`""`, "configmaps", "a"), `apiGroups: - '*' resources: - '*' verbs: - list`}, nil,
+		},
+		"a shared namespace is labeled": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system}\n", "ClusterRole",
+			[]string{
+				`resourceNames: - kube-system resources: - namespaces verbs: - get - list - patch`,
+			}, []string{"- delete", "'*'"},
+		},
+		"rules of a module's role are the agent's, too": {
+			role + "kind: ClusterRole\nmetadata: {name: a}\n" + jobs, "ClusterRole",
+			[]string{"apiGroups: - batch resources: - jobs verbs: - update"}, []string{"- escalate", "- bind"},
+		},
+		"rules of a namespace stay there": {
+			role + "kind: Role\nmetadata: {name: a, namespace: other}\n" + jobs, "Role other",
+			[]string{"apiGroups: - batch resources: - jobs verbs: - update"}, nil,
+		},
+		"an aggregated role has rules that are not known": {
+			role + "kind: ClusterRole\nmetadata: {name: a}\naggregationRule: {clusterRoleSelectors: []}\n",
+			"ClusterRole",
+			[]string{"resourceNames: - a resources: - clusterroles verbs: - escalate"}, nil,
+		},
+		"a role of nobody is bound by name": {
+			role + "kind: RoleBinding\nmetadata: {name: a, namespace: other}\nroleRef: {kind: ClusterRole, name: view}\n",
+			"Role other",
+			[]string{"resourceNames: - view resources: - clusterroles verbs: - bind"}, nil,
+		},
+		"a role of the modules needs no permission to bind": {
+			role + "kind: ClusterRole\nmetadata: {name: a}\n---\n" +
+				role + "kind: ClusterRoleBinding\nmetadata: {name: a}\nroleRef: {kind: ClusterRole, name: a}\n",
+			"ClusterRole", nil, []string{"- bind"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := granted(t, c.content)
+			for _, binding := range []string{strings.Replace(c.in, "Role", "RoleBinding", 1)} {
+				if got[binding] != "bound" {
+					t.Errorf("no %s in %v", binding, got)
+				}
+			}
+			for _, want := range c.want {
+				if !strings.Contains(got[c.in], want) {
+					t.Errorf("%s does not contain %q:\n%s", c.in, want, got[c.in])
+				}
+			}
+			for _, not := range c.not {
+				// Remove the rights that every agent gets.
+				if strings.Contains(
+					strings.ReplaceAll(got[c.in], granted(t, configMap(Home))["ClusterRole"], ""),
+					not,
+				) {
+					t.Errorf("%s contains %q:\n%s", c.in, not, got[c.in])
+				}
+			}
+		})
+	}
+}
+
+func TestContentThatHasNoRightsIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ content, want string }{
+		"a definition without a plural": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\n",
+			"CustomResourceDefinition a: spec.names.plural is required",
+		},
+		"a binding to nothing": {
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {name: a}\n",
+			"RoleBinding a: roleRef.name is required",
+		},
+	} {
+		if _, err := (Grant{Name: "set"}).Objects(objects(t, c.content)); err == nil || err.Error() != c.want {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

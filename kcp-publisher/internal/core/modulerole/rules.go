@@ -1,0 +1,105 @@
+package modulerole
+
+import (
+	"encoding/json"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// rules returns the rules of the ClusterRole ("") or of a namespace's Role, sorted and without duplicates.
+func (s *set) rules(namespace string) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	if namespace == "" {
+		rules = append(rules, s.kinds()...)
+	}
+	here := slices.Clone(s.content[namespace])
+	slices.SortFunc(here, byGroup)
+	here = slices.Compact(here)
+	for _, group := range groupsOf(here) {
+		var resources []string
+		for _, t := range here {
+			if t.group == group && !s.definesResource(t) {
+				resources = append(resources, t.resource)
+			}
+		}
+		resources = slices.Compact(resources)
+		if len(resources) > 0 {
+			rules = append(rules, rule(group, resources, nil, "create"))
+		}
+		for _, resource := range resources {
+			var names []string
+			for _, t := range here {
+				if t.group == group && t.resource == resource {
+					names = append(names, t.name)
+				}
+			}
+			rules = append(rules, rule(group, []string{resource}, names, "get", "patch", "delete"))
+		}
+	}
+	return distinct(append(rules, s.further[namespace]...))
+}
+
+// kinds returns the rules on whole kinds: list and watch for drift on all of them, everything on those that a module
+// defines.
+func (s *set) kinds() []rbacv1.PolicyRule {
+	var written, defined []target
+	for _, targets := range s.content {
+		for _, t := range targets {
+			if !s.definesResource(t) {
+				written = append(written, target{t.group, t.resource, ""})
+			}
+		}
+	}
+	for gk, d := range s.defined {
+		defined = append(defined, target{gk.Group, d.plural, ""})
+	}
+	return slices.Concat(
+		onKinds(written, "list", "watch"),
+		onKinds(defined, "get", "list", "watch", "create", "patch", "delete"),
+	)
+}
+
+func onKinds(kinds []target, verbs ...string) (rules []rbacv1.PolicyRule) {
+	slices.SortFunc(kinds, byGroup)
+	kinds = slices.Compact(kinds)
+	for _, group := range groupsOf(kinds) {
+		var resources []string
+		for _, t := range kinds {
+			if t.group == group {
+				resources = append(resources, t.resource)
+			}
+		}
+		rules = append(rules, rule(group, resources, nil, verbs...))
+	}
+	return rules
+}
+
+func (s *set) definesResource(t target) bool {
+	for gk, d := range s.defined {
+		if gk.Group == t.group && d.plural == t.resource {
+			return true
+		}
+	}
+	return false
+}
+
+// groupsOf returns the groups of sorted targets.
+func groupsOf(targets []target) (groups []string) {
+	for _, t := range targets {
+		groups = append(groups, t.group)
+	}
+	return slices.Compact(groups)
+}
+
+func distinct(rules []rbacv1.PolicyRule) (kept []rbacv1.PolicyRule) {
+	seen := map[string]bool{}
+	for _, r := range rules {
+		text, _ := json.Marshal(r) // strings always encode
+		if !seen[string(text)] {
+			kept = append(kept, r)
+		}
+		seen[string(text)] = true
+	}
+	return kept
+}
