@@ -19,7 +19,7 @@ GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glo
 export CGO_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help prepare kind-nodes demo chaos soak try-module release release-push test-release test test-long histories test-kind test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help prepare kind-nodes demo recording chaos soak try-module release manifests release-push test-release test test-long histories test-kind test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-kubernetes test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo: assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
 	@hack/elapsed "compiling kcp-publisher and skr-agent" $(MAKE) --no-print-directory build
 	@hack/elapsed "compiling the demo" go build -o bin/demo ./integration/demo
 	@KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo $(if $(EXIT),--exit)
+
+recording: build assets ## the recording of the demo that the README shows, docs/images/demo.svg
+	@go build -o bin/demo ./integration/demo && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" bin/demo --exit --record docs/images/demo.svg
 
 try-module: build assets ## a module through install, upgrade, faults, undo and removal: COMPONENT=NAME FROM=1.0.0 TO=1.1.0 COMPONENTS=WHERE [TEMPLATES=FOLDER] [FLAGS=...] [KIND=1]
 	@$(if $(KIND),trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit;) \
@@ -63,6 +66,7 @@ test-long: build assets bin/lend ## the long suite: expensive tests of code that
 	$(MAKE) histories
 	$(MAKE) test-s3
 	$(MAKE) test-cosign
+	$(MAKE) test-kubernetes
 	$(MAKE) chaos DURATION=10m
 
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
@@ -104,6 +108,16 @@ test-oracle: ## sigstore-go, in a module of its own, judges every attestation th
 test-cosign: ## crane, jq and cosign, built from their modules (minutes, once), run the commands of docs/guides/provenance.md
 	cd integration/oracle && go test -mod=mod -timeout $(TIMEOUT) ./cosign
 
+# The scenarios use the kinds that differ between versions: policies, webhooks, rights, server-side apply.
+KUBERNETES_SCENARIOS := 'TestDefaultChartRightsSufficeForAModule|TestModuleIsInstalledUpgradedPrunedAndRemoved|TestHelmInstallsUpgradesAndRemovesTheCharts'
+
+test-kubernetes: build ## install, upgrade and remove charts and modules on the oldest and the newest supported API server, each built from its module (minutes, once)
+	@set -e; for limit in oldest newest; do \
+	  assets=$$(go run ./hack/assets/cmd/assets -kubernetes $$limit); echo "== $$limit: $$assets"; \
+	  KUBEBUILDER_ASSETS="$$assets" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" go test -count=1 -vet=off -timeout $(TIMEOUT) \
+	    -run $(KUBERNETES_SCENARIOS) ./integration/scenario ./integration/chart; \
+	done
+
 # Versions of the programs that a registry on S3 is tested with.
 VERSITYGW_VERSION := v1.8.0
 DISTRIBUTION_VERSION := v3.1.2
@@ -132,6 +146,9 @@ images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for 
 
 release: ## programs, images, charts, definitions, bills of materials and checksums of VERSION=0.2.0 into dist/; KEY=FILE signs them
 	@go run ./hack/release -version "$(VERSION)" -images $(IMAGES) $(if $(KEY),-key $(KEY)) $(FLAGS)
+
+manifests: ## manifests for kubectl and bases of kustomize from the charts, in bin/manifests, for images of VERSION=1.0.0 in IMAGES=HOST/PATH
+	@rm -rf bin/manifests && go run ./hack/release -version $(VERSION) -images $(IMAGES) -manifests bin/manifests
 
 release-push: ## images and charts of the release VERSION=0.2.0 in dist/ to IMAGES=HOST/PATH, with $$REGISTRY_USER and $$REGISTRY_PASSWORD or the logins of docker
 	@go run ./hack/release -push -version "$(VERSION)" -images $(IMAGES) $(FLAGS)

@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -49,19 +48,9 @@ type program struct {
 }
 
 var programs = []program{
-	{name: "kube-apiserver", module: controlPlane, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: versionFlags()},
+	{name: "kube-apiserver", module: controlPlane, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: versionFlags(KubernetesVersion)},
 	{name: "etcd", module: controlPlane, pkg: "go.etcd.io/etcd/server/v3"},
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
-}
-
-// Without them the API server calls itself v0.0.0, and clients that compare versions refuse it.
-func versionFlags() string {
-	parts := strings.Split(strings.TrimPrefix(KubernetesVersion, "v"), ".")
-	flags := ""
-	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		flags += fmt.Sprintf(" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s", pkg, KubernetesVersion, parts[0], parts[1])
-	}
-	return flags
 }
 
 // Ensure returns the programs, obtaining first what is missing. What takes time is told on progress: a spinner on a

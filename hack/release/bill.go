@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"debug/buildinfo"
 	"fmt"
 	"os"
@@ -11,22 +12,39 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBills writes for each program what it is made of, as the program itself says, in CycloneDX.
-func (r *release) writeBills(scratch string) error {
+// writeBills writes the modules of each program, as the program itself lists them, in CycloneDX. The bill is also a
+// referrer of the program's image in the layout.
+func (r *release) writeBills(ctx context.Context, scratch string) error {
+	layout, err := layout(scratch)
+	if err != nil {
+		return err
+	}
 	for _, program := range programs {
 		info, err := buildinfo.ReadFile(binary(scratch, r.platforms[0], program))
 		if err != nil {
 			return err
 		}
 		var out bytes.Buffer
-		if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(r.bill(program, info)); err != nil {
+		if err := cyclonedx.NewBOMEncoder(
+			&out,
+			cyclonedx.BOMFileFormatJSON,
+		).SetPretty(true).Encode(r.bill(program, info)); err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%s_%s.cdx.json", program, r.version)), out.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(r.billOf(program), out.Bytes(), 0o644); err != nil {
 			return err
+		}
+		if subject, ok := r.built[program]; ok {
+			if err := r.attach(ctx, layout, subject, mediaTypeBill, out.Bytes(), nil); err != nil {
+				return fmt.Errorf("%s: attach the bill of materials: %w", program, err)
+			}
 		}
 	}
 	return nil
+}
+
+func (r *release) billOf(program string) string {
+	return filepath.Join(r.dir, fmt.Sprintf("%s_%s.cdx.json", program, r.version))
 }
 
 // bill lists the modules that are linked, with the standard library as one of them.
@@ -35,7 +53,13 @@ func (r *release) bill(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM
 	own := "pkg:golang/" + info.Main.Path + "@" + r.version + "#" + program
 	bom.Metadata = &cyclonedx.Metadata{
 		Timestamp: r.commit.time.Format("2006-01-02T15:04:05Z"),
-		Component: &cyclonedx.Component{BOMRef: own, Type: cyclonedx.ComponentTypeApplication, Name: program, Version: r.version, PackageURL: own},
+		Component: &cyclonedx.Component{
+			BOMRef:     own,
+			Type:       cyclonedx.ComponentTypeApplication,
+			Name:       program,
+			Version:    r.version,
+			PackageURL: own,
+		},
 	}
 	components := []cyclonedx.Component{{
 		BOMRef: "pkg:golang/std@" + info.GoVersion, Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion, PackageURL: "pkg:golang/std@" + info.GoVersion,

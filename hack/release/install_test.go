@@ -17,22 +17,50 @@ func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
 	// The name of a commit, so that what Go's cache has under it is never something else.
-	at := "v0.0.0-" + strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S", "--format=%cd-%h"))
+	at := "v0.0.0-" + strings.TrimSpace(
+		ran(
+			t,
+			".",
+			"git",
+			"-c",
+			"core.abbrev=12",
+			"log",
+			"-1",
+			"--date=format-local:%Y%m%d%H%M%S",
+			"--format=%cd-%h",
+		),
+	)
 	proxy := filepath.Join(t.TempDir(), "proxy")
 	folder := filepath.Join(proxy, modulePath, "@v")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	top := strings.TrimSpace(ran(t, ".", "git", "rev-parse", "--show-toplevel"))
-	archive := []string{"archive", "--format=zip", "--prefix=" + modulePath + "@" + at + "/", "-o", filepath.Join(folder, at+".zip"), "HEAD", "."}
+	archive := []string{
+		"archive",
+		"--format=zip",
+		"--prefix=" + modulePath + "@" + at + "/",
+		"-o",
+		filepath.Join(folder, at+".zip"),
+		"HEAD",
+		".",
+	}
 	for file := range strings.Lines(ran(t, top, "git", "ls-tree", "-r", "--name-only", "HEAD")) {
-		if nested, ok := strings.CutSuffix(strings.TrimSpace(file), "/go.mod"); ok { // a module of its own is no part of this one
+		if nested, ok := strings.CutSuffix(
+			strings.TrimSpace(file),
+			"/go.mod",
+		); ok { // a module of its own is no part of this one
 			archive = append(archive, ":(exclude)"+nested)
 		}
 	}
 	ran(t, top, "git", archive...)
 	info := `{"Version":"` + at + `"}`
-	for name, text := range map[string]string{at + ".mod": ran(t, top, "git", "show", "HEAD:go.mod"), at + ".info": info, "list": "", "../@latest": info} {
+	for name, text := range map[string]string{
+		at + ".mod":  ran(t, top, "git", "show", "HEAD:go.mod"),
+		at + ".info": info,
+		"list":       "",
+		"../@latest": info,
+	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -44,13 +72,26 @@ func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
 	t.Setenv("CGO_ENABLED", "0")
 	cache := strings.TrimSpace(ran(t, ".", "go", "env", "GOMODCACHE"))
 	t.Cleanup(func() { // of no use to anybody later
-		for _, path := range []string{filepath.Join(cache, modulePath+"@"+at), filepath.Join(cache, "cache", "download", modulePath)} {
+		for _, path := range []string{
+			filepath.Join(cache, modulePath+"@"+at),
+			filepath.Join(cache, "cache", "download", modulePath),
+		} {
 			if err := os.RemoveAll(path); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	ran(t, t.TempDir(), "go", "install", "-modcacherw", "-trimpath", "-ldflags=-s -w", modulePath+"/kcp-publisher@"+at, modulePath+"/skr-agent@"+at)
+	ran(
+		t,
+		t.TempDir(),
+		"go",
+		"install",
+		"-modcacherw",
+		"-trimpath",
+		"-ldflags=-s -w",
+		modulePath+"/kcp-publisher@"+at,
+		modulePath+"/skr-agent@"+at,
+	)
 	for _, name := range programs {
 		if told := ran(t, bin, "./"+name, "version"); !strings.Contains(told, "version   "+at) {
 			t.Errorf("%s: %s", name, told)

@@ -8,18 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/registry"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
@@ -34,7 +30,11 @@ func (r *release) buildImages(ctx context.Context, scratch string) error {
 		return err
 	}
 	for _, program := range programs {
-		index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Annotations: r.annotations(program)}
+		index := ocispec.Index{
+			Versioned:   specs.Versioned{SchemaVersion: 2},
+			MediaType:   ocispec.MediaTypeImageIndex,
+			Annotations: r.annotations(program),
+		}
 		for _, p := range r.platforms {
 			if p.os != "linux" {
 				continue
@@ -49,17 +49,40 @@ func (r *release) buildImages(ctx context.Context, scratch string) error {
 		if len(index.Manifests) == 0 {
 			continue
 		}
-		if err := push(ctx, layout, ocispec.MediaTypeImageIndex, index, program+":"+r.version); err != nil {
+		pushed, err := push(ctx, layout, ocispec.MediaTypeImageIndex, index, program+":"+r.version)
+		if err != nil {
 			return err
 		}
+		r.built[program] = pushed
 	}
 	return nil
 }
 
 // image makes the image of a program for one platform and puts it into the layout.
-func (r *release) image(ctx context.Context, layout *oci.Store, scratch string, p platform, program string) (ocispec.Descriptor, error) {
+func (r *release) image(
+	ctx context.Context,
+	layout *oci.Store,
+	scratch string,
+	p platform,
+	program string,
+) (ocispec.Descriptor, error) {
 	dir := filepath.Dir(binary(scratch, p, program))
-	_, err := output(ctx, nil, "go", "run", "./hack/images", "-repository", r.images, "-version", r.version, "-created", r.commit.time.Format(time.RFC3339), "-output", dir, binary(scratch, p, program))
+	_, err := output(
+		ctx,
+		nil,
+		"go",
+		"run",
+		"./hack/images",
+		"-repository",
+		r.images,
+		"-version",
+		r.version,
+		"-created",
+		r.commit.time.Format(time.RFC3339),
+		"-output",
+		dir,
+		binary(scratch, p, program),
+	)
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
@@ -81,75 +104,23 @@ func (r *release) annotations(title string) map[string]string {
 	}
 }
 
-func push(ctx context.Context, to oras.Target, mediaType string, document any, tag string) error {
+// push stores a document under a tag.
+func push(
+	ctx context.Context,
+	to oras.Target,
+	mediaType string,
+	document any,
+	tag string,
+) (ocispec.Descriptor, error) {
 	data, err := json.Marshal(document)
 	if err != nil {
-		return err
+		return ocispec.Descriptor{}, err
 	}
 	pushed, err := oras.PushBytes(ctx, to, mediaType, data)
 	if err != nil {
-		return err
+		return pushed, err
 	}
-	return to.Tag(ctx, pushed, tag)
-}
-
-// buildCharts packs the charts with the release's version, as files and as Helm's OCI artifacts.
-//
-// Source: Helm Improvement Proposal 6, "OCI Support".
-func (r *release) buildCharts(ctx context.Context, scratch string) error {
-	layout, err := layout(scratch)
-	if err != nil {
-		return err
-	}
-	for _, name := range programs {
-		packed, config, err := r.chart(name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if err := os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%s-%s.tgz", name, r.version)), packed, 0o644); err != nil {
-			return err
-		}
-		manifest := ocispec.Manifest{
-			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Annotations: r.annotations(name),
-		}
-		if manifest.Config, err = oras.PushBytes(ctx, layout, registry.ConfigMediaType, config); err != nil {
-			return err
-		}
-		layer, err := oras.PushBytes(ctx, layout, registry.ChartLayerMediaType, packed)
-		if err != nil {
-			return err
-		}
-		manifest.Layers = []ocispec.Descriptor{layer}
-		if err := push(ctx, layout, ocispec.MediaTypeImageManifest, manifest, "charts/"+name+":"+r.version); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// chart returns a chart as `helm package --version --app-version` makes it, and its metadata as JSON.
-func (r *release) chart(name string) (packed, config []byte, err error) {
-	loaded, err := loader.LoadDir(filepath.Join("charts", name))
-	if err != nil {
-		return nil, nil, err
-	}
-	loaded.Metadata.Version, loaded.Metadata.AppVersion = r.version, r.version
-	metadata, err := yaml.Marshal(loaded.Metadata)
-	if err != nil {
-		return nil, nil, err
-	}
-	if config, err = json.Marshal(loaded.Metadata); err != nil {
-		return nil, nil, err
-	}
-	var files []plaintar.File
-	for _, f := range loaded.Raw { // sorted by name
-		if f.Name == "Chart.yaml" {
-			f.Data = metadata
-		}
-		files = append(files, plaintar.File{Name: path.Join(name, f.Name), Data: f.Data, Mode: 0o644})
-	}
-	packed, err = pack(files, r.commit.time)
-	return packed, config, err
+	return pushed, to.Tag(ctx, pushed, tag)
 }
 
 // packLayout writes the layout as one file, for oras and skopeo to copy from.

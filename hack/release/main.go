@@ -1,6 +1,7 @@
-// Command release builds everything that a release consists of into one folder: programs for each platform, images and
-// charts as an OCI image layout, definitions, a bill of materials for each program, checksums, and, with a key, their
-// signature and the provenance of all. The same commit and version give the same bytes, but for the signatures.
+// Command release builds all files of a release into one folder: programs for each platform, images and charts as an
+// OCI image layout, definitions, manifests for kubectl and kustomize, manifests of package managers, a bill of materials
+// for each program, and checksums. With a key, it adds their signature, the provenance, and attestations of images and
+// charts. The same commit and version give the same bytes, except for the signatures.
 package main
 
 import (
@@ -14,6 +15,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 func main() {
@@ -31,6 +34,8 @@ type release struct {
 	platforms            []platform
 	commit               commit
 	key                  crypto.Signer // nil for none
+	// built are the images and charts of the layout, by name.
+	built map[string]ocispec.Descriptor
 }
 
 // programs are those that a release has.
@@ -40,14 +45,38 @@ var programs = []string{"kcp-publisher", "skr-agent"}
 var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
 func run(ctx context.Context, args []string) error {
-	r := release{}
+	r := release{built: map[string]ocispec.Descriptor{}}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.version, "version", "", "version, such as 0.2.0")
 	flags.StringVar(&r.dir, "output", "dist", "folder for the release, which must be empty or not there")
-	flags.StringVar(&r.images, "images", "ghcr.io/kyma-pull", "HOST/PATH that the names of images and charts begin with")
-	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "platforms of the programs; images are made of those for Linux")
-	push := flags.Bool("push", false, "push images and charts of the release that is in -output to -images, with $REGISTRY_USER and $REGISTRY_PASSWORD or the logins of docker, and build nothing")
-	key := flags.String("key", "", "file with an ECDSA private key in PEM (PKCS #8 or SEC 1), or env:NAME of the variable that holds it: it signs the checksums and the provenance")
+	flags.StringVar(
+		&r.images,
+		"images",
+		"ghcr.io/kyma-pull",
+		"HOST/PATH that the names of images and charts begin with",
+	)
+	platforms := flags.String(
+		"platforms",
+		"linux/amd64,linux/arm64,darwin/amd64,darwin/arm64",
+		"platforms of the programs; images are made of those for Linux",
+	)
+	push := flags.Bool(
+		"push",
+		false,
+		"push images and charts of the release that is in -output to -images, with $REGISTRY_USER and $REGISTRY_PASSWORD "+
+			"or the logins of docker, and build nothing",
+	)
+	manifests := flags.String(
+		"manifests",
+		"",
+		"write only the manifests for kubectl and kustomize to this folder, from the checkout as it is, with images by tag",
+	)
+	key := flags.String(
+		"key",
+		"",
+		"file with an ECDSA private key in PEM (PKCS #8 or SEC 1), or env:NAME of the variable that holds it: it signs "+
+			"the checksums, the provenance, images and charts",
+	)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -57,6 +86,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	if *push {
 		return r.push(ctx)
+	}
+	if *manifests != "" {
+		r.dir = *manifests
+		return r.writeBases()
 	}
 	var err error
 	if r.platforms, err = parsePlatforms(*platforms); err != nil {
@@ -93,10 +126,12 @@ func (r *release) build(ctx context.Context) error {
 	}{
 		{"programs", func() error { return r.buildPrograms(ctx, scratch) }},
 		{"images", func() error { return r.buildImages(ctx, scratch) }},
+		{"bills of materials", func() error { return r.writeBills(ctx, scratch) }},
 		{"charts", func() error { return r.buildCharts(ctx, scratch) }},
 		{"layout", func() error { return r.packLayout(scratch) }},
 		{"definitions", r.writeDefinitions},
-		{"bills of materials", func() error { return r.writeBills(scratch) }},
+		{"manifests", r.writeManifests},
+		{"packages", r.writePackages},
 		{"checksums", r.writeChecksums},
 	} {
 		fmt.Fprintln(os.Stderr, "building", step.name)

@@ -22,7 +22,10 @@ type platform struct{ os, arch string }
 func parsePlatforms(text string) (all []platform, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		system, arch, ok := strings.Cut(name, "/")
-		if !ok || !slices.Contains([]string{"linux", "darwin"}, system) || !slices.Contains([]string{"amd64", "arm64"}, arch) {
+		if !ok || !slices.Contains(
+			[]string{"linux", "darwin"},
+			system,
+		) || !slices.Contains([]string{"amd64", "arm64"}, arch) {
 			return nil, fmt.Errorf("%q: want linux or darwin with amd64 or arm64, such as linux/amd64", name)
 		}
 		all = append(all, platform{system, arch})
@@ -96,7 +99,13 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 				return err
 			}
 			name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, r.version, p.os, p.arch)
-			packed, err := pack([]plaintar.File{{Name: program, Data: data, Mode: 0o755}, {Name: "LICENSE", Data: license, Mode: 0o644}}, r.commit.time)
+			packed, err := pack(
+				[]plaintar.File{
+					{Name: program, Data: data, Mode: 0o755},
+					{Name: "LICENSE", Data: license, Mode: 0o644},
+				},
+				r.commit.time,
+			)
 			if err != nil {
 				return err
 			}
@@ -121,7 +130,10 @@ func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 
 // writeDefinitions joins the CustomResourceDefinitions of each chart into one file, for kubectl.
 func (r *release) writeDefinitions() error {
-	for chart, folder := range map[string]string{"kcp-publisher": "charts/kcp-publisher/files/crds", "skr-agent": "charts/skr-agent/crds"} {
+	for chart, folder := range map[string]string{
+		"kcp-publisher": "charts/kcp-publisher/files/crds",
+		"skr-agent":     "charts/skr-agent/crds",
+	} {
 		files, err := fs.Glob(os.DirFS(folder), "*.yaml")
 		if err != nil {
 			return err
@@ -137,7 +149,11 @@ func (r *release) writeDefinitions() error {
 			}
 			all.Write(data)
 		}
-		if err := os.WriteFile(filepath.Join(r.dir, chart+"-crds_"+r.version+".yaml"), all.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(
+			filepath.Join(r.dir, chart+"-crds_"+r.version+".yaml"),
+			all.Bytes(),
+			0o644,
+		); err != nil {
 			return err
 		}
 	}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
 	"oras.land/oras-go/v2/errdef"
@@ -29,10 +32,17 @@ func (r *release) push(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
+	attestations, err := r.readAttestations()
+	if err != nil {
+		return err
+	}
 	client := &auth.Client{Client: retry.DefaultClient, Cache: auth.NewCache()}
 	host, _, _ := strings.Cut(r.images, "/")
 	if user := os.Getenv("REGISTRY_USER"); user != "" {
-		client.Credential = auth.StaticCredential(host, auth.Credential{Username: user, Password: os.Getenv("REGISTRY_PASSWORD")})
+		client.Credential = auth.StaticCredential(
+			host,
+			auth.Credential{Username: user, Password: os.Getenv("REGISTRY_PASSWORD")},
+		)
 	} else {
 		logins, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 		if err != nil {
@@ -46,8 +56,10 @@ func (r *release) push(ctx context.Context) error {
 			return fmt.Errorf("-images: %w", err)
 		}
 		to.Client = client
+		// Registries without a referrers API may refuse to delete the earlier index of referrers.
+		to.SkipReferrersGC = true
 		to.PlainHTTP = strings.HasPrefix(to.Reference.Registry, "localhost:") // as oras and docker do
-		if err := r.pushOne(ctx, from, to, name); err != nil {
+		if err := r.pushOne(ctx, from, to, name, attestations); err != nil {
 			return fmt.Errorf("%s/%s:%s: %w", r.images, name, r.version, err)
 		}
 	}
@@ -62,20 +74,61 @@ func artifacts() (names []string) {
 	return names
 }
 
-func (r *release) pushOne(ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, name string) error {
+// pushOne copies an image or chart with its referrers, and attaches its attestations.
+func (r *release) pushOne(
+	ctx context.Context,
+	from oras.ReadOnlyGraphTarget,
+	to oras.Target,
+	name string,
+	attestations []attestation,
+) error {
 	wanted, err := from.Resolve(ctx, name+":"+r.version)
 	if err != nil {
 		return err
 	}
 	switch there, err := to.Resolve(ctx, r.version); {
 	case err == nil && there.Digest != wanted.Digest:
-		return fmt.Errorf("is there already as %s, and is %s here: a release is not replaced, make another version", there.Digest, wanted.Digest)
+		return fmt.Errorf(
+			"is there already as %s, and is %s here: a release is not replaced, make another version",
+			there.Digest,
+			wanted.Digest,
+		)
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
 		return err
 	}
-	if _, err := oras.Copy(ctx, from, name+":"+r.version, to, r.version, oras.DefaultCopyOptions); err != nil {
+	if _, err := oras.ExtendedCopy(
+		ctx,
+		from,
+		name+":"+r.version,
+		to,
+		r.version,
+		oras.DefaultExtendedCopyOptions,
+	); err != nil {
+		return err
+	}
+	if r.commit.time, err = createdAt(ctx, from, name+":"+r.version); err != nil {
+		return err
+	}
+	if err := r.pushAttestations(ctx, attestations, to, wanted); err != nil {
 		return err
 	}
 	fmt.Printf("%s/%s:%s@%s\n", r.images, name, r.version, wanted.Digest)
 	return nil
+}
+
+// createdAt returns the time that an image or chart is annotated with. Its attestations get the same one.
+func createdAt(ctx context.Context, from oras.ReadOnlyTarget, name string) (time.Time, error) {
+	_, data, err := oras.FetchBytes(ctx, from, name, oras.DefaultFetchBytesOptions)
+	if err != nil {
+		return time.Time{}, err
+	}
+	var manifest ocispec.Manifest // an index has the same annotations
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		return time.Time{}, err
+	}
+	at, err := time.Parse(time.RFC3339, manifest.Annotations[ocispec.AnnotationCreated])
+	if err != nil {
+		return at, fmt.Errorf("annotation %s: %w", ocispec.AnnotationCreated, err)
+	}
+	return at, nil
 }

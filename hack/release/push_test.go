@@ -1,9 +1,14 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +23,12 @@ import (
 func packed(t *testing.T, version string) *release {
 	t.Helper()
 	scratch := t.TempDir()
-	r := &release{version: version, dir: t.TempDir(), commit: commit{"commit", time.Unix(1, 0)}}
+	r := &release{
+		version: version,
+		dir:     t.TempDir(),
+		commit:  commit{"commit", time.Unix(1, 0)},
+		built:   map[string]ocispec.Descriptor{},
+	}
 	to, err := layout(scratch)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +36,23 @@ func packed(t *testing.T, version string) *release {
 	for _, program := range programs {
 		index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Annotations: r.annotations(program)}
 		index.SchemaVersion = 2
-		if err := push(t.Context(), to, ocispec.MediaTypeImageIndex, index, program+":"+version); err != nil {
+		if r.built[program], err = push(
+			t.Context(),
+			to,
+			ocispec.MediaTypeImageIndex,
+			index,
+			program+":"+version,
+		); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.attach(
+			t.Context(),
+			to,
+			r.built[program],
+			mediaTypeBill,
+			[]byte(`{"bill":"`+program+`"}`),
+			nil,
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,6 +91,18 @@ func TestAPushHasThePasswordOfTheEnvironment(t *testing.T) {
 func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir()) // nobody's logins
 	r := packed(t, "0.3.0")
+	var err error
+	if r.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range programs {
+		if err := os.WriteFile(r.billOf(program), []byte(`{"bomFormat":"CycloneDX"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.writeAttestations(); err != nil {
+		t.Fatal(err)
+	}
 	r.images = newRegistry(t) + "/kyma-pull"
 	args := []string{"-push", "-version", "v0.3.0", "-output", r.dir, "-images", r.images}
 	for range 2 { // again changes nothing
@@ -83,7 +121,33 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		}
 	}
 	for _, program := range programs {
-		if values := string(read(t, filepath.Join("charts", program), "values.yaml")); !strings.Contains(values, "repository: ghcr.io/kyma-pull/"+program+"\n") {
+		repository, err := remote.NewRepository(r.images + "/" + program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repository.PlainHTTP = true
+		var types []string
+		if err := repository.Referrers(t.Context(), r.built[program], "", func(referrers []ocispec.Descriptor) error {
+			for _, d := range referrers {
+				types = append(types, d.ArtifactType+" "+d.Annotations["dev.sigstore.bundle.predicateType"])
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(types)
+		want := []string{
+			mediaTypeBill + " ",
+			mediaTypeBundle + " " + predicateBill,
+			mediaTypeBundle + " " + predicateSign,
+			mediaTypeBundle + " " + predicateSLSA,
+		}
+		if !slices.Equal(types, want) {
+			t.Errorf("%s: the referrers are %q, want %q", program, types, want)
+		}
+		if values := string(
+			read(t, filepath.Join("charts", program), "values.yaml"),
+		); !strings.Contains(values, "repository: ghcr.io/kyma-pull/"+program+"\n") {
 			t.Errorf("the chart %s takes its image from elsewhere", program)
 		}
 	}
@@ -95,7 +159,13 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := push(t.Context(), to, ocispec.MediaTypeImageIndex, ocispec.Index{MediaType: ocispec.MediaTypeImageIndex}, "kcp-publisher:0.3.0"); err != nil {
+		if _, err := push(
+			t.Context(),
+			to,
+			ocispec.MediaTypeImageIndex,
+			ocispec.Index{MediaType: ocispec.MediaTypeImageIndex},
+			"kcp-publisher:0.3.0",
+		); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.packLayout(other); err != nil {
@@ -106,7 +176,10 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		}
 	})
 	t.Run("what was not built is not pushed", func(t *testing.T) {
-		if err := run(t.Context(), []string{"-push", "-version", "9.9.9", "-output", r.dir}); err == nil || !strings.Contains(err.Error(), "build it first") {
+		if err := run(
+			t.Context(),
+			[]string{"-push", "-version", "9.9.9", "-output", r.dir},
+		); err == nil || !strings.Contains(err.Error(), "build it first") {
 			t.Errorf("got %v", err)
 		}
 	})

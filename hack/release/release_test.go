@@ -10,9 +10,11 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"oras.land/oras-go/v2/content/oci"
+	"oras.land/oras-go/v2/registry"
 
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
@@ -32,7 +35,21 @@ func made(t *testing.T, key string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
 	ran(t, ".", "git", "clone", "--quiet", "--local", "../..", clone)
-	ran(t, clone, "go", "run", "./hack/release", "-version", "v"+version, "-output", dir, "-platforms", "linux/"+runtime.GOARCH, "-key", key)
+	ran(
+		t,
+		clone,
+		"go",
+		"run",
+		"./hack/release",
+		"-version",
+		"v"+version,
+		"-output",
+		dir,
+		"-platforms",
+		"linux/"+runtime.GOARCH,
+		"-key",
+		key,
+	)
 	return dir
 }
 
@@ -73,10 +90,23 @@ func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		}
 		ran(t, downloaded, "bash", "-euo", "pipefail", "-c", verify)
 		commit := strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD"))
-		if told := ran(t, downloaded, "bash", "-euo", "pipefail", "-c", provenance); !strings.Contains(told, "Verified OK") || !strings.Contains(told, commit) {
+		if told := ran(
+			t,
+			downloaded,
+			"bash",
+			"-euo",
+			"pipefail",
+			"-c",
+			provenance,
+		); !strings.Contains(told, "Verified OK") || !strings.Contains(told, commit) {
 			t.Errorf("of the provenance it is told:\n%s", told)
 		}
-		other := strings.Replace(provenance, "openssl", "sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+"/ provenance.signed\nopenssl", 1)
+		other := strings.Replace(
+			provenance,
+			"openssl",
+			"sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+"/ provenance.signed\nopenssl",
+			1,
+		)
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", other)
 		cmd.Dir = downloaded
 		if out, err := cmd.CombinedOutput(); err == nil {
@@ -90,8 +120,23 @@ func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 		t.Setenv("PATH", tools(t)+":"+os.Getenv("PATH"))
-		script := strings.NewReplacer("registry.example", newRegistry(t), "helm show chart", "helm show chart --plain-http", "0.2.0", version).Replace(copyAll)
-		if told := ran(t, dir, "bash", "-euo", "pipefail", "-c", script); !strings.Contains(told, "appVersion: "+version) {
+		script := strings.NewReplacer(
+			"registry.example",
+			newRegistry(t),
+			"helm show chart",
+			"helm show chart --plain-http",
+			"0.2.0",
+			version,
+		).Replace(copyAll)
+		if told := ran(
+			t,
+			dir,
+			"bash",
+			"-euo",
+			"pipefail",
+			"-c",
+			script,
+		); !strings.Contains(told, "appVersion: "+version) {
 			t.Errorf("got %s", told)
 		}
 	})
@@ -102,7 +147,12 @@ func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("FLAGS", "-platforms linux/"+runtime.GOARCH)
-		script := strings.NewReplacer("COMMIT", "--quiet "+strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD")), "0.2.0", version).Replace(rebuild)
+		script := strings.NewReplacer(
+			"COMMIT",
+			"--quiet "+strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD")),
+			"0.2.0",
+			version,
+		).Replace(rebuild)
 		ran(t, filepath.Join(beside, "clone"), "bash", "-euo", "pipefail", "-c", script)
 	})
 	t.Run("the provenance names every file", func(t *testing.T) {
@@ -138,10 +188,61 @@ func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		for _, name := range programs {
 			helm := []string{"tool", "-modfile=hack/helm/go.mod", "helm"}
 			chart := filepath.Join(dir, name+"-"+version+".tgz")
-			if told := ran(t, "../..", "go", append(helm, "show", "chart", chart)...); !strings.Contains(told, "appVersion: "+version) {
+			if told := ran(
+				t,
+				"../..",
+				"go",
+				append(helm, "show", "chart", chart)...,
+			); !strings.Contains(told, "appVersion: "+version) {
 				t.Errorf("got %s", told)
 			}
 			ran(t, "../..", "go", append(helm, "lint", "--quiet", chart)...)
+		}
+	})
+	t.Run("charts and manifests name the image by digest", func(t *testing.T) {
+		layout, err := oci.NewFromTar(t.Context(), filepath.Join(dir, layoutFile(version)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range programs {
+			built, err := layout.Resolve(t.Context(), name+":"+version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			image := "ghcr.io/kyma-pull/" + name + "@" + built.Digest.String()
+			if text := string(
+				read(t, dir, name+"-install_"+version+".yaml"),
+			); !strings.Contains(text, "image: "+image+"\n") {
+				t.Errorf("%s: the manifest does not name %s", name, image)
+			}
+			referrers, err := registry.Referrers(t.Context(), layout, built, mediaTypeBill)
+			if err != nil || len(referrers) != 1 {
+				t.Errorf("%s: %d bills of materials are attached to the image: %v", name, len(referrers), err)
+			}
+		}
+	})
+	t.Run("images and charts are attested", func(t *testing.T) {
+		r := &release{version: version, dir: dir}
+		all, err := r.readAttestations()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, a := range all {
+			got[a.predicateType]++
+		}
+		want := map[string]int{predicateSign: 4, predicateBill: 2, predicateSLSA: 2}
+		if !maps.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+	t.Run("package managers get the archives' checksums", func(t *testing.T) {
+		sums := string(read(t, dir, checksumsFile))
+		for _, file := range []string{"kcp-publisher.rb", "skr-agent.rb", "kyma-pull.yaml"} {
+			found := regexp.MustCompile("[0-9a-f]{64}").FindAllString(string(read(t, dir, file)), -1)
+			if len(found) != 1 || !strings.Contains(sums, found[0]) {
+				t.Errorf("%s: checksums %v are not those of the archives", file, found)
+			}
 		}
 	})
 	t.Run("the layout has images and charts by name", func(t *testing.T) {
@@ -209,8 +310,11 @@ func TestWhatIsNoReleaseIsRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no version":           {nil, `-version "": want a semantic version`},
-		"a strange platform":   {[]string{"-version", "1.0.0", "-platforms", "plan9/amd64"}, `-platforms: "plan9/amd64": want linux or darwin`},
+		"no version": {nil, `-version "": want a semantic version`},
+		"a strange platform": {
+			[]string{"-version", "1.0.0", "-platforms", "plan9/amd64"},
+			`-platforms: "plan9/amd64": want linux or darwin`,
+		},
 		"a key that is none":   {[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: holds no PEM"},
 		"a key not there":      {[]string{"-version", "1.0.0", "-key", "nowhere"}, "-key: open nowhere"},
 		"a version like a tag": {[]string{"-version", "latest"}, `-version "latest"`},

@@ -11,15 +11,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
 const checksumsFile = "SHA256SUMS"
@@ -82,7 +79,8 @@ func readKey(path string) (crypto.Signer, error) {
 	return key, nil
 }
 
-// sign signs the checksums, and says in a signed statement what they were built from. Without a key there is neither.
+// sign signs the checksums, and writes the provenance and the attestations of images and charts. Without a key, it
+// writes nothing.
 func (r *release) sign() error {
 	if r.key == nil {
 		return nil
@@ -96,54 +94,71 @@ func (r *release) sign() error {
 	if err != nil {
 		return err
 	}
+	bundle, err := r.signedFile(sums)
+	if err != nil {
+		return err
+	}
 	envelope, err := r.provenance()
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(r.dir, checksumsFile+".sig"), []byte(base64.StdEncoding.EncodeToString(signature)+"\n"), 0o644),
-		os.WriteFile(filepath.Join(r.dir, "provenance.intoto.jsonl"), append(envelope, '\n'), 0o644))
+	public, err := x509.MarshalPKIXPublicKey(r.key.Public())
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		checksumsFile + ".sig":    []byte(base64.StdEncoding.EncodeToString(signature) + "\n"),
+		checksumsBundle:           append(bundle, '\n'),
+		"provenance.intoto.jsonl": append(envelope, '\n'),
+		publicKeyFile:             pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+	} {
+		if err := os.WriteFile(filepath.Join(r.dir, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return r.writeAttestations()
 }
 
-// provenance returns a signed statement of what the files were built from.
+// provenance returns a signed statement of the release's files and their commit.
 //
 // Source: in-toto attestation framework, Statement v1; SLSA, Provenance v1.
 func (r *release) provenance() ([]byte, error) {
-	type subject struct {
-		Name   string            `json:"name"`
-		Digest map[string]string `json:"digest"`
-	}
 	var subjects []subject
-	if err := r.files(func(name, sum string) { subjects = append(subjects, subject{name, map[string]string{"sha256": sum}}) }); err != nil {
+	if err := r.files(
+		func(name, sum string) { subjects = append(subjects, subject{name, map[string]string{"sha256": sum}}) },
+	); err != nil {
 		return nil, err
 	}
-	platforms := make([]string, len(r.platforms))
-	for i, p := range r.platforms {
-		platforms[i] = p.os + "/" + p.arch
-	}
-	statement, err := json.Marshal(map[string]any{
-		"_type": "https://in-toto.io/Statement/v1", "subject": subjects, "predicateType": "https://slsa.dev/provenance/v1",
-		"predicate": map[string]any{
-			"buildDefinition": map[string]any{
-				"buildType":            "https://kyma-pull.dev/release/v1",
-				"externalParameters":   map[string]any{"version": r.version, "images": r.images, "platforms": platforms},
-				"resolvedDependencies": []any{map[string]any{"uri": "git+https://github.com/kyma-pull/kyma-pull", "digest": map[string]string{"gitCommit": r.commit.hash}}},
-			},
-			"runDetails": map[string]any{"builder": map[string]string{"id": "https://kyma-pull.dev/release/v1"}},
-		},
-	})
+	predicate, err := r.slsa()
 	if err != nil {
 		return nil, err
 	}
-	signer, err := dsse.NewEnvelopeSigner(signerOf{r.key})
-	if err != nil {
-		return nil, err
-	}
-	envelope, err := signer.SignPayload(context.Background(), "application/vnd.in-toto+json", statement)
+	envelope, err := r.envelope(subjects, predicateSLSA, predicate)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(envelope)
+}
+
+// slsa returns the predicate of the provenance.
+func (r *release) slsa() (json.RawMessage, error) {
+	platforms := make([]string, len(r.platforms))
+	for i, p := range r.platforms {
+		platforms[i] = p.os + "/" + p.arch
+	}
+	return json.Marshal(map[string]any{
+		"buildDefinition": map[string]any{
+			"buildType":          releaseBuildType,
+			"externalParameters": map[string]any{"version": r.version, "images": r.images, "platforms": platforms},
+			"resolvedDependencies": []any{
+				map[string]any{
+					"uri":    "git+https://github.com/kyma-pull/kyma-pull",
+					"digest": map[string]string{"gitCommit": r.commit.hash},
+				},
+			},
+		},
+		"runDetails": map[string]any{"builder": map[string]string{"id": releaseBuildType}},
+	})
 }
 
 // signerOf signs as DSSE asks for.

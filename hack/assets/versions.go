@@ -1,0 +1,74 @@
+package assets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Limits are the oldest and the newest supported versions of Kubernetes: folders below hack/offline whose go.mod pins
+// kube-apiserver.
+var Limits = map[string]string{"oldest": "v1.30.14", "newest": "v1.37.2"}
+
+// EnsureLimit returns a folder with the kube-apiserver of a limit, and etcd and kwok of the usual version. It builds
+// the API server on the first call.
+func EnsureLimit(ctx context.Context, limit string, progress io.Writer) (string, error) {
+	version, ok := Limits[limit]
+	if !ok {
+		return "", fmt.Errorf("%q is not a limit of the supported versions: want oldest or newest", limit)
+	}
+	usual, err := Ensure(ctx, progress)
+	if err != nil {
+		return "", err
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find a cache folder: %w", err)
+	}
+	dir := filepath.Join(base, "kyma-pull", fmt.Sprintf("kubernetes-%s-%s-%s", version, runtime.GOOS, runtime.GOARCH))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the cache folder: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(dir, "lock"), progress)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	for name, path := range map[string]string{"etcd": usual.Etcd, "kwok": usual.Kwok} {
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", err
+		}
+	}
+	if find("kube-apiserver", dir) != "" {
+		return dir, nil
+	}
+	server := program{
+		name:    "kube-apiserver",
+		module:  "offline/" + limit,
+		pkg:     "k8s.io/kubernetes/cmd/kube-apiserver",
+		ldflags: versionFlags(version),
+	}
+	return dir, build(ctx, server, dir, progress)
+}
+
+// versionFlags sets the version that an API server reports. Without them it reports v0.0.0, and clients that compare
+// versions refuse it.
+func versionFlags(version string) string {
+	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	flags := ""
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags += fmt.Sprintf(
+			" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
+			pkg,
+			version,
+			parts[0],
+			parts[1],
+		)
+	}
+	return flags
+}
