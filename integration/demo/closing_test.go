@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/xml"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,7 +28,11 @@ func TestTheDemoEndsWithCommandsThatThereAre(t *testing.T) {
 		case len(words) == 0:
 		case words[0] == binaries.Publisher:
 			ours++
-			if output, err := exec.CommandContext(t.Context(), words[0], append(words[1:], "--help")...).CombinedOutput(); err != nil || !strings.Contains(string(output), "Usage:") {
+			if output, err := exec.CommandContext(
+				t.Context(),
+				words[0],
+				append(words[1:], "--help")...,
+			).CombinedOutput(); err != nil || !strings.Contains(string(output), "Usage:") {
 				t.Errorf("%s: %v\n%s", line, err, output)
 			}
 		case words[0] == "kubectl":
@@ -34,5 +41,30 @@ func TestTheDemoEndsWithCommandsThatThereAre(t *testing.T) {
 	}
 	if ours != 2 || kubectls != 3 {
 		t.Errorf("%d commands of the publisher and %d of kubectl:\n%s", ours, kubectls, text)
+	}
+}
+
+// The README shows the recording of a demo. make recording renews it.
+func TestTheRecordingShowsTheStepsOfTheDemo(t *testing.T) {
+	shown, err := os.ReadFile(filepath.Join("..", "..", "docs", "images", "demo.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(shown) > 40<<10 {
+		t.Errorf("the recording has %d bytes, at most 40 KiB", len(shown))
+	}
+	if err := xml.Unmarshal(shown, &struct{}{}); err != nil {
+		t.Error(err)
+	}
+	// Everything but the result is the same in each run.
+	steps, _, _ := strings.Cut(string(picture((&story{}).steps(), "").SVG()), "<text class=\"z\"")
+	_, want, _ := strings.Cut(steps, "<text ")
+	if !strings.Contains(string(shown), want) {
+		t.Error("the recording does not show the steps of today: run make recording")
+	}
+	for _, want := range []string{"berlin", "tokyo", "1.8.0", "Ready"} {
+		if !strings.Contains(string(shown), want) {
+			t.Errorf("the recording does not show %s", want)
+		}
 	}
 }

@@ -3,28 +3,37 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/recording"
 	"github.com/kyma-pull/kyma-pull/integration/steps"
 )
 
 func main() {
 	exit := flag.Bool("exit", false, "end when the story is told")
+	record := flag.String("record", "", "write an animated picture of the steps and the result to this SVG file")
 	flag.Parse()
-	steps.Main("demo", dir, func(ctx context.Context, absolute string) error { return run(ctx, absolute, *exit) })
+	steps.Main(
+		"demo",
+		dir,
+		func(ctx context.Context, absolute string) error { return run(ctx, absolute, *exit, *record) },
+	)
 }
 
 // dir keeps the kubeconfigs and logs of a demo.
 const dir = ".demo"
 
-func run(ctx context.Context, absolute string, exit bool) (err error) {
+func run(ctx context.Context, absolute string, exit bool, record string) (err error) {
 	t := steps.New(os.Stdout)
 	s := &story{dir: absolute}
 	defer func() {
@@ -41,8 +50,14 @@ func run(ctx context.Context, absolute string, exit bool) (err error) {
 			return fmt.Errorf("%s: %w\nlogs are in %s", step.title, err, absolute)
 		}
 	}
-	if err := s.table(ctx, os.Stdout); err != nil {
+	var result bytes.Buffer
+	if err := s.table(ctx, io.MultiWriter(os.Stdout, &result)); err != nil {
 		return err
+	}
+	if record != "" {
+		if err := os.WriteFile(record, picture(s.steps(), result.String()).SVG(), 0o644); err != nil {
+			return fmt.Errorf("--record: %w", err)
+		}
 	}
 	fmt.Printf("\nEvery step was seen to happen, in %s.\n", time.Since(started).Round(time.Second))
 	if exit {
@@ -55,6 +70,18 @@ func run(ctx context.Context, absolute string, exit bool) (err error) {
 	fmt.Print(closing(relative(s.fleet.Binaries()), page))
 	<-ctx.Done()
 	return nil
+}
+
+// picture returns the recording of a demo that succeeded.
+func picture(all []step, result string) recording.Recording {
+	r := recording.Recording{
+		Title:   "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a forged bundle",
+		Command: "make demo", Rest: strings.Split(strings.TrimRight(result, "\n"), "\n"),
+	}
+	for _, s := range all {
+		r.Steps = append(r.Steps, s.title)
+	}
+	return r
 }
 
 // closing returns the text at the end: what to inspect, and the commands for it.

@@ -99,7 +99,9 @@ func TestReadmeCommandsWork(t *testing.T) {
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()
-	must(t, os.CopyFS(filepath.Join(dir, "docs/example"), os.DirFS(filepath.Join(checkout, "docs/example"))))
+	for _, folder := range []string{"docs/example", "charts/skr-agent"} {
+		must(t, os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join(checkout, folder))))
+	}
 	must(t, os.Symlink(filepath.Dir(binaries.Agent), filepath.Join(dir, "bin")))
 	script := strings.ReplaceAll(string(block[1]), "/tmp/fleet", filepath.Join(dir, "fleet"))
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-e", "-c", script)
