@@ -89,7 +89,8 @@ type Manifest struct {
 	// belong to the other product.
 	Inherited []ObjectRef `json:"inherited,omitempty"`
 	// Checks are the checks that the agent runs once the module is ready in this version, sorted by name. It stops after
-	// CheckFor and keeps the results. They do not change the installation.
+	// CheckFor and keeps the results; an Inconclusive check is measured for up to MaxCheckFor, because its wave waits for
+	// the result. They do not change the installation.
 	Checks   []fleet.Check   `json:"checks,omitempty"`
 	CheckFor metav1.Duration `json:"checkFor,omitzero"`
 }

@@ -151,7 +151,7 @@ var levels = map[string]map[string]int{
 	},
 	"skr-agent/internal/": {
 		"contentstore": 0, "core": 0, "guard": 0, "intake": 0, "secrets": 0, "watch": 0,
-		"importer": 1, "objects": 1, "pull": 1, "install": 2, "agent": 3, "command": 4,
+		"importer": 1, "objects": 1, "prove": 1, "pull": 1, "install": 2, "agent": 3, "command": 4,
 	},
 }
 

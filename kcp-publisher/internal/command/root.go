@@ -28,7 +28,7 @@ func newProgram(version string) *cobra.Command {
 		{"change", "Change a fleet:", []*cobra.Command{newDiff(), newRemovals(), newPromote(), newRollout(), newReconcile(), newSuspend(), newResume()}},
 		{"serve", "Publish:", []*cobra.Command{newRun(g), newPublish(g), newRegistry(), newTokenService(g)}},
 		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke(), newMove()}},
-		{"modules", "Modules:", []*cobra.Command{newComponent()}},
+		{"modules", "Modules:", []*cobra.Command{newComponent(), newCheckModule()}},
 		{"carry", "Air gaps:", []*cobra.Command{newExport(), newImportReport()}},
 		{"migrate", "Migrate from lifecycle-manager:", []*cobra.Command{newTakeover()}},
 	} {

@@ -35,8 +35,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/autonomy"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
@@ -74,6 +76,9 @@ type Options struct {
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
+	// Checks measures the checks of modules, and Accounts selects the account of each module.
+	Checks   *prove.Runner
+	Accounts guard.Accounts
 	// Deployment is the agent's own, nil if bundles must not change it.
 	Deployment *upgrade.Deployment
 	// UpgradeDeadline is the time in which another image must prove itself once it leads.
@@ -120,6 +125,7 @@ type Agent struct {
 	leftovers int
 	contents
 	restoration
+	proving
 }
 
 // Subjects of Agent.logged.
@@ -141,6 +147,11 @@ func New(options Options) *Agent {
 // Notify requests a poll now. It returns at once, and is safe for concurrent use.
 func (a *Agent) Notify() {
 	a.notified.Store(true)
+	a.Again()
+}
+
+// Again requests a round now. It returns at once, and is safe for concurrent use.
+func (a *Agent) Again() {
 	select {
 	case a.notify <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 	default: // a round is already requested
@@ -206,6 +217,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		proven: a.proven, onTrial: a.Deployment != nil,
 	})
 	a.postponed = actions.postponed
+	a.measureBefore(ctx, log, b, installed, gate, actions.sync)
 	switch actions.sync {
 	case syncStaged:
 		a.Syncer.SyncStaged(ctx, b, a.staging.Waiting(), gate, a.Now())
@@ -221,6 +233,8 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 		return 0, err
 	}
 	facts.Unenrolled, facts.Unavailable = cmp.Or(a.cloned(), a.unenrolled(log)), a.outage.why
+	a.prove(ctx, log, b, facts.Manifests)
+	facts.Checks = a.Checks.Results
 	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
 	a.recordRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 )
 
@@ -23,7 +25,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 		log.Error(err, "failed to add the identity to the report")
 		return
 	}
-	content, err := json.Marshal(next)
+	content, err := json.Marshal(lasting(next))
 	now := a.Now()
 	if err != nil || !a.delivery.isNeeded(string(content), now, a.reportInterval(), a.pollInterval()) {
 		return
@@ -48,6 +50,15 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	}
 	reportsSent.Inc()
 	a.saveReported(ctx, log)
+}
+
+// lasting returns the part of a report whose change is worth a report: counts and values of checks wait for the next one.
+func lasting(r bundle.Report) bundle.Report {
+	r.Modules = slices.Clone(r.Modules)
+	for i := range r.Modules {
+		r.Modules[i].Checks = checks.Lasting(r.Modules[i].Checks)
+	}
+	return r
 }
 
 // saveReported stores the sequence for the next process, which needs it if the registry loses the report.

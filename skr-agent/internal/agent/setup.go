@@ -41,6 +41,9 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 			return fmt.Errorf("watch the agent's image: %w", err)
 		}
 	}
+	if err := mgr.Add(manager.RunnableFunc(agent.Checks.Start)); err != nil {
+		return fmt.Errorf("measure checks: %w", err)
+	}
 	if err := mgr.Add(manager.RunnableFunc(agent.defineUntilBegun)); err != nil {
 		return fmt.Errorf("restore definitions: %w", err)
 	}

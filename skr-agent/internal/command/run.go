@@ -179,8 +179,14 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	options.Deployment, options.UpgradeDeadline = deployment, f.upgradeDeadline
 	tryAgain := make(chan event.GenericEvent, 100)
-	options.TryAgain = tryAgain
-	if err := agent.Setup(mgr, agent.New(options)); err != nil {
+	options.TryAgain, options.Accounts = tryAgain, checked.accounts
+	var reconciler *agent.Agent
+	options.Checks, err = newChecks(mgr, checked.accounts, func() { reconciler.Again() })
+	if err != nil {
+		return fmt.Errorf("set up checks of modules: %w", err)
+	}
+	reconciler = agent.New(options)
+	if err := agent.Setup(mgr, reconciler); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
 	self, err := os.Executable()

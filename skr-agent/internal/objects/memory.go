@@ -10,6 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
 // Memory is what the runtime had when the agent looked last: it outlives the objects themselves, and their definitions.
@@ -20,6 +21,8 @@ type Memory struct {
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []Remembered `json:"manifests,omitempty"`
+	// Checks are the results of modules' checks, sorted by module.
+	Checks []checks.Record `json:"checks,omitempty"`
 }
 
 // Remembered is a Manifest with what its module brought into the cluster.
@@ -40,7 +43,7 @@ type Remembered struct {
 // bundle's asking for it stays in memory for as long as b names it, the bundle in force, or there is none: nobody can
 // fill the memory with what is gone.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
-	next := Memory{Kyma: m.Kyma, Pins: m.Pins}
+	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
 		next.Kyma, next.Pins = kyma.Spec.DeepCopy(), kyma.Annotations[v1beta2.AnnotationPinnedVersions]
 	}
@@ -91,7 +94,7 @@ func (m Memory) manifest(name string) *Remembered {
 // leaving returns the memory with the UID of the Manifest that a bundle asked to remove, or empty for one that is to
 // stay after all.
 func (m Memory) leaving(name string, uid types.UID) Memory {
-	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests)}
+	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.manifest(name); known != nil {
 		known.Leaving, known.Marked = uid, false
 	} else if uid != "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
 // installed is a Manifest of a module with one object.
@@ -242,4 +243,9 @@ func TestAMemoryOfAnotherKeyIsNotFollowed(t *testing.T) {
 	restored, err = keeper.Restore(ctx, b)
 	require.NoError(t, err)
 	require.Equal(t, []string{"Kyma default"}, restored, "a module that a bundle removed came back")
+}
+
+func TestMemoryKeepsResultsOfChecks(t *testing.T) {
+	known := Memory{Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}}}
+	require.Equal(t, known.Checks, known.Observe(nil, nil, nil).leaving("keda", "1").Checks)
 }

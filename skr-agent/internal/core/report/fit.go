@@ -166,6 +166,13 @@ func (f *fitting) shortenMessages(most int) {
 		if m := &f.report.Modules[i]; len(m.Message) > most {
 			m.Message, f.left.Messages = bundle.Bounded(m.Message, most), true
 		}
+		results := slices.Clone(f.report.Modules[i].Checks)
+		for at := range results {
+			if c := &results[at]; len(c.Message) > most {
+				c.Message, f.left.Messages = bundle.Bounded(c.Message, most), true
+			}
+		}
+		f.report.Modules[i].Checks = results
 	}
 }
 

@@ -60,6 +60,8 @@ type Facts struct {
 	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
+	// Checks returns the results of the checks of a module in a version. Nil means that no checks are measured.
+	Checks func(module, version string) []bundle.ReportedCheck
 	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
 	ClusterScoped map[string]bool
 }
@@ -79,6 +81,9 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		}
 		if module.Version != m.Spec.Version {
 			module.Wanted = m.Spec.Version
+		}
+		if facts.Checks != nil {
+			module.Checks = facts.Checks(module.Name, module.Version)
 		}
 		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
 			module.State = v1beta2.StateDeleting

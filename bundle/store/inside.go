@@ -1,0 +1,37 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+)
+
+// metadata are the metadata services of clouds with addresses that are not link-local.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+}
+
+// InsideDialer returns a dialer for endpoints in the runtime's own network, whose addresses a user of the runtime can
+// choose. It connects to addresses of Pods, which are private or public. It refuses loopback and link-local addresses,
+// metadata services of clouds, and addresses for which refuse returns an error. It checks the address of the connection.
+func InsideDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
+	check := func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("%s: %w", address, err)
+		}
+		at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+		if kind := reachOf(at.Addr()); kind&(reachPublic|reachPrivate) == 0 {
+			return fmt.Errorf("%s: refused: it is a %s address", at, kind)
+		}
+		if slices.Contains(metadata, at.Addr()) {
+			return fmt.Errorf("%s: refused: it is a metadata service", at)
+		}
+		return refuse(at)
+	}
+	dialer := net.Dialer{ControlContext: check}
+	return dialer.DialContext
+}

@@ -1,0 +1,232 @@
+// Package checks decides the results of a module's checks. It is pure: input are the definitions of the checks, the
+// measurements and the time; output is the state of each check, which is small enough for a report.
+//
+// A measurement is a success, a failure or unknown. SuccessThreshold successes in a row make a check Passed, and
+// FailureThreshold failures in a row make it Failed for good. In all other cases a check is Inconclusive. Unknown
+// measurements end a row of either kind, so missing data never passes a check and never fails it.
+//
+// Package probe takes the measurements.
+package checks
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// Defaults of a check. The schema of RolloutPolicy has the same ones.
+const (
+	DefaultInterval  = 30 * time.Second
+	DefaultTimeout   = 10 * time.Second
+	DefaultThreshold = 3
+)
+
+// Verdict is the outcome of one measurement.
+type Verdict string
+
+// Verdicts. Unknown is a measurement without an answer: a timeout, missing data, a wrong type, or an error of the endpoint.
+const (
+	Success Verdict = "success"
+	Failure Verdict = "failure"
+	Unknown Verdict = "unknown"
+)
+
+// Measurement is the outcome of measuring a check once.
+type Measurement struct {
+	Verdict Verdict
+	// Value is the measured value, "" without one.
+	Value string
+	// Message explains a failure or an unknown measurement.
+	Message string
+}
+
+// State is the state of one check of a module in one version.
+type State struct {
+	Name string `json:"name"`
+	// Of identifies the definition. Query identifies the measured value without its bounds.
+	Of    string `json:"of"`
+	Query string `json:"query,omitempty"`
+	// Result is "" before the first measurement.
+	Result v1beta2.CheckResult `json:"result,omitempty"`
+	// Row counts the last measurements with the same verdict: positive for successes, negative for failures, 0 after an
+	// unknown one. It stops at the threshold.
+	Row int32 `json:"row,omitempty"`
+	// Passes, Failures and Unknowns count all measurements.
+	Passes   int32  `json:"passes,omitempty"`
+	Failures int32  `json:"failures,omitempty"`
+	Unknowns int32  `json:"unknowns,omitempty"`
+	Value    string `json:"value,omitempty"`
+	Before   string `json:"before,omitempty"`
+	Message  string `json:"message,omitempty"`
+	// Measured is the time of the last measurement.
+	Measured time.Time `json:"measured,omitzero"`
+}
+
+// Record has the states of a module's checks in one version. It survives restarts of the agent.
+type Record struct {
+	Module  string `json:"module"`
+	Version string `json:"version"`
+	// Ready is when the module became ready in the version, zero before.
+	Ready  time.Time `json:"ready,omitzero"`
+	States []State   `json:"states,omitempty"`
+}
+
+// Definition is a check of a module with all defaults applied.
+type Definition struct {
+	fleet.Check
+	// Problem is the reason why the check cannot be measured, "" if it can.
+	Problem string
+}
+
+// Next returns the state after a measurement.
+func Next(d Definition, s State, m Measurement, now time.Time) State {
+	s.Measured = now
+	s.Value = cmp.Or(bundle.Bounded(m.Value, bundle.MaxCheckValueBytes), s.Value)
+	switch m.Verdict {
+	case Success:
+		s.Row, s.Passes = min(max(s.Row, 0)+1, d.SuccessThreshold), more(s.Passes)
+	case Failure:
+		s.Row, s.Failures = max(min(s.Row, 0)-1, -d.FailureThreshold), more(s.Failures)
+	case Unknown:
+		s.Row, s.Unknowns = 0, more(s.Unknowns)
+	}
+	switch {
+	case s.Result == v1beta2.CheckFailed:
+		return s // with the message of the failure
+	case s.Row >= d.SuccessThreshold:
+		s.Result = v1beta2.CheckPassed
+	case s.Row <= -d.FailureThreshold:
+		s.Result = v1beta2.CheckFailed
+	default:
+		s.Result = v1beta2.CheckInconclusive
+	}
+	s.Message = bundle.Bounded(m.Message, bundle.MaxCheckMessageBytes)
+	if m.Verdict == Success {
+		s.Message = ""
+	}
+	return s
+}
+
+func more(count int32) int32 {
+	if count == math.MaxInt32 {
+		return count
+	}
+	return count + 1
+}
+
+// Due returns when a check must be measured next, and false if it is not measured any more: it failed, or checkFor has
+// passed since the module became ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because its
+// wave waits for the result.
+func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
+	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
+		return time.Time{}, false
+	}
+	if s.Measured.IsZero() {
+		return ready, true
+	}
+	due := s.Measured.Add(d.Interval.Duration)
+	if s.Result != v1beta2.CheckPassed {
+		checkFor = bundle.MaxCheckFor
+	}
+	return due, !due.After(ready.Add(checkFor))
+}
+
+// Define returns the checks of a Manifest with all defaults applied. A check without a kind is replaced by the shipped
+// check of that name. problem is the reason why the shipped checks are unreadable, "" if they are readable.
+func Define(manifest, shipped []fleet.Check, problem string) []Definition {
+	definitions := make([]Definition, 0, len(manifest))
+	for _, c := range manifest {
+		d := Definition{Check: c}
+		if c.CEL == nil && c.HTTP == nil && c.PromQL == nil && c.Job == nil {
+			at := slices.IndexFunc(shipped, func(s fleet.Check) bool { return s.Name == c.Name })
+			switch {
+			case problem != "":
+				d.Problem = problem
+			case at < 0:
+				d.Problem = "the module ships no check with this name in its content \"" + bundle.ContentChecks + "\""
+			default:
+				d.Check = shipped[at]
+			}
+		}
+		d.Interval.Duration = max(cmp.Or(d.Interval.Duration, DefaultInterval), bundle.MinCheckInterval)
+		d.Timeout.Duration = min(cmp.Or(d.Timeout.Duration, DefaultTimeout), bundle.MaxCheckTimeout)
+		d.SuccessThreshold = cmp.Or(d.SuccessThreshold, DefaultThreshold)
+		d.FailureThreshold = cmp.Or(d.FailureThreshold, DefaultThreshold)
+		definitions = append(definitions, d)
+	}
+	slices.SortFunc(definitions, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
+	return definitions
+}
+
+// Continue returns the states of definitions. A check whose definition did not change continues its previous state. A
+// changed one starts again, with the value before the upgrade if the query is the same.
+func Continue(definitions []Definition, previous []State) []State {
+	states := make([]State, 0, len(definitions))
+	for _, d := range definitions {
+		s := State{Name: d.Name, Of: identify(d.Check), Query: queryOf(d.Check)}
+		at := slices.IndexFunc(previous, func(p State) bool { return p.Name == d.Name })
+		switch {
+		case at < 0:
+		case previous[at].Of == s.Of:
+			s = previous[at]
+		case previous[at].Query == s.Query:
+			s.Before = previous[at].Before
+		}
+		if d.Problem != "" {
+			s.Result, s.Message = v1beta2.CheckInconclusive, bundle.Bounded(d.Problem, bundle.MaxCheckMessageBytes)
+		}
+		states = append(states, s)
+	}
+	return states
+}
+
+func identify(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "" // a value that cannot be encoded did not arrive in a bundle
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+func queryOf(c fleet.Check) string {
+	if c.PromQL == nil {
+		return ""
+	}
+	return identify(fleet.PromQLCheck{Service: c.PromQL.Service, Path: c.PromQL.Path, Query: c.PromQL.Query})
+}
+
+// Reported returns the results of checks, sorted by name. Checks without a measurement are Inconclusive.
+func Reported(states []State) []bundle.ReportedCheck {
+	if len(states) == 0 {
+		return nil
+	}
+	reported := make([]bundle.ReportedCheck, 0, len(states))
+	for _, s := range states {
+		reported = append(reported, bundle.ReportedCheck{
+			CheckOutcome: v1beta2.CheckOutcome{
+				Name: s.Name, Result: cmp.Or(s.Result, v1beta2.CheckInconclusive), Value: s.Value, Before: s.Before, Message: s.Message,
+			},
+			Passes: s.Passes, Failures: s.Failures, Unknowns: s.Unknowns,
+		})
+	}
+	slices.SortFunc(reported, func(a, b bundle.ReportedCheck) int { return cmp.Compare(a.Name, b.Name) })
+	return reported
+}
+
+// Lasting returns the part of results whose change is worth a report: the results without counts, values and messages.
+func Lasting(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
+	lasting := slices.Clone(reported)
+	for i := range lasting {
+		lasting[i] = bundle.ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: lasting[i].Name, Result: lasting[i].Result}}
+	}
+	return lasting
+}

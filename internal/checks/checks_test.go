@@ -1,0 +1,224 @@
+package checks
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+var start = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+
+func defined(c fleet.Check) Definition { return Define([]fleet.Check{c}, nil, "")[0] }
+
+var readyCheck = fleet.Check{Name: "ready", CEL: &fleet.CELCheck{Expression: "true"}}
+
+func TestResultsFollowRowsOfMeasurements(t *testing.T) {
+	for name, c := range map[string]struct {
+		measured string // s, f and u
+		want     v1beta2.CheckResult
+	}{
+		"one success":                             {"s", v1beta2.CheckInconclusive},
+		"three successes":                         {"sss", v1beta2.CheckPassed},
+		"three failures":                          {"fff", v1beta2.CheckFailed},
+		"two failures":                            {"ff", v1beta2.CheckInconclusive},
+		"an unknown measurement ends a row":       {"ssuss", v1beta2.CheckInconclusive},
+		"an unknown measurement ends failures":    {"ffuff", v1beta2.CheckInconclusive},
+		"a failure ends a row of successes":       {"ssfss", v1beta2.CheckInconclusive},
+		"unknown measurements never fail":         {"uuuuuuuu", v1beta2.CheckInconclusive},
+		"a failed check stays failed":             {"fffsssss", v1beta2.CheckFailed},
+		"a passed check fails after three":        {"sssfff", v1beta2.CheckFailed},
+		"a passed check without data":             {"sssu", v1beta2.CheckInconclusive},
+		"a passed check after one failure":        {"sssf", v1beta2.CheckInconclusive},
+		"a passed check recovers":                 {"sssfsss", v1beta2.CheckPassed},
+		"a success row longer than the threshold": {"sssssss", v1beta2.CheckPassed},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, measure(defined(readyCheck), c.measured).Result) })
+	}
+}
+
+func measure(d Definition, measured string) State {
+	s := Continue([]Definition{d}, nil)[0]
+	verdicts := map[rune]Verdict{'s': Success, 'f': Failure, 'u': Unknown}
+	for i, v := range measured {
+		s = Next(d, s, Measurement{Verdict: verdicts[v], Message: "because", Value: "7"}, start.Add(time.Duration(i)*time.Minute))
+	}
+	return s
+}
+
+func TestResultsNeverClaimMoreThanWasMeasured(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := defined(fleet.Check{
+			Name: "a", CEL: readyCheck.CEL,
+			SuccessThreshold: rapid.Int32Range(1, 5).Draw(t, "success"), FailureThreshold: rapid.Int32Range(1, 5).Draw(t, "failure"),
+		})
+		measured := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"s", "f", "u"}), 1, 30).Draw(t, "measured"), "")
+		s := measure(d, measured)
+		failed := strings.Contains(measured, strings.Repeat("f", int(d.FailureThreshold)))
+		passed := strings.HasSuffix(measured, strings.Repeat("s", int(d.SuccessThreshold)))
+		want := v1beta2.CheckInconclusive
+		switch {
+		case failed:
+			want = v1beta2.CheckFailed
+		case passed:
+			want = v1beta2.CheckPassed
+		}
+		if s.Result != want {
+			t.Fatalf("%s with thresholds %d and %d: %s, want %s", measured, d.SuccessThreshold, d.FailureThreshold, s.Result, want)
+		}
+		if total := int(s.Passes + s.Failures + s.Unknowns); total != len(measured) {
+			t.Fatalf("%s: counted %d", measured, total)
+		}
+	})
+}
+
+func TestMessagesExplainFailedAndInconclusiveResults(t *testing.T) {
+	d := defined(readyCheck)
+	require.Empty(t, measure(d, "sss").Message)
+	require.Equal(t, "because", measure(d, "u").Message)
+	require.Equal(t, "because", measure(d, "fff").Message)
+	s := Next(d, State{}, Measurement{Verdict: Failure, Message: strings.Repeat("x", 5000), Value: strings.Repeat("9", 99)}, start)
+	require.Len(t, s.Message, bundle.MaxCheckMessageBytes)
+	require.Len(t, s.Value, bundle.MaxCheckValueBytes)
+}
+
+func TestChecksAreMeasuredWhileTheWaveNeedsThem(t *testing.T) {
+	d := defined(readyCheck)
+	for name, c := range map[string]struct {
+		state    State
+		ready    time.Time
+		measured bool
+		due      time.Time
+	}{
+		"a module that is not ready":            {State{}, time.Time{}, false, time.Time{}},
+		"the first measurement":                 {State{}, start, true, start},
+		"the next measurement":                  {State{Measured: start, Result: v1beta2.CheckPassed}, start, true, start.Add(30 * time.Second)},
+		"a passed check after its time":         {State{Measured: start.Add(time.Hour), Result: v1beta2.CheckPassed}, start, false, time.Time{}},
+		"a failed check":                        {State{Measured: start, Result: v1beta2.CheckFailed}, start, false, time.Time{}},
+		"an inconclusive check after its time":  {State{Measured: start.Add(time.Hour), Result: v1beta2.CheckInconclusive}, start, true, start.Add(time.Hour + 30*time.Second)},
+		"an inconclusive check after the limit": {State{Measured: start.Add(bundle.MaxCheckFor), Result: v1beta2.CheckInconclusive}, start, false, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			due, measured := Due(d, c.state, c.ready, time.Hour)
+			require.Equal(t, c.measured, measured)
+			if measured {
+				require.Equal(t, c.due, due)
+			}
+		})
+	}
+	_, measured := Due(Definition{Problem: "missing"}, State{}, start, time.Hour)
+	require.False(t, measured, "a check without a definition")
+}
+
+func TestAShippedCheckReplacesItsName(t *testing.T) {
+	shipped := []fleet.Check{{Name: "smoke", CEL: &fleet.CELCheck{Expression: "false"}, Interval: metav1.Duration{Duration: time.Minute}}}
+	got := Define([]fleet.Check{{Name: "smoke"}, {Name: "lost"}, readyCheck}, shipped, "")
+	require.Equal(t, "lost", got[0].Name)
+	require.Contains(t, got[0].Problem, "ships no check")
+	require.Equal(t, DefaultInterval, got[1].Interval.Duration)
+	require.Equal(t, "false", got[2].CEL.Expression)
+	require.Equal(t, time.Minute, got[2].Interval.Duration)
+	states := Continue(got, nil)
+	require.Equal(t, v1beta2.CheckInconclusive, states[0].Result)
+	require.Contains(t, states[0].Message, "ships no check")
+	require.Equal(t, "unreadable", Define([]fleet.Check{{Name: "smoke"}}, nil, "unreadable")[0].Problem)
+}
+
+func TestStatesContinueUnlessTheDefinitionChanges(t *testing.T) {
+	query := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
+	before := measure(defined(query), "sss")
+	before.Before = "0.5"
+	require.Equal(t, before, Continue([]Definition{defined(query)}, []State{before})[0])
+	query.PromQL.Max = "2"
+	changed := Continue([]Definition{defined(query)}, []State{before})[0]
+	require.Empty(t, changed.Result, "another bound")
+	require.Equal(t, "0.5", changed.Before, "the query is the same")
+	query.PromQL.Query = "down"
+	require.Empty(t, Continue([]Definition{defined(query)}, []State{before})[0].Before)
+	require.Empty(t, Continue(nil, []State{before}))
+}
+
+func TestReportedResultsAreAcceptable(t *testing.T) {
+	reported := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 3}, {Name: "a"}})
+	require.NoError(t, (bundle.Report{Time: start, Modules: []bundle.ReportedModule{{Name: "keda", Checks: reported}}}).Check())
+	require.Equal(t, v1beta2.CheckInconclusive, reported[0].Result)
+	require.Equal(t, int32(3), reported[1].Passes)
+	again := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Unknowns: 1, Message: "later"}})
+	require.Equal(t, Lasting(reported), Lasting(again), "counts and values are not worth a report")
+	require.NotEqual(t, Lasting(reported), Lasting(Reported([]State{{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"}})))
+}
+
+func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
+	percent := func(p int32) *int32 { return &p }
+	inf := math.Inf(1)
+	for name, c := range map[string]struct {
+		check  fleet.PromQLCheck
+		value  float64
+		before string
+		want   Verdict
+		text   string
+	}{
+		"below max":                          {fleet.PromQLCheck{Max: "0.25"}, 0.2, "", Success, ""},
+		"at max":                             {fleet.PromQLCheck{Max: "0.25"}, 0.25, "", Success, ""},
+		"above max":                          {fleet.PromQLCheck{Max: "0.25"}, 0.3, "", Failure, "the value 0.3 is above max 0.25"},
+		"below min":                          {fleet.PromQLCheck{Min: "3"}, 2, "", Failure, "the value 2 is below min 3"},
+		"not a number":                       {fleet.PromQLCheck{Max: "1"}, inf - inf, "", Unknown, "want a finite number"},
+		"infinite":                           {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "want a finite number"},
+		"an increase within the limit":       {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.2, "1", Success, ""},
+		"an increase above the limit":        {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.5, "1", Failure, "increased by 50%, from 1 to 1.5 (maxIncreasePercent is 20)"},
+		"a decrease":                         {fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 0.5, "1", Success, ""},
+		"a negative value that increases":    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, -5, "-10", Failure, "increased by 50%"},
+		"rounding is no increase":            {fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 1.0 / 3, FormatNumber(1.0 / 3), Success, ""},
+		"no value before":                    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "", Unknown, "no value from before the upgrade"},
+		"no value before, but a bound":       {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "", Success, ""},
+		"no value before, above the bound":   {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 3, "", Failure, "above max"},
+		"from zero":                          {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "0", Unknown, "set max"},
+		"from zero with a bound":             {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "0", Success, ""},
+		"zero stays zero":                    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 0, "0", Success, ""},
+		"a damaged value before":             {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "many", Unknown, "no value from before"},
+		"an increase, although below max":    {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1.5, "1", Failure, "increased by 50%"},
+		"a bound that is not a number":       {fleet.PromQLCheck{Max: "many"}, 1, "", Unknown, "not a number"},
+		"the longest number fits in a value": {fleet.PromQLCheck{Max: "1"}, -1.7976931348623157e308, "", Success, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := JudgeNumber(c.check, c.value, c.before)
+			require.Equal(t, c.want, m.Verdict, m.Message)
+			require.Contains(t, m.Message, c.text)
+			require.LessOrEqual(t, len(m.Value), bundle.MaxCheckValueBytes)
+		})
+	}
+}
+
+func TestShippedChecksAreReadStrictly(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"a check":                {"checks:\n- name: a\n  cel: {expression: 'true'}\n", ""},
+		"a Job":                  {"checks:\n- name: a\n  job: {namespace: b, template: {template: {spec: {containers: []}}}}\n", ""},
+		"an unknown field":       {"checks:\n- name: a\n  cell: {expression: 'true'}\n", `unknown field "checks[0].cell"`},
+		"a field twice":          {"checks:\n- name: a\n  name: b\n", "appears twice"},
+		"an alias":               {"checks: &a\n- name: a\nmore: *a\n", "anchors and aliases"},
+		"two documents":          {"checks: []\n---\nchecks: []\n", "more than 1 documents"},
+		"nothing":                {"", "checks is required"},
+		"a check without a kind": {"checks:\n- name: a\n", "one of cel, http, promql and job is required"},
+		"a large file":           {strings.Repeat("#", MaxShippedBytes+1), "at most"},
+		"not YAML":               {"\x00\x01", "content checks"},
+		"a list":                 {"- a", "content checks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Shipped([]byte(c.text))
+			if c.want == "" {
+				require.NoError(t, err)
+				require.Len(t, got, 1)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}

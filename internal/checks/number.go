@@ -1,0 +1,71 @@
+package checks
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// FormatNumber returns a number as the value of a measurement.
+func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
+
+// JudgeNumber compares the value of a query with the bounds of its check. before is the value before the upgrade, "" if
+// it is not known.
+func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
+	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
+	if rounded, err := strconv.ParseFloat(m.Value, 64); err == nil {
+		value = rounded // as before, so that rounding is no increase
+	}
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", want a finite number"}
+	}
+	failed := func(format string, args ...any) Measurement {
+		return Measurement{Verdict: Failure, Value: m.Value, Message: fmt.Sprintf(format, args...)}
+	}
+	unknown := func(message string) Measurement {
+		return Measurement{Verdict: Unknown, Value: m.Value, Message: message}
+	}
+	for _, bound := range []struct {
+		text, name string
+		exceeds    func(value, bound float64) bool
+	}{
+		{q.Max, "above max", func(v, b float64) bool { return v > b }},
+		{q.Min, "below min", func(v, b float64) bool { return v < b }},
+	} {
+		if bound.text == "" {
+			continue
+		}
+		limit, err := strconv.ParseFloat(bound.text, 64)
+		if err != nil {
+			return unknown(fmt.Sprintf("%s: not a number", bound.text))
+		}
+		if bound.exceeds(value, limit) {
+			return failed("the value %s is %s %s", m.Value, bound.name, bound.text)
+		}
+	}
+	if q.MaxIncreasePercent == nil {
+		return m
+	}
+	bounded := q.Max != "" || q.Min != ""
+	past, err := strconv.ParseFloat(before, 64)
+	if err != nil {
+		if bounded {
+			return m
+		}
+		return unknown("no value from before the upgrade, and neither max nor min is set")
+	}
+	switch increase := value - past; {
+	case increase <= 0:
+		return m
+	case past == 0 && bounded:
+		return m
+	case past == 0:
+		return unknown(fmt.Sprintf("the value increased from 0 to %s, which is no percentage: set max", m.Value))
+	case increase > math.Abs(past)*float64(*q.MaxIncreasePercent)/100:
+		return failed("the value increased by %.0f%%, from %s to %s (maxIncreasePercent is %d)",
+			100*increase/math.Abs(past), before, m.Value, *q.MaxIncreasePercent)
+	}
+	return m
+}

@@ -1,0 +1,138 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+const (
+	// maxObjects limits the variable "objects", and pageObjects one response of the API server.
+	maxObjects, pageObjects = 500, 100
+	// maxCost limits the evaluation of an expression. Kubernetes allows the same for one expression of a schema.
+	maxCost = 1_000_000
+	// interruptEvery is the number of steps of a loop between two looks at the timeout.
+	interruptEvery = 100
+)
+
+// Variables of expressions.
+const (
+	varObjects = "objects"
+	varBody    = "body"
+)
+
+// newEnv returns the language of expressions: CEL's standard library, whose functions all count against the cost limit,
+// and optional fields.
+func newEnv() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable(varObjects, cel.ListType(cel.DynType)),
+		cel.Variable(varBody, cel.DynType),
+		cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+	)
+}
+
+// evaluate returns the result of an expression that must be a boolean.
+func (p *Prober) evaluate(ctx context.Context, expression string, variables map[string]any) (bool, error) {
+	program, err := p.program(expression)
+	if err != nil {
+		return false, err
+	}
+	result, _, err := program.ContextEval(ctx, variables)
+	if err != nil {
+		return false, fmt.Errorf("evaluate the expression: %w", err)
+	}
+	is, ok := result.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("the expression returned %s, want a boolean", result.Type().TypeName())
+	}
+	return is, nil
+}
+
+// program compiles an expression once.
+func (p *Prober) program(expression string) (cel.Program, error) {
+	p.mu.Lock()
+	known := p.programs[expression]
+	p.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	parsed, issues := p.env.Compile(expression)
+	if err := issues.Err(); err != nil {
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		return nil, errors.New("compile the expression: " + text)
+	}
+	program, err := p.env.Program(parsed, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptEvery))
+	if err != nil {
+		return nil, fmt.Errorf("compile the expression: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.programs) >= maxKept {
+		clear(p.programs)
+	}
+	p.programs[expression] = program
+	return program, nil
+}
+
+func (p *Prober) cel(ctx context.Context, c fleet.CELCheck) (checks.Measurement, error) {
+	objects, err := p.objects(ctx, c)
+	if err != nil {
+		return checks.Measurement{}, err
+	}
+	is, err := p.evaluate(ctx, c.Expression, map[string]any{varObjects: objects, varBody: nil})
+	switch {
+	case err != nil:
+		return checks.Measurement{}, err
+	case !is:
+		return checks.Measurement{Verdict: checks.Failure, Message: fmt.Sprintf("the expression is false for %d objects", len(objects))}, nil
+	}
+	return checks.Measurement{Verdict: checks.Success}, nil
+}
+
+// objects reads the objects of a check page by page.
+func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
+	objects := []any{}
+	if c.Kind == "" {
+		return objects, nil
+	}
+	version, err := schema.ParseGroupVersion(c.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	options := client.ListOptions{Namespace: c.Namespace, Limit: pageObjects, LabelSelector: labels.Everything()}
+	if c.Selector != nil {
+		if options.LabelSelector, err = metav1.LabelSelectorAsSelector(c.Selector); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(version.WithKind(c.Kind + "List"))
+		if err := p.cluster.List(ctx, &list, &options); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			unstructured.RemoveNestedField(list.Items[i].Object, "metadata", "managedFields")
+			objects = append(objects, list.Items[i].Object)
+		}
+		if options.Continue = list.GetContinue(); len(objects) > maxObjects || len(objects) == maxObjects && options.Continue != "" {
+			return nil, fmt.Errorf("the check selects more than %d objects: use a namespace or a selector", maxObjects)
+		}
+		if options.Continue == "" {
+			return objects, nil
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package probe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
+	w := newWorld(t)
+	for i := range 3 {
+		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprintf("m%d", i), Labels: map[string]string{"n": fmt.Sprint(i)}},
+			Data:       map[string]string{"state": "Ready", "text": strings.Repeat("a", 100)},
+		}))
+	}
+	for name, c := range map[string]struct {
+		expression string
+		selector   *metav1.LabelSelector
+		kind       string
+		want       checks.Verdict
+		text       string
+	}{
+		"all objects":         {expression: `objects.size() == 3 && objects.all(o, o.data.state == "Ready")`, want: checks.Success},
+		"a selector":          {expression: `objects.size() == 1`, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"n": "1"}}, want: checks.Success},
+		"no objects":          {expression: `objects.size() == 0`, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"n": "9"}}, want: checks.Success},
+		"false":               {expression: `objects.exists(o, o.data.state == "Error")`, want: checks.Failure, text: "false for 3 objects"},
+		"no managed fields":   {expression: `objects.all(o, !has(o.metadata.managedFields))`, want: checks.Success},
+		"an optional field":   {expression: `objects.all(o, o.?data.?more.orValue("") == "")`, want: checks.Success},
+		"a missing field":     {expression: `objects.all(o, o.status.ready)`, want: checks.Unknown, text: "no such key"},
+		"a number":            {expression: `objects.size()`, want: checks.Unknown, text: "want a boolean"},
+		"a syntax error":      {expression: `objects.all(`, want: checks.Unknown, text: "compile the expression"},
+		"an unknown variable": {expression: `secrets.size() == 0`, want: checks.Unknown, text: "undeclared reference"},
+		"an unknown kind":     {expression: `true`, kind: "Nothing", want: checks.Unknown, text: "no matches for kind"},
+		"loops within loops":  {expression: bomb(8), want: checks.Unknown, text: "cost limit exceeded"},
+		"a growing text":      {expression: "(" + growing(30) + ").size() > 0", want: checks.Unknown, text: "cost limit exceeded"},
+		"deep nesting":        {expression: strings.Repeat("(", 400) + "true" + strings.Repeat(")", 400), want: checks.Unknown, text: "compile the expression"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kind := "ConfigMap"
+			if c.kind != "" {
+				kind = c.kind
+			}
+			if c.selector == nil {
+				c.selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "n", Operator: metav1.LabelSelectorOpExists}}}
+			}
+			started := time.Now()
+			m := w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: kind, Namespace: w.namespace, Selector: c.selector, Expression: c.expression}})
+			require.Equal(t, c.want, m.Verdict, m.Message)
+			require.Contains(t, m.Message, c.text)
+			require.Less(t, time.Since(started), 4*time.Second)
+		})
+	}
+	m := w.measure(fleet.Check{CEL: &fleet.CELCheck{Expression: "1 + 1 == 2"}})
+	require.Equal(t, checks.Success, m.Verdict, "an expression without objects")
+}
+
+// bomb returns loops over ten numbers within each other.
+func bomb(depth int) string {
+	if depth == 0 {
+		return "true"
+	}
+	return fmt.Sprintf("[0,1,2,3,4,5,6,7,8,9].all(v%d, %s)", depth, bomb(depth-1))
+}
+
+// growing returns a text of 2^depth letters.
+func growing(depth int) string {
+	text := `"a"`
+	for i := range depth {
+		text = fmt.Sprintf("[%s].map(t%d, t%d + t%d)[0]", text, i, i, i)
+	}
+	return text + ` + "b"`
+}
+
+func TestMoreThan500ObjectsAreUnknown(t *testing.T) {
+	w := newWorld(t)
+	for i := range maxObjects + 1 {
+		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprint("m", i)}}))
+	}
+	m := w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Expression: "true"}})
+	require.Equal(t, checks.Unknown, m.Verdict)
+	require.Contains(t, m.Message, "more than 500 objects")
+}

@@ -1,0 +1,159 @@
+package probe
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+func hang(w http.ResponseWriter, r *http.Request) {
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush() //nolint:forcetypeassert // servers can flush
+	<-r.Context().Done()
+}
+
+func endless(w http.ResponseWriter, r *http.Request) {
+	for r.Context().Err() == nil {
+		if _, err := io.WriteString(w, strings.Repeat("x", 64<<10)); err != nil {
+			return
+		}
+	}
+}
+
+func TestResponsesAreCompared(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		check fleet.HTTPCheck
+		want  checks.Verdict
+		text  string
+	}{
+		"the expected status": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }, fleet.HTTPCheck{}, checks.Success, ""},
+		"another status":      {http.NotFound, fleet.HTTPCheck{}, checks.Failure, "the status is 404, want 200"},
+		"a status that is asked for": {
+			http.NotFound, fleet.HTTPCheck{Status: 404}, checks.Success, "",
+		},
+		"the path with its query": {func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.String() != "/healthz?full=1" || !strings.HasPrefix(r.Host, "app-") {
+				http.Error(w, r.Host, http.StatusTeapot)
+			}
+		}, fleet.HTTPCheck{Path: "/healthz?full=1"}, checks.Success, ""},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
+		}, fleet.HTTPCheck{}, checks.Failure, "the status is 302, want 200"},
+		"a slow response": {func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(80 * time.Millisecond) //nolint:forbidigo // the latency is measured
+			w.WriteHeader(http.StatusOK)
+		}, fleet.HTTPCheck{MaxLatency: metav1.Duration{Duration: 20 * time.Millisecond}}, checks.Failure, "maxLatency is 20ms"},
+		"no end within the timeout": {hang, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
+		"an endless response":       {endless, fleet.HTTPCheck{}, checks.Unknown, "more than 1048576 bytes"},
+		"a true expression": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"queue":7,"load":0.5}`) },
+			fleet.HTTPCheck{Expression: "body.queue < 100 && body.load < 1"}, checks.Success, ""},
+		"a false expression": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"queue":700}`) },
+			fleet.HTTPCheck{Expression: "body.queue < 100"}, checks.Failure, "the expression is false"},
+		"a missing field": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) },
+			fleet.HTTPCheck{Expression: "body.queue < 100"}, checks.Unknown, "no such key"},
+		"a result that is not a boolean": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"queue":7}`) },
+			fleet.HTTPCheck{Expression: "body.queue"}, checks.Unknown, "want a boolean"},
+		"a response that is not JSON": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\x1b[2J") },
+			fleet.HTTPCheck{Expression: "true"}, checks.Unknown, "the response is not JSON"},
+		"deeply nested JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.Repeat("[", 100_000))
+		}, fleet.HTTPCheck{Expression: "true"}, checks.Unknown, "the response is not JSON"},
+		"large headers": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", 1<<20))
+		}, fleet.HTTPCheck{}, checks.Unknown, "header"},
+		"a connection that breaks": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fleet.HTTPCheck{}, checks.Unknown, "EOF"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.check.Service = w.serve(c.serve)
+			m := w.measure(fleet.Check{HTTP: &c.check})
+			require.Equal(t, c.want, m.Verdict, m.Message)
+			require.Contains(t, m.Message, c.text)
+			require.LessOrEqual(t, len(m.Message), bundle.MaxCheckMessageBytes)
+			require.Equal(t, bundle.PrintableLine(m.Message), m.Message)
+		})
+	}
+}
+
+func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
+	w := newWorld(t)
+	apiServer := w.apiServer[0]
+	w.apiServer = append(w.apiServer, netip.MustParseAddrPort("192.0.2.1:6443"))
+	for name, c := range map[string]struct {
+		address string
+		port    int32
+		text    string
+	}{
+		"loopback in production": {"127.0.0.1", 1, "it is a loopback address"},
+		"the metadata service":   {"169.254.169.254", 80, "it is a link-local address"},
+		"metadata with IPv6":     {"fd00:ec2::254", 80, "it is a metadata service"},
+		"metadata of a provider": {"100.100.100.200", 80, "it is a metadata service"},
+		"the API server":         {apiServer.Addr().String(), int32(apiServer.Port()), "it is a loopback address"},
+		"another API server":     {"192.0.2.1", 6443, "it is the API server"},
+		"this machine":           {"0.0.0.0", 80, "it is a loopback address"},
+		"loopback as IPv6":       {"::ffff:127.0.0.1", 80, "it is a loopback address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := w.raw(c.address, c.port)
+			m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: service}})
+			require.Equal(t, checks.Unknown, m.Verdict)
+			require.Contains(t, m.Message, c.text)
+		})
+	}
+}
+
+// raw returns a Service with a resolved address. The API server of this version refuses some of them in an
+// EndpointSlice, and others did not.
+func (w *world) raw(address string, port int32) fleet.ServiceReference {
+	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
+	w.Prober.mu.Lock()
+	defer w.Prober.mu.Unlock()
+	w.addresses[origin(service)] = addresses{all: []string{net.JoinHostPort(address, strconv.Itoa(int(port)))}, until: time.Now().Add(time.Hour)}
+	return service
+}
+
+func TestServicesWithoutEndpointsAreUnknown(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "outside"},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.org", Ports: []corev1.ServicePort{{Port: 80}}},
+	}))
+	require.NoError(t, w.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "empty"},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 80}}},
+	}))
+	for text, service := range map[string]fleet.ServiceReference{
+		"is of type ExternalName":      {Namespace: w.namespace, Name: "outside", Port: 80},
+		"has no ready endpoint":        {Namespace: w.namespace, Name: "empty", Port: 80},
+		"has no TCP port 81":           {Namespace: w.namespace, Name: "empty", Port: 81},
+		`services "missing" not found`: {Namespace: w.namespace, Name: "missing", Port: 80},
+	} {
+		m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: service}})
+		require.Equal(t, checks.Unknown, m.Verdict)
+		require.Contains(t, m.Message, text)
+	}
+}
+
+func TestAnAccountWithoutRightsMeasuresNothing(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Impersonate.UserName = "system:serviceaccount:default:nobody" })
+	m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: w.serve(http.NotFound)}})
+	require.Equal(t, checks.Unknown, m.Verdict)
+	require.Contains(t, m.Message, "forbidden")
+	m = w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "Secret", Expression: "true"}})
+	require.Equal(t, checks.Unknown, m.Verdict)
+	require.Contains(t, m.Message, "forbidden")
+}

@@ -1,0 +1,192 @@
+package probe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+const (
+	jobPrefix = "kyma-check-"
+	// LabelCheck has the name of the check on its Job and Pods. They have no mark of a Manifest, so no module owns them.
+	LabelCheck = v1beta2.Group + "/check"
+	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
+	jobLifetime = 5 * time.Minute
+	// jobLook is the time between two looks at a running Job, and jobCleanup limits its deletion.
+	jobLook    = time.Second
+	jobCleanup = 10 * time.Second
+	// maxJobPods limits the Pods of a Job.
+	maxJobPods = 10
+	// maxLogBytes limits the log that is read of a failed Pod, and logLines its lines.
+	maxLogBytes, logLines = 4 << 10, 5
+)
+
+// job runs the Job of a check and deletes it.
+func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) (m checks.Measurement, err error) {
+	job, err := newJob(subject, d)
+	if err != nil {
+		return m, err
+	}
+	if p.options.Guard != nil {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(job)
+		if err != nil {
+			return m, err
+		}
+		if err := p.options.Guard(&unstructured.Unstructured{Object: content}); err != nil {
+			return m, err
+		}
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobCleanup)
+		defer cancel()
+		if left := p.deleteJob(ending, job); left != nil && err == nil && m.Verdict != checks.Failure {
+			err = fmt.Errorf("delete Job %s/%s: %w", job.Namespace, job.Name, left)
+		}
+	}()
+	if err := p.createJob(ctx, job); err != nil {
+		return m, err
+	}
+	for {
+		switch finished := jobCondition(job); {
+		case finished == nil:
+		case finished.Type == batchv1.JobComplete:
+			return checks.Measurement{Verdict: checks.Success}, nil
+		case finished.Reason == batchv1.JobReasonDeadlineExceeded:
+			return m, fmt.Errorf("the Job did not complete within %s", d.Timeout.Duration)
+		default:
+			return checks.Measurement{Verdict: checks.Failure, Message: p.lastLog(ctx, job, finished.Message)}, nil
+		}
+		select {
+		case <-ctx.Done():
+			return m, ctx.Err()
+		case <-time.After(jobLook):
+		}
+		if err := p.cluster.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
+			return m, err
+		}
+	}
+}
+
+// newJob returns the Job of a check, within limits that the template cannot change.
+func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
+	if subject.Namespaces != nil && !slices.Contains(subject.Namespaces, d.Job.Namespace) {
+		return nil, fmt.Errorf("job.namespace: the module has no objects in namespace %s", d.Job.Namespace)
+	}
+	var spec batchv1.JobSpec
+	if err := strict.JSON(d.Job.Template.Raw, &spec, strict.MaxJSONDepth); err != nil {
+		return nil, fmt.Errorf("job.template: %w", err)
+	}
+	if spec.Selector != nil || spec.ManualSelector != nil {
+		return nil, errors.New("job.template: selector and manualSelector are not allowed")
+	}
+	if ptr.Deref(spec.Completions, 1) > maxJobPods || ptr.Deref(spec.Parallelism, 1) > maxJobPods {
+		return nil, fmt.Errorf("job.template: at most %d Pods are allowed", maxJobPods)
+	}
+	sum := sha256.Sum256([]byte(subject.Module + " " + subject.Version + " " + d.Name))
+	labels := map[string]string{LabelCheck: d.Name}
+	spec.Suspend, spec.TTLSecondsAfterFinished = nil, ptr.To(int32(jobLifetime.Seconds()))
+	spec.ActiveDeadlineSeconds = ptr.To(int64(math.Ceil(d.Timeout.Seconds())))
+	spec.BackoffLimit = ptr.To(min(ptr.Deref(spec.BackoffLimit, 0), maxJobPods))
+	if spec.Template.Labels == nil {
+		spec.Template.Labels = map[string]string{}
+	}
+	spec.Template.Labels[LabelCheck] = d.Name
+	if spec.Template.Spec.RestartPolicy == "" {
+		spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	return &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Job.Namespace, Name: jobPrefix + hex.EncodeToString(sum[:8]), Labels: labels},
+		Spec:       spec,
+	}, nil
+}
+
+// createJob creates the Job. One that an interrupted measurement left is deleted first.
+func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
+	fresh := job.DeepCopy()
+	err := p.cluster.Create(ctx, job)
+	for apierrors.IsAlreadyExists(err) {
+		if err := p.deleteJob(ctx, fresh); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(jobLook / 5):
+		}
+		fresh.DeepCopyInto(job)
+		err = p.cluster.Create(ctx, job)
+	}
+	return err
+}
+
+// deleteJob deletes a Job of a check. It leaves an object with the same name and another origin.
+func (p *Prober) deleteJob(ctx context.Context, job *batchv1.Job) error {
+	var found batchv1.Job
+	if err := p.cluster.Get(ctx, client.ObjectKeyFromObject(job), &found); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if found.Labels[LabelCheck] != job.Labels[LabelCheck] {
+		return fmt.Errorf("job %s/%s exists and is not of a check", job.Namespace, job.Name)
+	}
+	if !found.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return client.IgnoreNotFound(p.cluster.Delete(ctx, &found, client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &found.UID}))
+}
+
+// jobCondition returns the condition with which a Job ended, nil while it runs.
+func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
+	for i, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			return &job.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// lastLog returns the last log lines of the Job's newest failed Pod, or the reason of the failure.
+func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
+	var pods corev1.PodList
+	selector := client.MatchingLabels{batchv1.JobNameLabel: job.Name}
+	if err := p.cluster.List(ctx, &pods, client.InNamespace(job.Namespace), selector, client.Limit(maxJobPods)); err != nil || len(pods.Items) == 0 {
+		return "the Job failed: " + reason
+	}
+	newest := slices.MaxFunc(pods.Items, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	options := &corev1.PodLogOptions{TailLines: ptr.To(int64(logLines)), LimitBytes: ptr.To(int64(maxLogBytes))}
+	stream, err := p.clientset.CoreV1().Pods(job.Namespace).GetLogs(newest.Name, options).Stream(ctx)
+	if err != nil {
+		return "the Job failed: " + reason
+	}
+	defer stream.Close() //nolint:errcheck // nothing is written
+	log, err := io.ReadAll(io.LimitReader(stream, maxLogBytes))
+	text := strings.TrimSpace(bundle.PrintableLine(string(log)))
+	if err != nil || text == "" {
+		return "the Job failed: " + reason
+	}
+	if over := len(text) - bundle.MaxCheckMessageBytes; over > 0 {
+		text = strings.ToValidUTF8(text[over:], "")
+	}
+	return text
+}

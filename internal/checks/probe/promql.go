@@ -1,0 +1,63 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	promapi "github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+func (p *Prober) promQL(ctx context.Context, c fleet.PromQLCheck, before string) (checks.Measurement, error) {
+	value, err := p.query(ctx, c)
+	if err != nil {
+		return checks.Measurement{}, err
+	}
+	return checks.JudgeNumber(c, value, before), nil
+}
+
+// query returns the only number of a query's result.
+func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error) {
+	ctx, err := p.reaching(ctx, c.Service)
+	if err != nil {
+		return 0, err
+	}
+	server, err := promapi.NewClient(promapi.Config{Address: origin(c.Service) + strings.TrimSuffix(c.Path, "/"), Client: p.client()})
+	if err != nil {
+		return 0, err
+	}
+	result, _, err := promv1.NewAPI(server).Query(ctx, c.Query, time.Now())
+	if err != nil {
+		var answer *promv1.Error
+		if !errors.As(err, &answer) {
+			p.unreachable(c.Service)
+		}
+		return 0, fmt.Errorf("query: %w", err)
+	}
+	return onlyNumber(result)
+}
+
+func onlyNumber(result model.Value) (float64, error) {
+	switch found := result.(type) {
+	case *model.Scalar:
+		return float64(found.Value), nil
+	case model.Vector:
+		switch {
+		case len(found) == 0:
+			return 0, errors.New("the query returned no data")
+		case len(found) > 1:
+			return 0, fmt.Errorf("the query returned %d series, want one", len(found))
+		case found[0].Histogram != nil:
+			return 0, errors.New("the query returned a histogram, want a number")
+		}
+		return float64(found[0].Value), nil
+	}
+	return 0, errors.New("the query returned neither a scalar nor a vector")
+}

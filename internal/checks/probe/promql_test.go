@@ -1,0 +1,99 @@
+package probe
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+// answers serves one response of Prometheus, as recorded from version 3.
+func answers(data string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"status":"success","data":`+data+`}`)
+	}
+}
+
+// millionSeries is the result of a query without an aggregation.
+func millionSeries(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriter(w)
+	fmt.Fprint(out, `{"status":"success","data":{"resultType":"vector","result":[`)
+	for i := range 1_000_000 {
+		if i > 0 {
+			fmt.Fprint(out, ",")
+		}
+		if _, err := fmt.Fprintf(out, `{"metric":{"pod":"%d"},"value":[1,"1"]}`, i); err != nil {
+			return
+		}
+	}
+	fmt.Fprint(out, `]}}`)
+	_ = out.Flush()
+}
+
+func TestQueriesReturnOneNumber(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		serve http.HandlerFunc
+		want  checks.Verdict
+		value string
+		text  string
+	}{
+		"a scalar":          {answers(`{"resultType":"scalar","result":[1700000000.1,"0.2"]}`), checks.Success, "0.2", ""},
+		"one series":        {answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.2"]}]}`), checks.Success, "0.2", ""},
+		"a value above max": {answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.3"]}]}`), checks.Failure, "0.3", "above max 0.25"},
+		"no data":           {answers(`{"resultType":"vector","result":[]}`), checks.Unknown, "", "no data"},
+		"two series":        {answers(`{"resultType":"vector","result":[{"metric":{"a":"1"},"value":[1,"1"]},{"metric":{"a":"2"},"value":[1,"1"]}]}`), checks.Unknown, "", "2 series, want one"},
+		"NaN":               {answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`), checks.Unknown, "", "want a finite number"},
+		"infinite":          {answers(`{"resultType":"scalar","result":[1,"+Inf"]}`), checks.Unknown, "", "want a finite number"},
+		"a histogram":       {answers(`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[[1,"0","1","1"]]}]}]}`), checks.Unknown, "", "want a number"},
+		"a range":           {answers(`{"resultType":"matrix","result":[]}`), checks.Unknown, "", "neither a scalar nor a vector"},
+		"a text":            {answers(`{"resultType":"string","result":[1,"0.1"]}`), checks.Unknown, "", "unexpected value type"},
+		"another type":      {answers(`{"resultType":"scalar","result":{}}`), checks.Unknown, "", "query"},
+		"a page":            {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, checks.Unknown, "", "query"},
+		"an error": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"status":"error","errorType":"bad_data","error":"parse error"}`, 400)
+		}, checks.Unknown, "", "parse error"},
+		"an outage":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "away", 503) }, checks.Unknown, "", "503"},
+		"a million series":  {millionSeries, checks.Unknown, "", "more than 1048576 bytes"},
+		"an endless answer": {endless, checks.Unknown, "", "more than 1048576 bytes"},
+		"no end":            {hang, checks.Unknown, "", "did not end within 2s"},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
+		}, checks.Unknown, "", "query"},
+		"the query at its path": {answersQuery, checks.Success, "0.1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := w.measure(fleet.Check{PromQL: &fleet.PromQLCheck{Service: w.serve(c.serve), Path: "/select/", Query: "sum(rate(errors[5m]))", Max: "0.25"}})
+			require.Equal(t, c.want, m.Verdict, m.Message)
+			require.Equal(t, c.value, m.Value)
+			require.Contains(t, m.Message, c.text)
+		})
+	}
+}
+
+// answersQuery returns 0.1 for the expected query at the expected path.
+func answersQuery(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/select/api/v1/query" || r.FormValue("query") != "sum(rate(errors[5m]))" {
+		http.NotFound(w, r)
+		return
+	}
+	answers(`{"resultType":"scalar","result":[1,"0.1"]}`)(w, r)
+}
+
+func TestTheValueBeforeAnUpgradeIsMissingAfterAnError(t *testing.T) {
+	w := newWorld(t)
+	query := func(serve http.HandlerFunc) string {
+		c := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Service: w.serve(serve), Query: "up", Max: "1"}}
+		return w.Before(t.Context(), checks.Define([]fleet.Check{c}, nil, "")[0])
+	}
+	require.Equal(t, "0.25", query(answers(`{"resultType":"scalar","result":[1,"0.25"]}`)))
+	require.Empty(t, query(http.NotFound))
+}

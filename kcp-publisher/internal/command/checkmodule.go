@@ -1,0 +1,165 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/internal/checks/probe"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
+)
+
+// checkModuleFlags are the flags of check-module.
+type checkModuleFlags struct {
+	component    componentCommand
+	cluster      cli.Cluster
+	names        []string
+	before       map[string]string
+	interval     time.Duration
+	measurements int
+}
+
+func newCheckModule() *cobra.Command {
+	f := &checkModuleFlags{}
+	cmd := &cobra.Command{
+		Use: "check-module FILE|NAME:VERSION", Short: "run the checks of a module in a runtime and show each measurement",
+		Args: cli.Exactly(1, "FILE or NAME:VERSION"),
+		Long: "check-module runs the checks that a module ships, as agents do, against the API server of a kubeconfig. It reads them from a YAML\n" +
+			"file, or from the resource \"" + bundle.ContentChecks + "\" of a component version. Each measurement is a line. It ends once each check is Passed\n" +
+			"or Failed, and exits with 1 unless all are Passed. It changes nothing, except that checks with a Job run it.",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	f.cluster.AddFlags(flags, "the runtime")
+	f.component.add(cmd)
+	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all; may be repeated")
+	flags.StringToStringVar(&f.before, "before", nil, "CHECK=VALUE: value of a promql check before the upgrade; may be repeated")
+	flags.DurationVar(&f.interval, "interval", 0, "time between two measurements of a check; 0: the interval of each check")
+	flags.IntVar(&f.measurements, "measurements", 20, "measurements after which a check without a result counts as Inconclusive")
+	return cmd
+}
+
+func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
+	if f.interval < 0 || f.measurements < 1 {
+		return cli.Usage(errors.New("--interval: want 0 or more; --measurements: want 1 or more"))
+	}
+	subject := probe.Subject{Module: argument}
+	shipped, err := f.read(cmd, argument)
+	if err != nil {
+		return err
+	}
+	shipped = slices.DeleteFunc(shipped, func(c fleet.Check) bool { return len(f.names) > 0 && !slices.Contains(f.names, c.Name) })
+	if len(shipped) == 0 {
+		return cli.Usage(fmt.Errorf("%s has no check %s", argument, strings.Join(f.names, ", ")))
+	}
+	config, err := f.cluster.Config()
+	if err != nil {
+		return err
+	}
+	prober, err := probe.New(probe.Options{Config: config})
+	if err != nil {
+		return err
+	}
+	measure := func(ctx context.Context, d checks.Definition, before string) checks.Measurement {
+		return prober.Measure(ctx, subject, d, before)
+	}
+	return f.measureAll(cmd.Context(), cmd.OutOrStdout(), checks.Define(shipped, nil, ""), measure)
+}
+
+// read returns the checks of a file or a component version.
+func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
+	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
+		file, err := os.Open(argument)
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1)) // Shipped refuses a longer one
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, err
+		}
+		return checks.Shipped(data)
+	}
+	err = f.component.with(cmd, argument, func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
+		resources := found.Descriptor.Resources
+		at := slices.IndexFunc(resources, func(r ocm.Resource) bool { return r.Name == bundle.ContentChecks })
+		if at < 0 {
+			return fmt.Errorf("component %s ships no checks: it has no resource %q", argument, bundle.ContentChecks)
+		}
+		data, err := opened.reader.Bytes(ctx, found, resources[at])
+		if err != nil {
+			return err
+		}
+		shipped, err = checks.Shipped(data)
+		return err
+	})
+	return shipped, err
+}
+
+// measureAll measures the checks in turn until each has a result. The error names those that are not Passed.
+func (f *checkModuleFlags) measureAll(
+	ctx context.Context, out io.Writer, definitions []checks.Definition,
+	measure func(context.Context, checks.Definition, string) checks.Measurement,
+) error {
+	states := checks.Continue(definitions, nil)
+	for i := range states {
+		states[i].Before = f.before[states[i].Name]
+	}
+	due := make([]time.Time, len(states))
+	for {
+		next := -1
+		for i, s := range states {
+			open := (s.Result == "" || s.Result == v1beta2.CheckInconclusive) && measured(s) < f.measurements
+			if open && (next < 0 || due[i].Before(due[next])) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return verdictOf(out, states)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Until(due[next])):
+		}
+		d := definitions[next]
+		started := time.Now()
+		m := measure(ctx, d, states[next].Before)
+		states[next] = checks.Next(d, states[next], m, started)
+		due[next] = started.Add(d.Interval.Duration)
+		if f.interval > 0 {
+			due[next] = started.Add(f.interval)
+		}
+		line := fmt.Sprintf("%s  %-7s  %-12s  %s  %s", d.Name, m.Verdict, states[next].Result, m.Value, m.Message)
+		fmt.Fprintln(out, strings.TrimRight(line, " "))
+	}
+}
+
+func measured(s checks.State) int { return int(s.Passes) + int(s.Failures) + int(s.Unknowns) }
+
+func verdictOf(out io.Writer, states []checks.State) error {
+	var open []string
+	for _, s := range states {
+		if s.Result != v1beta2.CheckPassed {
+			open = append(open, fmt.Sprintf("%s is %s", s.Name, s.Result))
+		}
+	}
+	if len(open) > 0 {
+		return errors.New(strings.Join(open, ", "))
+	}
+	fmt.Fprintf(out, "all %d checks passed\n", len(states))
+	return nil
+}

@@ -1,0 +1,74 @@
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+func TestCheckModuleShowsEachMeasurement(t *testing.T) {
+	cel := &fleet.CELCheck{Expression: "true"}
+	definitions := checks.Define([]fleet.Check{{Name: "ready", CEL: cel}, {Name: "slow", CEL: cel, FailureThreshold: 2}}, nil, "")
+	for name, c := range map[string]struct {
+		slow  []checks.Verdict
+		lines []string
+		want  string
+	}{
+		"all pass": {
+			[]checks.Verdict{checks.Success, checks.Success, checks.Success},
+			[]string{"ready  success  Inconclusive", "ready  success  Passed", "slow  success  Passed", "all 2 checks passed"}, "",
+		},
+		"one fails": {
+			[]checks.Verdict{checks.Failure, checks.Failure},
+			[]string{"slow  failure  Inconclusive  0.5  too slow", "slow  failure  Failed        0.5  too slow"}, "slow is Failed",
+		},
+		"one has no data": {
+			[]checks.Verdict{checks.Unknown, checks.Unknown, checks.Unknown, checks.Unknown},
+			[]string{"slow  unknown  Inconclusive  0.5  too slow"}, "slow is Inconclusive",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			f := checkModuleFlags{interval: time.Millisecond, measurements: 4, before: map[string]string{"slow": "0.25"}}
+			err := f.measureAll(t.Context(), &out, definitions, func(_ context.Context, d checks.Definition, before string) checks.Measurement {
+				if d.Name == "ready" {
+					return checks.Measurement{Verdict: checks.Success}
+				}
+				require.Equal(t, "0.25", before)
+				next := c.slow[0]
+				c.slow = c.slow[1:]
+				return checks.Measurement{Verdict: next, Value: "0.5", Message: "too slow"}
+			})
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.want)
+			}
+			for _, line := range c.lines {
+				require.Contains(t, out.String(), line)
+			}
+			require.Empty(t, c.slow)
+		})
+	}
+}
+
+func TestCheckModuleReadsAFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "checks.yaml")
+	require.NoError(t, os.WriteFile(name, []byte("checks:\n- name: ready\n  cel: {expression: 'true'}\n"), 0o600))
+	f := &checkModuleFlags{}
+	shipped, err := f.read(&cobra.Command{}, name)
+	require.NoError(t, err)
+	require.Equal(t, "ready", shipped[0].Name)
+	_, err = f.read(&cobra.Command{}, filepath.Join(t.TempDir(), "none.yaml"))
+	require.ErrorContains(t, err, "no such file")
+	require.Equal(t, 2, Execute("v0", []string{"check-module", name, "--check", "other"}, &strings.Builder{}, &strings.Builder{}))
+}

@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
+)
+
+// proving is the state of modules' checks between rounds.
+type proving struct {
+	// remembered reports that the saved results were read.
+	remembered bool
+	// shipped contains the checks of modules by the digest of their content.
+	shipped map[digest.Digest]shipped
+}
+
+// shipped are the checks that a module ships, or the reason why they are unreadable.
+type shipped struct {
+	checks  []fleet.Check
+	problem string
+}
+
+const loggedChecks = "checks"
+
+// measureBefore measures the queries of checks before modules are upgraded. It delays the upgrade by the timeouts of the
+// queries, and never blocks it.
+func (a *Agent) measureBefore(
+	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate, sync syncScope,
+) {
+	if b == nil || sync == syncNothing || !a.rememberChecks(ctx, log) {
+		return
+	}
+	held, waiting := gate.Waiting(b, installed), a.unstaged
+	if sync == syncStaged {
+		waiting = a.staging.Waiting()
+	}
+	upgrades := slices.DeleteFunc(a.targets(ctx, b, installed), func(t prove.Target) bool {
+		_, isHeld := held[t.Module]
+		return isHeld || waiting[t.Module] != nil || t.Installed || !isInstalled(t.Module, installed)
+	})
+	if len(upgrades) == 0 {
+		return
+	}
+	a.Checks.MeasureBefore(ctx, upgrades)
+	a.saveChecks(ctx, log)
+}
+
+func isInstalled(module string, installed []v1beta2.Manifest) bool {
+	return slices.ContainsFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == module })
+}
+
+// prove sets the checks to measure, and saves their results.
+func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
+	if b == nil || !a.rememberChecks(ctx, log) {
+		return
+	}
+	a.Checks.Set(a.targets(ctx, b, installed))
+	a.saveChecks(ctx, log)
+}
+
+// rememberChecks continues the results of the previous process, once. It reports whether they are known.
+func (a *Agent) rememberChecks(ctx context.Context, log logr.Logger) bool {
+	if a.remembered {
+		return true
+	}
+	records, err := a.Keeper.Checks(ctx)
+	if err != nil {
+		if a.logged.Changed(loggedChecks, err.Error()) {
+			log.Error(err, "failed to read the saved results of checks, retrying")
+		}
+		return false
+	}
+	a.Checks.Restore(records)
+	a.remembered = true
+	return true
+}
+
+func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
+	records, unsaved := a.Checks.Unsaved()
+	if !unsaved {
+		return
+	}
+	if err := a.Keeper.KeepChecks(ctx, records); err != nil {
+		if a.logged.Changed(loggedChecks, err.Error()) {
+			log.Error(err, "failed to save the results of checks, retrying")
+		}
+		return
+	}
+	a.logged.Changed(loggedChecks, "")
+	a.Checks.Saved(records)
+}
+
+// targets returns the modules of a bundle with checks.
+func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
+	var targets []prove.Target
+	used := map[digest.Digest]shipped{}
+	for _, want := range b.State.Manifests {
+		if len(want.Checks) == 0 || want.Unmanaged {
+			continue
+		}
+		found := a.shippedBy(ctx, want, used)
+		t := prove.Target{
+			Module: want.Module, Version: want.Version, CheckFor: want.CheckFor.Duration,
+			Definitions: checks.Define(want.Checks, found.checks, found.problem),
+		}
+		at := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
+		if at >= 0 {
+			live := &installed[at]
+			t.User, t.Namespaces = a.Accounts.Of(live.Module(), live.ModuleLabel()), namespacesOf(live)
+			t.Installed = live.RunningVersion() == want.Version && live.Spec.Version == want.Version
+			t.Ready = t.Installed && isReady(live)
+		}
+		targets = append(targets, t)
+	}
+	a.shipped = used
+	return targets
+}
+
+// shippedBy returns the checks that a module ships, which are kept while the bundle uses them.
+func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[digest.Digest]shipped) shipped {
+	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
+	if at < 0 {
+		return shipped{}
+	}
+	d := m.Content[at].Digest
+	found, known := a.shipped[d]
+	if !known {
+		data, err := a.Store.Load(ctx, d)
+		if err != nil {
+			return shipped{problem: err.Error()} // it is fetched again
+		}
+		if found.checks, err = checks.Shipped(data); err != nil {
+			found.problem = err.Error()
+		}
+	}
+	used[d] = found
+	return found
+}
+
+// isReady reports whether a Manifest is ready as it is requested now.
+func isReady(m *v1beta2.Manifest) bool {
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
+	return m.DeletionTimestamp.IsZero() && m.Status.State == v1beta2.StateReady &&
+		ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == m.Generation
+}
+
+// namespacesOf returns the namespaces of a module's objects, sorted. It is never nil.
+func namespacesOf(m *v1beta2.Manifest) []string {
+	found := []string{}
+	for _, r := range m.Status.Synced {
+		switch {
+		case r.Namespace != "":
+			found = append(found, r.Namespace)
+		case r.Group == "" && r.Kind == "Namespace":
+			found = append(found, r.Name)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}

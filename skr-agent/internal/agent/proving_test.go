@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
+)
+
+// readyManifest returns an installed Manifest that is ready in a version.
+func readyManifest(version string) v1beta2.Manifest {
+	m := v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Name: "keda-1", Generation: 4, Labels: map[string]string{v1beta2.LabelModuleName: "keda"}},
+		Spec:       v1beta2.ManifestSpec{Version: version},
+	}
+	m.Status.State = v1beta2.StateReady
+	m.Status.Synced = []v1beta2.Resource{{Name: "app", Namespace: "apps"}, {Name: "keda", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}}}
+	m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 4}}
+	return m
+}
+
+func bundleWith(version string, defined ...fleet.Check) *bundle.Bundle {
+	return &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{
+		{Name: "keda-1", Module: "keda", Version: version, Checks: defined, CheckFor: metav1.Duration{Duration: time.Hour}},
+	}}}
+}
+
+func newProving(t *testing.T) (*Agent, *int) {
+	measured := new(int)
+	runner := prove.New(prove.Options{Now: time.Now, Changed: func() {}, Before: func(_ context.Context, _ prove.Target, _ checks.Definition) string {
+		*measured++
+		return "0.5"
+	}})
+	return New(Options{
+		Checks: runner, Store: contentstore.New(nothing{}, nothing{}, "kyma-system"),
+		Keeper: &objects.Keeper{Client: nothing{}, Uncached: nothing{}, Signer: trusttest.NewSigner(t)},
+	}), measured
+}
+
+func TestChecksAreMeasuredInTheVersionOfTheBundle(t *testing.T) {
+	a, _ := newProving(t)
+	cel := fleet.Check{Name: "cel", CEL: &fleet.CELCheck{Expression: "true"}}
+	stale := readyManifest("1.0.0")
+	stale.Generation++
+	for name, c := range map[string]struct {
+		installed        []v1beta2.Manifest
+		isThere, isReady bool
+	}{
+		"ready":           {[]v1beta2.Manifest{readyManifest("1.0.0")}, true, true},
+		"another version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, false, false},
+		"an old status":   {[]v1beta2.Manifest{stale}, true, false},
+		"not installed":   {nil, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := a.targets(t.Context(), bundleWith("1.0.0", cel, fleet.Check{Name: "smoke"}), c.installed)
+			require.Len(t, got, 1)
+			require.Equal(t, c.isThere, got[0].Installed)
+			require.Equal(t, c.isReady, got[0].Ready)
+			require.Contains(t, got[0].Definitions[1].Problem, "ships no check", "the module has no content with checks")
+			if c.installed != nil {
+				require.Equal(t, []string{"apps", "keda"}, got[0].Namespaces)
+			}
+		})
+	}
+	require.Empty(t, a.targets(t.Context(), bundleWith("1.0.0"), nil))
+}
+
+func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
+	query := fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
+	for name, c := range map[string]struct {
+		installed []v1beta2.Manifest
+		sync      syncScope
+		unstaged  map[string]error
+		want      int
+	}{
+		"an upgrade":                     {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, nil, 1},
+		"a first installation":           {nil, syncAll, nil, 0},
+		"the installed version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, syncAll, nil, 0},
+		"an upgrade without its content": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, map[string]error{"keda": contentstore.ErrMissing}, 0},
+		"a round that applies nothing":   {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncNothing, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, measured := newProving(t)
+			a.unstaged = c.unstaged
+			for range 2 {
+				a.measureBefore(t.Context(), logr.Discard(), bundleWith("1.0.0", query), c.installed, maintenance.Gate{}, c.sync)
+			}
+			require.Equal(t, c.want, *measured)
+		})
+	}
+}
+
+func TestOnlyChangedResultsAreWorthAReport(t *testing.T) {
+	with := func(result v1beta2.CheckResult, passes int32, value string) bundle.Report {
+		return bundle.Report{Modules: []bundle.ReportedModule{{Name: "keda", Checks: []bundle.ReportedCheck{{
+			CheckOutcome: v1beta2.CheckOutcome{Name: "a", Result: result, Value: value}, Passes: passes,
+		}}}}}
+	}
+	first := with(v1beta2.CheckPassed, 3, "0.1")
+	require.Equal(t, lasting(first), lasting(with(v1beta2.CheckPassed, 4, "0.2")))
+	require.NotEqual(t, lasting(first), lasting(with(v1beta2.CheckFailed, 3, "0.1")))
+	require.EqualValues(t, 3, first.Modules[0].Checks[0].Passes, "the report keeps its counts")
+}

@@ -1,0 +1,46 @@
+package command
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/internal/checks/probe"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
+)
+
+// newChecks returns the runner of modules' checks. Each module is measured with the rights that it is installed with.
+func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prove.Runner, error) {
+	probers := map[string]*probe.Prober{}
+	for _, user := range accounts.All() {
+		config := rest.CopyConfig(mgr.GetConfig())
+		if user != "" {
+			config.Impersonate = rest.ImpersonationConfig{UserName: user}
+		}
+		prober, err := probe.New(probe.Options{Config: config, Mapper: mgr.GetRESTMapper(), Guard: guardJob})
+		if err != nil {
+			return nil, err
+		}
+		probers[user] = prober
+	}
+	return prove.New(prove.Options{
+		Measure: func(ctx context.Context, t prove.Target, d checks.Definition, before string) checks.Measurement {
+			return probers[t.User].Measure(ctx, probe.Subject{Module: t.Module, Version: t.Version, Namespaces: t.Namespaces}, d, before)
+		},
+		Before: func(ctx context.Context, t prove.Target, d checks.Definition) string {
+			return probers[t.User].Before(ctx, d)
+		},
+		Changed: changed, Now: time.Now,
+	}), nil
+}
+
+// guardJob applies the rules for the content of modules to the Job of a check.
+func guardJob(job *unstructured.Unstructured) error {
+	return guard.Check([]*unstructured.Unstructured{job}, v1beta2.RuntimeNamespace)
+}

@@ -1,0 +1,97 @@
+package prove
+
+import (
+	"context"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+// measurement is a measurement that is due.
+type measurement struct {
+	key        running
+	target     Target
+	definition checks.Definition
+	before     string
+}
+
+// Start measures until the context ends.
+func (r *Runner) Start(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		due, next := r.take(r.Now())
+		for _, m := range due {
+			go r.measure(ctx, m)
+		}
+		timer.Stop()
+		if next > 0 {
+			timer.Reset(next)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-r.wake:
+		}
+	}
+}
+
+// take marks all due measurements as running, and returns the time until the next one, 0 for none.
+func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var earliest time.Time
+	for _, m := range r.modules {
+		for i, d := range m.target.Definitions {
+			at, measured := checks.Due(d, m.States[i], m.Ready, m.target.CheckFor)
+			key := running{m.Module, m.Version, d.Name}
+			if !measured || r.running[key] {
+				continue
+			}
+			if !at.After(now) {
+				r.running[key] = true
+				due = append(due, measurement{key, m.target, d, m.States[i].Before})
+			} else if earliest.IsZero() || at.Before(earliest) {
+				earliest = at
+			}
+		}
+	}
+	if !earliest.IsZero() {
+		next = max(earliest.Truncate(beat).Add(beat).Sub(now), time.Millisecond)
+	}
+	return due, next
+}
+
+// measure measures a check and records the outcome, unless the check changed.
+func (r *Runner) measure(ctx context.Context, m measurement) {
+	r.slots <- struct{}{}
+	outcome := r.Measure(ctx, m.target, m.definition, m.before)
+	<-r.slots
+	if ctx.Err() != nil {
+		return // the process ends, so the outcome is not the check's
+	}
+	if r.record(m, outcome) {
+		r.Changed()
+	}
+	r.awake()
+}
+
+// record reports whether the result changed.
+func (r *Runner) record(taken measurement, outcome checks.Measurement) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, taken.key)
+	m := r.modules[taken.key.module]
+	if m == nil || m.Version != taken.key.version {
+		return false
+	}
+	of := checks.Continue([]checks.Definition{taken.definition}, nil)[0].Of
+	for i := range m.States {
+		if s := m.States[i]; s.Name == taken.key.check && s.Of == of {
+			m.States[i] = checks.Next(taken.definition, s, outcome, r.Now().UTC())
+			return m.States[i].Result != s.Result
+		}
+	}
+	return false
+}

@@ -1,0 +1,209 @@
+// Package prove measures the checks of modules after they became ready. Input are the modules with their checks; output
+// are the results for the report and the records for the agent's memory.
+//
+// One timer wakes the runner for the next measurement. Without checks no timer runs. Measurements run beside each other,
+// so that a slow endpoint does not delay other checks, but never twice for one check.
+package prove
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+const (
+	// workers limits the measurements that run at once.
+	workers = 8
+	// beat aligns measurements, so that many checks cause few wake-ups.
+	beat = time.Second
+	// beforeTimeout limits the delay of an upgrade by measurements before it.
+	beforeTimeout = 30 * time.Second
+	// saveInterval is the time between two saves of counts without a change of a result or a row.
+	saveInterval = 5 * time.Minute
+)
+
+// Target is a module with checks.
+type Target struct {
+	Module, Version string
+	// User is the account that the module is installed with, "" for the agent's own.
+	User string
+	// Namespaces are those of the module's objects.
+	Namespaces  []string
+	Definitions []checks.Definition
+	// CheckFor is the time for which checks are measured after the module became ready.
+	CheckFor time.Duration
+	// Installed reports that the module runs in the version, and Ready that it is also ready.
+	Installed, Ready bool
+}
+
+// Options configure a Runner.
+type Options struct {
+	// Measure measures a check once, within the check's timeout.
+	Measure func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement
+	// Before returns the value of a check before an upgrade, "" if it has none.
+	Before func(context.Context, Target, checks.Definition) string
+	// Changed receives a call after the result of a check changed.
+	Changed func()
+	Now     func() time.Time
+}
+
+// Runner measures checks. It is safe for concurrent use.
+type Runner struct {
+	Options
+	wake  chan struct{}
+	slots chan struct{}
+
+	mu      sync.Mutex // guards the fields below
+	modules map[string]*module
+	running map[running]bool
+	// saved are the records that were saved last, at savedAt.
+	saved   []checks.Record
+	savedAt time.Time
+}
+
+// module is a module whose checks are measured.
+type module struct {
+	checks.Record
+	target Target
+}
+
+// running is a measurement that has not ended.
+type running struct{ module, version, check string }
+
+// New returns a Runner without modules.
+func New(options Options) *Runner {
+	return &Runner{
+		Options: options, wake: make(chan struct{}, 1), slots: make(chan struct{}, workers),
+		modules: map[string]*module{}, running: map[running]bool{},
+	}
+}
+
+// Restore continues saved records. Set drops those without a target.
+func (r *Runner) Restore(records []checks.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, record := range records {
+		r.modules[record.Module] = &module{Record: record}
+	}
+	r.saved, r.savedAt = r.records(), r.Now()
+}
+
+// Set replaces the modules whose checks are measured. A module in another version starts again once it is installed.
+func (r *Runner) Set(targets []Target) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := map[string]*module{}
+	for _, t := range targets {
+		m := r.modules[t.Module]
+		if m == nil || m.Version != t.Version {
+			if !t.Installed {
+				continue // the values before the upgrade are not measured yet
+			}
+			m = &module{Record: checks.Record{Module: t.Module, Version: t.Version}}
+		}
+		m.target, m.States = t, checks.Continue(t.Definitions, m.States)
+		if t.Ready && m.Ready.IsZero() {
+			m.Ready = r.Now().UTC()
+		}
+		next[t.Module] = m
+	}
+	r.modules = next
+	r.awake()
+}
+
+// MeasureBefore measures the values before an upgrade to the version of each target, once. It does not wait longer than
+// the timeouts of the checks, and not longer than 30 seconds.
+func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
+	ctx, cancel := context.WithTimeout(ctx, beforeTimeout)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for _, t := range targets {
+		r.mu.Lock()
+		known := r.modules[t.Module]
+		if known != nil && known.Version == t.Version {
+			r.mu.Unlock()
+			continue
+		}
+		m := &module{Record: checks.Record{Module: t.Module, Version: t.Version, States: checks.Continue(t.Definitions, nil)}, target: t}
+		r.modules[t.Module] = m
+		r.mu.Unlock()
+		for i, d := range t.Definitions {
+			if d.PromQL == nil {
+				continue
+			}
+			group.Go(func() error {
+				value := bundle.Bounded(r.Before(ctx, t, d), bundle.MaxCheckValueBytes)
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				m.States[i].Before = value
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // no function returns an error
+}
+
+// Results returns the results of a module in a version, sorted by name. It returns nil before the module was ready.
+func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.modules[name]
+	if m == nil || m.Version != version || m.Ready.IsZero() {
+		return nil
+	}
+	return checks.Reported(m.States)
+}
+
+// Unsaved returns all records, and whether they are worth a write: a result or row changed since the last one, or
+// counts did and the last one is long ago.
+func (r *Runner) Unsaved() ([]checks.Record, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.records()
+	if !slices.EqualFunc(now, r.saved, sameResults) {
+		return now, true
+	}
+	return now, r.Now().Sub(r.savedAt) >= saveInterval && !slices.EqualFunc(now, r.saved, func(a, b checks.Record) bool {
+		return slices.Equal(a.States, b.States)
+	})
+}
+
+// Saved records a write.
+func (r *Runner) Saved(records []checks.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.saved, r.savedAt = records, r.Now()
+}
+
+func sameResults(a, b checks.Record) bool {
+	return a.Module == b.Module && a.Version == b.Version && a.Ready.Equal(b.Ready) &&
+		slices.EqualFunc(a.States, b.States, func(a, b checks.State) bool {
+			return a.Of == b.Of && a.Name == b.Name && a.Result == b.Result && a.Row == b.Row && a.Before == b.Before
+		})
+}
+
+// records returns copies of all records, sorted by module.
+func (r *Runner) records() []checks.Record {
+	records := make([]checks.Record, 0, len(r.modules))
+	for _, name := range slices.Sorted(maps.Keys(r.modules)) {
+		record := r.modules[name].Record
+		record.States = slices.Clone(record.States)
+		records = append(records, record)
+	}
+	return records
+}
+
+func (r *Runner) awake() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}

@@ -1,0 +1,211 @@
+package prove
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+func target(version string, ready bool, defined ...fleet.Check) Target {
+	return Target{Module: "keda", Version: version, Definitions: checks.Define(defined, nil, ""), CheckFor: time.Hour, Installed: ready, Ready: ready}
+}
+
+var (
+	cel   = fleet.Check{Name: "cel", CEL: &fleet.CELCheck{Expression: "true"}}
+	query = fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
+)
+
+// world is a runner in a bubble, where time passes at once.
+type world struct {
+	*Runner
+	measured, changed atomic.Int64
+	verdict           atomic.Value
+	before            string
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{before: "0.5"}
+	w.verdict.Store(checks.Success)
+	w.Runner = New(Options{
+		Measure: func(context.Context, Target, checks.Definition, string) checks.Measurement {
+			w.measured.Add(1)
+			return checks.Measurement{Verdict: w.verdict.Load().(checks.Verdict), Value: "1"} //nolint:forcetypeassert // it stores no other
+		},
+		Before:  func(context.Context, Target, checks.Definition) string { return w.before },
+		Changed: func() { w.changed.Add(1) },
+		Now:     time.Now,
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.Start(ctx) }()
+	t.Cleanup(func() { stop(); <-done })
+	return w
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the bubble's time
+	synctest.Wait()
+}
+
+func TestChecksRunOnceTheModuleIsReadyAndStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Set([]Target{target("1.0.0", false, cel)})
+		pass(time.Hour)
+		require.Zero(t, w.measured.Load(), "the module is not installed")
+
+		w.Set([]Target{target("1.0.0", true, cel)})
+		pass(time.Second)
+		require.Equal(t, v1beta2.CheckInconclusive, w.Results("keda", "1.0.0")[0].Result)
+		pass(2 * time.Minute)
+		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
+		require.EqualValues(t, 2, w.changed.Load(), "Inconclusive and Passed; counts are no change")
+		require.Nil(t, w.Results("keda", "2.0.0"))
+
+		pass(2 * time.Hour)
+		total := w.measured.Load()
+		require.InDelta(t, 120, total, 5, "every 30s for an hour")
+		pass(24 * time.Hour)
+		require.Equal(t, total, w.measured.Load(), "it stops after CheckFor")
+		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
+	})
+}
+
+func TestAFailedCheckIsNotMeasuredAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.verdict.Store(checks.Failure)
+		w.Set([]Target{target("1.0.0", true, cel)})
+		pass(10 * time.Minute)
+		require.EqualValues(t, 3, w.measured.Load())
+		require.Equal(t, v1beta2.CheckFailed, w.Results("keda", "1.0.0")[0].Result)
+	})
+}
+
+func TestASlowCheckDoesNotDelayOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		quick := w.Measure
+		var slow atomic.Int64
+		w.Measure = func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement {
+			if d.Name == "query" {
+				if slow.Add(1) > 1 {
+					panic("measured twice at once")
+				}
+				pass := time.NewTimer(5 * time.Minute)
+				defer slow.Add(-1)
+				select {
+				case <-pass.C:
+				case <-ctx.Done():
+				}
+			}
+			return quick(ctx, t, d, before)
+		}
+		w.Set([]Target{target("1.0.0", true, cel, query)})
+		pass(2 * time.Minute)
+		require.Equal(t, v1beta2.CheckPassed, w.Results("keda", "1.0.0")[0].Result)
+		require.Zero(t, w.Results("keda", "1.0.0")[1].Passes)
+	})
+}
+
+func TestValuesBeforeAnUpgradeAreMeasuredOnceAndSurviveARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Set([]Target{target("1.0.0", true, query)})
+		pass(2 * time.Minute)
+		next := target("2.0.0", false, query)
+		w.Set([]Target{next})
+		require.Nil(t, w.Results("keda", "2.0.0"))
+		w.MeasureBefore(t.Context(), []Target{next})
+		w.before = "7"
+		w.MeasureBefore(t.Context(), []Target{next})
+		records, unsaved := w.Unsaved()
+		require.True(t, unsaved)
+
+		restarted := newWorld(t)
+		restarted.Restore(records)
+		_, unsaved = restarted.Unsaved()
+		require.False(t, unsaved)
+		restarted.before = "9"
+		restarted.MeasureBefore(t.Context(), []Target{next})
+		restarted.Set([]Target{target("2.0.0", true, query)})
+		pass(2 * time.Minute)
+		got := restarted.Results("keda", "2.0.0")
+		require.Equal(t, "0.5", got[0].Before)
+		require.Equal(t, v1beta2.CheckPassed, got[0].Result)
+	})
+}
+
+func TestAQueryBeforeAnUpgradeThatDoesNotEndDelaysItBriefly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Before = func(ctx context.Context, _ Target, _ checks.Definition) string { <-ctx.Done(); return "" }
+		started := time.Now()
+		w.MeasureBefore(t.Context(), []Target{target("2.0.0", false, query)})
+		require.LessOrEqual(t, time.Since(started), beforeTimeout)
+	})
+}
+
+func TestResultsContinueAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Set([]Target{target("1.0.0", true, cel)})
+		pass(40 * time.Second) // two measurements
+		records, unsaved := w.Unsaved()
+		require.True(t, unsaved)
+		w.Saved(records)
+		pass(2 * time.Minute)
+		records, unsaved = w.Unsaved()
+		require.True(t, unsaved, "the check passed")
+		w.Saved(records)
+		pass(time.Minute)
+		_, unsaved = w.Unsaved()
+		require.False(t, unsaved, "only counts changed")
+		pass(saveInterval)
+		records, unsaved = w.Unsaved()
+		require.True(t, unsaved, "counts are saved now and then")
+
+		restarted := newWorld(t)
+		restarted.Restore(records)
+		restarted.Set([]Target{target("1.0.0", true, cel)})
+		require.Equal(t, records[0].States[0].Passes, restarted.Results("keda", "1.0.0")[0].Passes)
+		pass(2 * time.Hour)
+		require.Equal(t, v1beta2.CheckPassed, restarted.Results("keda", "1.0.0")[0].Result)
+	})
+}
+
+func TestNothingRunsWithoutChecks(t *testing.T) {
+	w := New(Options{Now: time.Now})
+	w.Set(nil)
+	due, next := w.take(time.Now())
+	require.Empty(t, due)
+	require.Zero(t, next)
+}
+
+func TestTwentyModulesWakeTheRunnerRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var targets []Target
+		for i := range 20 {
+			of := target("1.0.0", true, cel, query, fleet.Check{Name: "more", CEL: cel.CEL})
+			of.Module = string(rune('a' + i))
+			targets = append(targets, of)
+		}
+		w.Set(targets)
+		pass(10 * time.Minute)
+		require.InDelta(t, 20*3*20, w.measured.Load(), 70)
+		for _, of := range targets {
+			require.Len(t, w.Results(of.Module, "1.0.0"), 3)
+		}
+		require.LessOrEqual(t, len(w.Results("a", "1.0.0")), bundle.MaxChecks)
+	})
+}
