@@ -125,3 +125,15 @@ func TestReportsWithInvalidCheckResultsAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+func TestMeasurementsAloneAreNoNewContentOfAReport(t *testing.T) {
+	report := func(result v1beta2.CheckResult, value string, passes int32) Report {
+		outcome := v1beta2.CheckOutcome{Name: "latency", Result: result, Value: value}
+		checks := []ReportedCheck{{CheckOutcome: outcome, Passes: passes}}
+		return Report{Modules: []ReportedModule{{Name: "keda", Checks: checks}}}
+	}
+	first := report(v1beta2.CheckPassed, "0.2", 3)
+	require.Equal(t, first.content(), report(v1beta2.CheckPassed, "0.3", 4).content())
+	require.NotEqual(t, first.content(), report(v1beta2.CheckFailed, "0.2", 3).content())
+	require.Equal(t, int32(3), first.Modules[0].Checks[0].Passes, "the report itself is unchanged")
+}

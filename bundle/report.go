@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -279,7 +280,8 @@ type Reporter struct {
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	// Content is the digest of the report without its time, its sequence and the report that it follows.
+	// Content is the digest of the report without its time, its sequence, the report that it follows, and the measurements
+	// of checks: of those it covers the results only.
 	Content digest.Digest
 	Key     crypto.PublicKey
 	// Enrolled is true if this report enrolled Key.
@@ -356,6 +358,14 @@ func (from Reporter) checkIdentity(report Report) *refusal.Error {
 // content returns AcceptedReport.Content.
 func (r Report) content() digest.Digest {
 	r.Time, r.Sequence, r.Follows = time.Time{}, 0, ""
+	r.Modules = slices.Clone(r.Modules)
+	for i := range r.Modules {
+		checks := slices.Clone(r.Modules[i].Checks)
+		for n, c := range checks {
+			checks[n] = ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: c.Name, Result: c.Result}}
+		}
+		r.Modules[i].Checks = checks
+	}
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "" // a decoded report always encodes; no other value equals this one

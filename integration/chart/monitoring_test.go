@@ -280,6 +280,11 @@ func TestAlertsFireForWhatTheySayAndForNothingElse(t *testing.T) {
 		{Name: "a bundle is refused", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 12 * time.Minute, Firing: []string{"KymaPullBundlesRefused"}},
 		{Name: "a bundle was refused long ago", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 80 * time.Minute},
 		{Name: "a rollout stopped", Series: with(healthy, ofPublisher+`rollouts{pod="one",state="Stopped"}`, "_x10 1x100"), At: 20 * time.Minute, Firing: []string{"KymaPullRolloutStopped"}},
+		{
+			Name:   "a check failed",
+			Series: with(healthy, ofPublisher+`check_results{pod="one",check="latency",result="Failed"}`, "0x10 1x100"),
+			At:     20 * time.Minute, Firing: []string{"KymaPullChecksFailed"},
+		},
 		{Name: "a runtime waits for its bundle", Series: with(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"), At: 40 * time.Minute, Firing: []string{"KymaPullPublishStuck"}},
 		{Name: "a commit is applied in part", Series: with(healthy, ofPublisher+`git_held{pod="one"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullCommitHolds"}},
 		{Name: "Git is not followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"), At: 30 * time.Minute, Firing: []string{"KymaPullGitNotFollowed"}},

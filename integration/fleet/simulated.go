@@ -50,6 +50,7 @@ type Simulated struct {
 	sentAt   time.Time
 	trouble  error
 	features []bundle.Feature // nil: all of this version
+	outcomes map[string]v1beta2.CheckOutcome
 }
 
 const (
@@ -61,7 +62,8 @@ const (
 func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, error) {
 	s := &Simulated{
 		ID: kyma.Labels[v1beta2.LabelRuntimeID], fleet: f, ended: make(chan struct{}),
-		breaks: map[string]bool{}, has: map[string]bundle.Manifest{}, waits: map[string]bool{},
+		breaks: map[string]bool{}, outcomes: map[string]v1beta2.CheckOutcome{},
+		has: map[string]bundle.Manifest{}, waits: map[string]bool{},
 	}
 	if err := s.enroll(ctx); err != nil {
 		return nil, err
@@ -113,6 +115,11 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 
 // BreakWith makes every module with this version fail.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
+
+// Measure makes the agent report this outcome of a check. Without it, every check is Passed.
+func (s *Simulated) Measure(outcome v1beta2.CheckOutcome) {
+	s.set(func() { s.outcomes[outcome.Name] = outcome })
+}
 
 // Understand makes the agent report these features.
 func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
@@ -343,6 +350,13 @@ func (s *Simulated) facts() (bundle.Report, error) {
 		}
 		if s.breaks[m.Version] {
 			module.State, module.Message = v1beta2.StateError, "Deployment kyma-system/"+name+" cannot start"
+		}
+		for _, check := range m.Checks {
+			outcome, measured := s.outcomes[check.Name]
+			if !measured {
+				outcome = v1beta2.CheckOutcome{Name: check.Name, Result: v1beta2.CheckPassed}
+			}
+			module.Checks = append(module.Checks, bundle.ReportedCheck{CheckOutcome: outcome})
 		}
 		r.Modules = append(r.Modules, module)
 	}

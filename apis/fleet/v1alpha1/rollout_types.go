@@ -60,8 +60,9 @@ type RolloutSpec struct {
 	// Paused stops updates of further runtimes. The publisher keeps watching the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves lists the waves that are approved: waves with an approval in their policy, and waves that wait
-	// because no runtime has proven the version.
+	// ApprovedWaves lists the waves that are approved: waves with an approval in their policy, waves that wait because no
+	// runtime has proven the version, and waves that wait for checks which are not Passed. For a wave with an approval in
+	// its policy, the approval does not replace its checks.
 	// +optional
 	// +listType=set
 	ApprovedWaves []string `json:"approvedWaves,omitempty"`
@@ -173,6 +174,35 @@ type WaveStatus struct {
 	// them for longer than offlineAfter. They get the version after the wave's other runtimes. At most 500.
 	// +optional
 	Postponed []PostponedRuntime `json:"postponed,omitempty"`
+	// Checks has the results of each check of the wave, in the order of the policy. A rollback does not change them.
+	// +optional
+	Checks []CheckSummary `json:"checks,omitempty"`
+}
+
+// CheckSummary has the results of a check in the runtimes of a wave that have the version.
+type CheckSummary struct {
+	Name string `json:"name"`
+	// Passed, Failed and Inconclusive count runtimes. Inconclusive includes runtimes without a result.
+	// +optional
+	Passed int32 `json:"passed,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+	// +optional
+	Inconclusive int32 `json:"inconclusive,omitempty"`
+	// Median is the median of the measured values, and MedianBefore the median of the values before the upgrade. Empty
+	// without a value.
+	// +optional
+	Median string `json:"median,omitempty"`
+	// +optional
+	MedianBefore string `json:"medianBefore,omitempty"`
+	// Worst is the value that is furthest in the direction of a failure, in runtime WorstRuntime. WorstBefore is the value
+	// in that runtime before the upgrade.
+	// +optional
+	Worst string `json:"worst,omitempty"`
+	// +optional
+	WorstBefore string `json:"worstBefore,omitempty"`
+	// +optional
+	WorstRuntime string `json:"worstRuntime,omitempty"`
 }
 
 // PostponedRuntime is a runtime that gave its place in a wave to others.

@@ -402,6 +402,13 @@ type GivenVersion struct {
 	// Ready is true once such a report contained the state Ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
+	// Checks are the results of the version's checks in such reports, sorted by name. Value and message change only with
+	// the result.
+	// +optional
+	// +kubebuilder:validation:MaxItems:=10
+	// +listType=map
+	// +listMapKey=name
+	Checks []CheckOutcome `json:"checks,omitempty"`
 }
 
 // RequestedSpec is the spec that a runtime's owner requests in the runtime.

@@ -58,6 +58,27 @@ others    Soaking, 4m0s left  ██████░░░░░░░░░░�
 	}
 }
 
+func TestRolloutShowListsTheChecksOfEachWave(t *testing.T) {
+	r := underWay()
+	r.Status.Waves[0].Checks = []v1alpha1.CheckSummary{
+		{
+			Name: "latency", Passed: 1, Failed: 1,
+			Median: "0.2", MedianBefore: "0.1", Worst: "0.9", WorstBefore: "0.2", WorstRuntime: "r-3",
+		},
+		{Name: "works", Inconclusive: 2},
+	}
+	var out bytes.Buffer
+	drawRollout(&out, r, noon.Add(3*time.Minute), cli.Palette{})
+	want := `
+WAVE      CHECK    PASSED  FAILED  INCONCLUSIVE  MEDIAN                       WORST                        RUNTIME
+canaries  latency       1       1             0  0.2, 0.1 before the upgrade  0.9, 0.2 before the upgrade  r-3
+canaries  works         0       0             2
+`
+	if got := trimmed(out.String()); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant the end\n%s", got, want)
+	}
+}
+
 func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
 	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"}, "keda-1")
 	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) || !strings.HasSuffix(err.Error(), ": `kcp-publisher rollout list -A` lists all") {

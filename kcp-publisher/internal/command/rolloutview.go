@@ -112,6 +112,25 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 		t.AppendRow(table.Row{w.Name, state, bar(w.Updated, w.Total), fmt.Sprintf("%d/%d", w.Updated, w.Total), w.InFlight, w.Failed, w.Deferred})
 	}
 	t.Render()
+	drawChecks(out, s.Waves)
+}
+
+// drawChecks shows the results of the checks of each wave, if the rollout has any.
+func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
+	t := newTable(out)
+	t.AppendHeader(table.Row{"WAVE", "CHECK", "PASSED", "FAILED", "INCONCLUSIVE", "MEDIAN", "WORST", "RUNTIME"})
+	for _, w := range waves {
+		for _, c := range w.Checks {
+			t.AppendRow(table.Row{
+				w.Name, c.Name, c.Passed, c.Failed, c.Inconclusive,
+				rollout.Values(c.Median, c.MedianBefore), rollout.Values(c.Worst, c.WorstBefore), c.WorstRuntime,
+			})
+		}
+	}
+	if t.Length() > 0 {
+		fmt.Fprintln(out)
+		t.Render()
+	}
 }
 
 // duration describes when a rollout began and when it ended or is expected to end.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/measure"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
@@ -14,14 +15,21 @@ var (
 		Name: "kyma_pull_publisher_rollout_runtimes", Help: "Runtimes of active rollouts, by module, channel, wave and state.",
 		Labels: []string{"module", "channel", "wave", "state"}, Leader: true,
 	})
+	rolloutChecks = measure.Gauges(measure.Definition{
+		Name:   "kyma_pull_publisher_check_results",
+		Help:   "Runtimes of the latest rollouts, by module, channel, check and result.",
+		Labels: []string{"module", "channel", "check", "result"}, Leader: true,
+	})
 )
 
 // setRolloutMetrics sets the metrics. Their number of series grows with active rollouts, never with runtimes.
 func setRolloutMetrics(newest []*fleet.Rollout) {
 	rolloutStates.Reset()
 	rolloutRuntimes.Reset()
+	rolloutChecks.Reset()
 	for _, r := range newest {
 		rolloutStates.WithLabelValues(string(r.Status.State)).Inc()
+		setCheckMetrics(r)
 		if rollout.Finished(r.Status.State) {
 			continue
 		}
@@ -31,6 +39,18 @@ func setRolloutMetrics(newest []*fleet.Rollout) {
 				"waiting": w.Total - w.Updated - w.InFlight - w.Failed - w.Deferred,
 			} {
 				rolloutRuntimes.WithLabelValues(r.Spec.Module, r.Spec.Channel, w.Name, state).Set(float64(count))
+			}
+		}
+	}
+}
+
+func setCheckMetrics(r *fleet.Rollout) {
+	for _, w := range r.Status.Waves {
+		for _, c := range w.Checks {
+			for result, count := range map[v1beta2.CheckResult]int32{
+				v1beta2.CheckPassed: c.Passed, v1beta2.CheckFailed: c.Failed, v1beta2.CheckInconclusive: c.Inconclusive,
+			} {
+				rolloutChecks.WithLabelValues(r.Spec.Module, r.Spec.Channel, c.Name, string(result)).Add(float64(count))
 			}
 		}
 	}

@@ -33,6 +33,25 @@ func TestRolloutMetricsHaveNoRuntimesAndDropFinishedRollouts(t *testing.T) {
 	}
 }
 
+func TestCheckMetricsCountRuntimesOfAllWaves(t *testing.T) {
+	r := &fleet.Rollout{Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular"}}
+	r.Status = fleet.RolloutStatus{State: fleet.RolloutRolledBack, Waves: []fleet.WaveStatus{
+		{Name: "canaries", Checks: []fleet.CheckSummary{{Name: "latency", Passed: 3, Failed: 1}}},
+		{Name: "rest", Checks: []fleet.CheckSummary{{Name: "latency", Passed: 2, Inconclusive: 4}}},
+	}}
+	setRolloutMetrics([]*fleet.Rollout{r})
+	got := series(t, "kyma_pull_publisher_check_results")
+	want := map[string]float64{"Passed": 5, "Failed": 1, "Inconclusive": 4}
+	for result, count := range want {
+		if got["regular/latency/keda/"+result] != count {
+			t.Errorf("%s: got %v, want %v", result, got, count)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %v", got)
+	}
+}
+
 // series returns the values of a metric by label values, in the order of the label names: channel, module, state, wave.
 func series(t *testing.T, name string) map[string]float64 {
 	t.Helper()

@@ -321,6 +321,14 @@ var runtimeScenes = []scene{
 		w.untouched, w.kyma.Status.State = true, v1beta2.StateProcessing
 		w.kyma.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "Unknown", Reason: "NotReady"}}
 	}, NotReady, "", "", ""},
+	{"a module that is ready and fails a check", func(w *world) {
+		w.kyma = *w.status()
+		w.untouched = true
+		slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.9", Message: "above 0.5"}
+		w.kyma.Status.Runtime.Published.Given = map[string]v1beta2.GivenVersion{
+			"keda": {Rollout: "keda-regular-1", Checks: []v1beta2.CheckOutcome{slow}},
+		}
+	}, CheckFailed, "", "check latency is Failed: 0.9: above 0.5", "kcp-publisher rollout undo keda-regular-1"},
 	{"a bundle that was just published", func(w *world) { w.pending(10 * time.Second) }, BundlePending, "", "waiting for the runtime to report bundle 7", "wait a minute"},
 	{"a bundle that changes no module and was just published", func(w *world) {
 		w.kyma = *w.pending(time.Minute).status()

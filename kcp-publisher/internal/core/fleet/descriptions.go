@@ -209,6 +209,8 @@ var descriptions = []Description{
 		"fix the cause in the message: the module, or the policy that refuses it"},
 	{ModuleNotReadyInTime, Failing, "the module was applied but did not become ready in time",
 		"check the object in the message in the runtime; the agent keeps checking it"},
+	{CheckFailed, Failing, "the module is ready and fails a check of the rollout that gave its version",
+		"see the values: kcp-publisher rollout show ROLLOUT; then undo it: kcp-publisher rollout undo ROLLOUT"},
 	{ModuleBroken, Failing, "the module could not be installed, or reports an error",
 		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system"},
 	{ModuleRemovalBlocked, Failing, "the removal of the module is blocked in the runtime",

@@ -41,7 +41,8 @@ type found struct {
 // themselves come last, so they do not hide others. A rule returns nil without a finding.
 var rules = []func(*known) *found{
 	suspended, notLookedAt, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
-	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
+	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, failedCheck,
+	notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
 	notReady, certificateEnds, unwatched, awaitsWindow, held,
 }
 

@@ -106,6 +106,8 @@ const (
 	Unexplained          Situation = "Unexplained"
 	NotReady             Situation = "NotReady"
 	WatcherNotServed     Situation = "WatcherNotServed"
+	// CheckFailed is that a module is ready and fails a check of the rollout that gave its version.
+	CheckFailed Situation = "CheckFailed"
 )
 
 // Situations of deleted runtimes, and of held versions in healthy runtimes.

@@ -2,7 +2,9 @@ package ingest
 
 import (
 	"cmp"
+	"slices"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
@@ -21,6 +23,10 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 			said[m.Name] = m
 		}
 	}
+	checks := map[string][]fleet.Check{}
+	for _, m := range facts.Published.State.Manifests {
+		checks[m.Module] = m.Checks
+	}
 	proven := make(map[string]v1beta2.GivenVersion, len(facts.Given))
 	versions := resolve.Versions(facts.Published.State)
 	for module, given := range facts.Given {
@@ -29,10 +35,35 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 		if m := said[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
+			if m.Wanted == "" {
+				given.Checks = outcomes(given.Checks, checks[module], m.Checks)
+			}
 		}
 		proven[module] = given
 	}
 	return proven
+}
+
+// outcomes returns the results of a manifest's checks. A result that is reported again keeps its first value and
+// message, so that measurements alone do not change the status. A check that is not reported keeps its result. Results
+// of other checks are dropped.
+func outcomes(
+	before []v1beta2.CheckOutcome,
+	checks []fleet.Check,
+	reported []bundle.ReportedCheck,
+) []v1beta2.CheckOutcome {
+	var all []v1beta2.CheckOutcome
+	for _, c := range checks {
+		was := slices.IndexFunc(before, func(o v1beta2.CheckOutcome) bool { return o.Name == c.Name })
+		is := slices.IndexFunc(reported, func(o bundle.ReportedCheck) bool { return o.Name == c.Name })
+		switch {
+		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result):
+			all = append(all, reported[is].CheckOutcome)
+		case was >= 0:
+			all = append(all, before[was])
+		}
+	}
+	return all
 }
 
 // exact reports whether the newest report is about the newest bundle and about the wishes that the bundle answers.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
@@ -204,6 +205,7 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 		return r
 	}
 	r.Heard, r.Unnoted = last.At, last.Possible
+	r.LacksChecks = status.Observed != nil && !slices.Contains(status.Observed.Features, string(bundle.FeatureChecks))
 	if failing := publishFailure(kyma); failing != nil {
 		r.Unpublishable, r.UnpublishableSince = true, failing.LastTransitionTime.Time
 	}
@@ -245,6 +247,9 @@ func moving(kyma *v1beta2.Kyma) v1beta2.RuntimeStatus {
 		return v1beta2.RuntimeStatus{}
 	}
 	moves := v1beta2.RuntimeStatus{Published: kyma.Status.Runtime.Published, Requested: kyma.Status.Runtime.Requested}
+	if o := kyma.Status.Runtime.Observed; o != nil {
+		moves.Observed = &v1beta2.ObservedBundle{Features: o.Features} // an upgraded agent may support checks
+	}
 	if p := moves.Published; p != nil && len(p.Earlier) > 0 {
 		published := *p
 		published.Earlier = nil

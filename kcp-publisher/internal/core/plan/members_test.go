@@ -43,7 +43,7 @@ func living(name string) *v1beta2.Kyma {
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
 	kyma.Status.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Version: "2.0.0"}}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon)},
+		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Features: []string{"checks"}},
 		Published: &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "2.0.0"},
 			Given:    map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", State: v1beta2.StateReady, Ready: true}},
@@ -58,6 +58,8 @@ func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
 		want   rollout.Runtime
 	}{
 		"What an exact report said": {func(*v1beta2.Kyma) {}, rollout.Runtime{Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
+		"An agent that does not support checks": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil },
+			rollout.Runtime{Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true}},
 		"Nothing about the bundle was said yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 		}, rollout.Runtime{Heard: noon, Version: "2.0.0"}},
@@ -106,9 +108,15 @@ func TestWhichChangesOfAKymaMayMoveARollout(t *testing.T) {
 		"the same said again": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Observed.Time, k.Status.Runtime.ReportSequence = metav1.NewTime(noon.Add(time.Minute)), 9
 		}, false},
-		"a version":   {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["keda"] = "3.0.0" }, true},
-		"evidence":    {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{} }, true},
-		"other words": {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"stage": "dev"} }, true},
+		"a version": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["keda"] = "3.0.0" }, true},
+		"evidence":  {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{} }, true},
+		"the result of a check": {func(k *v1beta2.Kyma) {
+			given := k.Status.Runtime.Published.Given["keda"]
+			given.Checks = []v1beta2.CheckOutcome{{Name: "works", Result: v1beta2.CheckFailed}}
+			k.Status.Runtime.Published.Given["keda"] = given
+		}, true},
+		"a downgraded agent": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil }, true},
+		"other words":        {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"stage": "dev"} }, true},
 		"other wishes": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Requested = &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}}
 		}, true},

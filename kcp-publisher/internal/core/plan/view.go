@@ -89,12 +89,29 @@ func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.Run
 	return shown
 }
 
+// checks returns the checks that decisions name, nil for none.
+func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.Track]rollout.Checks {
+	var all map[rollout.Track]rollout.Checks
+	for track, d := range decisions {
+		checks, given := v.Gates.Checks(track, d)
+		if !given {
+			continue
+		}
+		if all == nil {
+			all = map[rollout.Track]rollout.Checks{}
+		}
+		all[track] = checks
+	}
+	return all
+}
+
 // Decide notes in a request what the gates say to a runtime.
 // A deleted Kyma may keep its modules for now, so the gates count for it as well.
 func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
 	asked := *request
 	asked.Deleting = false
 	request.Gates, request.Shown = v.decisions(runtime, asked, known), v.shown(runtime, asked, known)
+	request.Checks = v.checks(request.Gates)
 }
 
 // Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its

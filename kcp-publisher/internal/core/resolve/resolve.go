@@ -47,6 +47,8 @@ type Request struct {
 	Gates map[rollout.Track]rollout.Decision
 	// Shown are the versions that the runtime's catalog shows where a rollout holds back what the channel has.
 	Shown map[rollout.Track]string
+	// Checks are the checks that a rollout gives with its version. A module without an entry keeps those of its version.
+	Checks map[rollout.Track]rollout.Checks
 	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
 	Last *bundle.DesiredState
 	// Versions are what the runtime was given or has, by module: none goes below without a rollback, whether or not Last
@@ -273,6 +275,7 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 		r.leaveOut(missing)
 		manifest, problem = request.readable(lastManifest(request.Last, w.module.Name)), outdated(w.module.Name, missing)
 	}
+	manifest = request.withChecks(manifest, w.gate)
 	switch {
 	case manifest != nil:
 		r.State.Manifests = append(r.State.Manifests, *manifest)

@@ -29,8 +29,14 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 			decisions[i] = Decision{Version: p.spec.From, Undo: p.spec.To, Held: held[m.wave+1]}
 		case has || m.granted:
 			decisions[i] = Decision{Version: p.spec.To}
+			if (m.granted || m.touched) && !r.LacksChecks && len(p.checks(m)) > 0 {
+				decisions[i].Checks = m.wave + 1
+			}
 		default:
 			decisions[i] = Decision{Version: Keep(p.spec.From, r.Version), Held: held[m.wave+1]}
+			if m.standing == outdated && p.active() {
+				decisions[i].Held += ": it waits for an agent that supports checks"
+			}
 		}
 		// The runtime may not have received the bundle that takes the version back.
 		if back && m.touched && !has {
@@ -87,6 +93,7 @@ func (p *plan) count(runtimes []Runtime) {
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
 	p.tellFailures(runtimes)
+	p.tellChecks(runtimes)
 	p.estimate(current)
 }
 

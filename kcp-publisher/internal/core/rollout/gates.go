@@ -33,6 +33,8 @@ type Gate struct {
 	// after the plan.
 	decisions []Decision
 	decided   map[string]int32
+	// checks are the checks of each wave.
+	checks []Checks
 	// awaited are the runtimes that get a version next, or have to report the result.
 	awaited []string
 }
@@ -45,6 +47,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 		return g
 	}
 	g.held = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).held(-1)
+	g.checks = wavesChecks(newest.Spec.Course)
 	g.decided = make(map[string]int32, len(step.Decisions))
 	last := 0
 	for i, d := range step.Decisions {
@@ -79,7 +82,7 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	d, known := g.decision(runtime)
 	switch {
 	case g.open, d.Undo == "" && own != "" && own == g.to:
-		return Decision{Version: g.to}
+		return Decision{Version: g.to, Checks: d.Checks}
 	case known:
 		if d.Undo == "" && d.Held != "" {
 			d.Version = Keep(d.Version, own)
@@ -114,7 +117,8 @@ func (g *Gate) alike(other *Gate) bool {
 func (g Gates) Same(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
-			slices.Equal(a.decisions, b.decisions) && maps.Equal(a.decided, b.decided) && slices.Equal(a.awaited, b.awaited)
+			slices.Equal(a.decisions, b.decisions) && sameChecks(a.checks, b.checks) &&
+			maps.Equal(a.decided, b.decided) && slices.Equal(a.awaited, b.awaited)
 	})
 }
 
@@ -140,7 +144,7 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
 		a.Held, b.Held = "", "" // the reason of a hold is published with an undo only
 	}
-	return a == b
+	return a == b && (a.Checks == 0 || sameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }
 
 // Awaited returns the runtimes that the rollouts wait for.

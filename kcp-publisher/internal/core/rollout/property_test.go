@@ -95,6 +95,7 @@ func (w *world) live() {
 	}
 	for _, m := range w.machines {
 		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
+		m.result, m.old = v1beta2.CheckPassed, false
 	}
 	// A promotion may have been made into a rollout only now; all people do from here on is to let it go.
 	for range 60 {
@@ -123,7 +124,17 @@ func (w *world) live() {
 // stir is a minute in which anything happens.
 func (w *world) stir() {
 	for _, m := range w.machines {
-		switch w.random.IntN(14) {
+		switch w.random.IntN(20) {
+		case 14:
+			m.result = v1beta2.CheckFailed
+		case 15:
+			m.result = v1beta2.CheckInconclusive
+		case 16:
+			m.result = ""
+		case 17:
+			m.result = v1beta2.CheckPassed
+		case 18:
+			m.old = w.wild && !m.old
 		case 0:
 			m.online = !m.online
 		case 1:
@@ -135,7 +146,7 @@ func (w *world) stir() {
 		case 4: // an old report is put back, one that it really made: nobody else can sign one
 			if n := len(m.reports); n > 0 {
 				old := m.reports[w.random.IntN(n)]
-				m.said, m.saidState = old.about, old.state
+				m.said, m.saidState, m.saidResult = old.about, old.state, old.check
 				w.believe(m)
 			}
 		case 5: // a report about somebody else's bundle
@@ -187,7 +198,7 @@ func (w *world) stir() {
 		}
 	}
 	if w.wild && w.chance(10) {
-		w.machines = append(w.machines, &machine{id: fmt.Sprint("r-", len(w.machines)), online: true, mood: v1beta2.StateReady, bundles: map[int]string{}, readyBy: map[string]bool{}})
+		w.machines = append(w.machines, newMachine(len(w.machines), ""))
 	}
 	w.promote()
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
@@ -214,6 +225,9 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		mine := m.known.Given[keda.Module].Rollout == r.Name && m.known.Versions[keda.Module] == r.Spec.To
 		ready := m.readyBy[r.Name+r.Spec.To]
 		broken := mine && m.said == m.knownDigest && m.saidState == v1beta2.StateError
+		checked := n >= 0 && len(r.Spec.Waves[n].Checks) > 0
+		broken = broken || mine && checked && known(m) == v1beta2.CheckFailed
+		ready = ready && (!checked || known(m) == v1beta2.CheckPassed || approvedWithoutChecks(r, n))
 		heard := m.heard
 		if !m.looked && w.now.Sub(w.began) > r.Spec.OfflineAfter.Duration {
 			heard = m.noted // nobody waits longer for a report that was not looked for
@@ -227,6 +241,9 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		granted := may && !contains(before, n, m.id)
 		if granted {
 			fresh[n]++
+			if checked && m.old && !approvedWithoutChecks(r, n) {
+				w.fail("%s: %s may have the version although its agent does not support checks", r.Name, m.id)
+			}
 			if step.Status.Waves[n].StartedAt == nil || !active || r.Spec.Paused || quiet || m.refuses {
 				w.fail("%s: %s may have the version although its wave did not start, the rollout rests, it is silent, or nothing can be published to it", r.Name, m.id)
 			}
@@ -280,6 +297,7 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 			continue
 		}
 		concerned++
+		w.checkChecks(r, wave, m, has)
 		unread := !m.looked && w.now.Sub(w.began) <= r.Spec.OfflineAfter.Duration
 		failed := facts[i].Current && facts[i].State == v1beta2.StateError
 		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready && has == r.Spec.To && !failed {
@@ -308,6 +326,39 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	if got := int(step.Status.Waves[wave].Updated); got > said {
 		w.fail("%s: wave %d counts %d updated runtimes, %d said so", r.Name, wave, got, said)
 	}
+}
+
+// checkChecks fails if a wave is proven although a check of a runtime that is ready with its version is not Passed.
+// Runtimes that do not report are deferred; their checks are judged when they report again.
+func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) {
+	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
+	broken := m.said == m.knownDigest && m.saidState == v1beta2.StateError // it counts as failed
+	if len(r.Spec.Waves[wave].Checks) == 0 || !mine || broken || approvedWithoutChecks(r, wave) {
+		return
+	}
+	heard := m.heard
+	if !m.looked {
+		heard = m.noted
+	}
+	switch result := known(m); {
+	case result == v1beta2.CheckFailed && r.Spec.Waves[wave].MaxFailures == nil && len(w.machines) < 10:
+		w.fail("%s: wave %d is proven although the check of %s failed", r.Name, wave, m.id)
+	case result == v1beta2.CheckPassed, result == v1beta2.CheckFailed:
+	case w.now.Sub(heard) <= r.Spec.OfflineAfter.Duration:
+		w.fail("%s: wave %d is proven although the check of %s is %q", r.Name, wave, m.id, result)
+	}
+}
+
+// known returns the recorded result of a machine's check, empty for none.
+func known(m *machine) v1beta2.CheckResult {
+	if checks := m.known.Given[keda.Module].Checks; len(checks) > 0 {
+		return checks[0].Result
+	}
+	return ""
+}
+
+func approvedWithoutChecks(r *fleet.Rollout, wave int) bool {
+	return !r.Spec.Waves[wave].Approval && slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
 }
 
 // checkBelief makes the same step again: a restart decides the same, and what a report says of another bundle means

@@ -4,12 +4,14 @@
 // follows the channel, and the time. It returns the next status and one Decision for each runtime. The caller writes
 // the status before it acts on a decision, so that a restarted publisher makes the same decision.
 //
-// A runtime is updated once a signed report names exactly the bundle that was published to it and lists the module as
-// ready in that version. A runtime that is silent, or that waits for its maintenance window, is deferred, which is
-// neither success nor failure. A wave starts once the previous one is proven, and only such reports prove a wave.
+// A runtime is updated once a signed report names exactly the bundle that was published to it, lists the module as
+// ready in that version, and lists every check of its wave as Passed. A Failed check counts as a failure. A runtime
+// that is silent, or that waits for its maintenance window, is deferred, which is neither success nor failure. A wave
+// starts once the previous one is proven, and only such reports prove a wave.
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -47,6 +49,8 @@ type Runtime struct {
 	Message string
 	// Waits is true if the runtime has the bundle and installs the version once its maintenance window opens.
 	Waits bool
+	// LacksChecks is true if its agent does not support checks.
+	LacksChecks bool
 }
 
 // Situation has the other inputs of a plan.
@@ -71,6 +75,9 @@ type Decision struct {
 	Undo string
 	// Held is the reason why it may not have the promoted version, in stable words. It is empty if the runtime may.
 	Held string
+	// Checks is the number of the wave whose checks the runtime gets with Version, counted from 1. With 0 the runtime
+	// keeps the checks that it has for the version.
+	Checks int
 }
 
 // Step is the next step of a rollout.
@@ -100,6 +107,8 @@ type plan struct {
 	situation Situation
 	members   []member
 	waves     []wave
+	// before is the state before the step.
+	before fleet.RolloutState
 	// downwards is true if the promoted version is older than the last good one. Runtimes with the last good one then
 	// keep it.
 	downwards bool
@@ -125,7 +134,7 @@ func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runti
 
 func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, situation Situation) *plan {
 	status, downwards := *before.DeepCopy(), bundle.Older(spec.To, spec.From)
-	return &plan{name: name, spec: spec, status: status, situation: situation, downwards: downwards}
+	return &plan{name: name, spec: spec, status: status, before: status.State, situation: situation, downwards: downwards}
 }
 
 // awaited returns which runtimes the rollout waits for.
@@ -136,7 +145,8 @@ func (p *plan) awaited(runtimes []Runtime) []bool {
 	}
 	for i := range runtimes {
 		m := &p.members[i]
-		all[i] = m.standing == inFlight || m.granted && !m.touched || p.back() && m.touched && m.standing != reverted
+		all[i] = m.standing == inFlight || m.standing == measuring || m.granted && !m.touched ||
+			p.back() && m.touched && m.standing != reverted
 	}
 	return all
 }
@@ -285,7 +295,11 @@ func (p *plan) advance() {
 		}
 		soaked := s.ReadyAt != nil && !p.situation.Now.Before(p.soakedAt(i, s.ReadyAt.Time))
 		if why == "" && soaked {
-			why = w.unseen()
+			why = cmp.Or(w.unseen(), w.unproven())
+		}
+		if w.stalled() && !p.spec.Paused {
+			s.State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
+			why = "waits: " + w.unproven() + "; correct the cause, or approve the wave"
 		}
 		if why != "" || !soaked || p.spec.Paused {
 			if !p.spec.Paused {

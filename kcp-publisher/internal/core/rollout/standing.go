@@ -15,14 +15,16 @@ import (
 type standing int
 
 const (
-	aside    standing = iota // has the promoted version or a newer one, and not from this rollout, which ignores it
-	waiting                  // does not have the version yet
-	silent                   // does not have the version yet, and does not report or cannot be published to
-	inFlight                 // has it and has not reported the result
-	updated                  // reported that it is ready with exactly the bundle that it was given
-	failed                   // reported a failure, or reports and is not ready after the deadline
-	deferred                 // has it and does not report, or waits for its maintenance window
-	reverted                 // has its last good version back
+	aside     standing = iota // has the promoted version or a newer one, and not from this rollout, which ignores it
+	waiting                   // does not have the version yet
+	silent                    // does not have the version yet, and does not report or cannot be published to
+	inFlight                  // has it and has not reported the result
+	outdated                  // does not have the version yet, and its agent does not support the wave's checks
+	measuring                 // is ready with it, and not all checks are Passed
+	updated                   // reported that it is ready with exactly the bundle that it was given
+	failed                    // reported a failure, or reports and is not ready after the deadline
+	deferred                  // has it and does not report, or waits for its maintenance window
+	reverted                  // has its last good version back
 )
 
 // member is a runtime in a plan.
@@ -39,6 +41,8 @@ type member struct {
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
 	reason string // why it failed
+	// unchecked is why its checks are not Passed, empty if they are or none is required.
+	unchecked string
 }
 
 // judge finds the standing of every runtime and counts the runtimes of each wave.
@@ -68,6 +72,12 @@ func (p *plan) judge(runtimes []Runtime) {
 			}
 		case inFlight:
 			w.inFlight++
+		case outdated:
+			w.outdated++
+			w.unchecked = append(w.unchecked, runtimes[i].ID+" (its agent does not support checks)")
+		case measuring:
+			w.inFlight++
+			w.measure(&runtimes[i], m, p.measured(m, &runtimes[i]))
 		case updated:
 			w.updated++
 			if p.unread(&runtimes[i]) {
@@ -75,6 +85,7 @@ func (p *plan) judge(runtimes []Runtime) {
 			}
 		case failed:
 			w.failed++
+			w.breaks(&runtimes[i], p.failedCheck(m, &runtimes[i]))
 		case silent, deferred:
 			w.deferred++
 		}
@@ -121,9 +132,12 @@ func (p *plan) stand(m *member, r *Runtime) {
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
-		m.shows = r.Version == p.spec.To && r.wasReady() && !p.inTrouble(m, r)
+		works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
+		m.shows = r.Version == p.spec.To && works
 	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
+	case r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave):
+		m.touched, m.standing = false, outdated
 	default:
 		m.touched, m.standing = false, waiting
 	}
@@ -154,8 +168,12 @@ func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 	switch {
 	case p.inTrouble(m, r):
 		m.standing, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
-	case r.wasReady():
+	case p.failedCheck(m, r) != nil:
+		m.standing, m.reason = failed, Explain(*p.failedCheck(m, r))
+	case r.wasReady() && p.unpassed(m, r) == "":
 		m.standing = updated
+	case r.wasReady() && !quiet:
+		m.standing, m.unchecked = measuring, p.unpassed(m, r)
 	case quiet, r.Waits:
 		m.standing = deferred
 	case r.Unpublishable:

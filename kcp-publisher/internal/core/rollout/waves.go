@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // maxGranted bounds the names of runtimes in one wave's status.
@@ -55,6 +56,9 @@ func Check(course fleet.Course) error {
 			if n, err := intstr.GetScaledValueFromIntOrPercent(bound.value, 100, true); err != nil || n < 0 {
 				return fmt.Errorf("waves[%d].%s: %q is no number and no percentage such as \"10%%\"", i, bound.field, bound.value.String())
 			}
+		}
+		if err := bundle.CheckChecks(w.Checks, false); err != nil {
+			return fmt.Errorf("waves[%d].%w", i, err)
 		}
 	}
 	return nil
@@ -105,6 +109,13 @@ type wave struct {
 	// unread counts the updated runtimes whose reports were not read since the publisher started. A newer report may
 	// contain a failure.
 	unread int
+	// unchecked describes the runtimes whose checks keep the wave from being proven. measuring counts those of them that
+	// are ready with the version, outdated those whose agents do not support checks, and overdue the measuring runtimes
+	// whose agents have stopped to measure. measuring is part of inFlight.
+	unchecked                    []string
+	measuring, outdated, overdue int
+	// broken has the runtimes with failed checks.
+	broken []brokenCheck
 	// reachable are the indexes of the runtimes that wait for the version and are not silent.
 	reachable []int
 
@@ -239,7 +250,7 @@ func (w *wave) unready() string {
 		need = max(need, 1) // silence and failures alone do not prove a version
 	}
 	switch {
-	case w.updated < need:
+	case w.updated+w.measuring < need:
 		return fmt.Sprintf("%d of %d runtimes are updated, %d have to be", w.updated, w.total, need)
 	case w.deferred > w.maxDeferred:
 		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
@@ -275,5 +286,6 @@ func (w *wave) unseen() string {
 }
 
 func (w *wave) failure(name string) string {
-	return fmt.Sprintf("wave %s failed: %d of %d runtimes failed, maxFailures allows %d", name, w.failed, w.total, w.maxFailures)
+	return fmt.Sprintf("wave %s failed: %d of %d runtimes failed, maxFailures allows %d%s",
+		name, w.failed, w.total, w.maxFailures, w.brokenChecks())
 }

@@ -29,6 +29,7 @@ type machine struct {
 	knownDigest int
 	said        int // the bundle that the last report was about
 	saidState   v1beta2.State
+	saidResult  v1beta2.CheckResult
 	noted       time.Time  // when it was heard, as of the last time that something was written
 	reports     []reported // all it ever made
 	// In the publisher's memory: when it was heard, where its report was looked for since the publisher started.
@@ -37,6 +38,10 @@ type machine struct {
 	// In the runtime.
 	online bool
 	mood   v1beta2.State
+	// result is the one of the check that its agent measures, empty for none yet.
+	result v1beta2.CheckResult
+	// old is true for an agent that does not support checks.
+	old bool
 	// In the registry: it refuses bundles for this runtime.
 	refuses      bool
 	refusedSince time.Time
@@ -50,6 +55,7 @@ type machine struct {
 type reported struct {
 	about int
 	state v1beta2.State
+	check v1beta2.CheckResult
 }
 
 func (w *world) fact(m *machine) Runtime {
@@ -57,6 +63,7 @@ func (w *world) fact(m *machine) Runtime {
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Given = &given
 	}
+	r.LacksChecks = m.old
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
 	if !m.looked {
 		r.Heard, r.Unnoted = m.noted, w.began
@@ -92,7 +99,7 @@ func newWorld(random *rand.Rand) *world {
 	w.policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: w.course()}}
 	w.policy.Name = "careful"
 	for i := range 2 + random.IntN(5) {
-		m := &machine{id: fmt.Sprint("r-", i), version: "1.0.0", online: true, mood: v1beta2.StateReady, bundles: map[int]string{}, readyBy: map[string]bool{}}
+		m := newMachine(i, "1.0.0")
 		if w.chance(30) {
 			m.labels = map[string]string{"canary": "yes"}
 		}
@@ -102,6 +109,13 @@ func newWorld(random *rand.Rand) *world {
 		w.report(m)
 	}
 	return w
+}
+
+func newMachine(number int, version string) *machine {
+	return &machine{
+		id: fmt.Sprint("r-", number), version: version, online: true, mood: v1beta2.StateReady, result: v1beta2.CheckPassed,
+		bundles: map[int]string{}, readyBy: map[string]bool{},
+	}
 }
 
 func (w *world) course() fleet.Course {
@@ -123,6 +137,9 @@ func (w *world) course() fleet.Course {
 			AllowEmpty: w.chance(30), Name: fmt.Sprint("w", i), Deadline: metav1.Duration{Duration: 5 * time.Minute}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
 			MaxConcurrent: amount(), MaxFailures: amount(), MaxDeferred: amount(), Approval: w.chance(15),
 			Soak: metav1.Duration{Duration: time.Duration(w.random.IntN(3)) * time.Minute},
+		}
+		if w.chance(40) {
+			wave.Checks = []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}}
 		}
 		switch w.random.IntN(3) {
 		case 0:
@@ -185,7 +202,14 @@ func (w *world) write(m *machine) {
 
 // believe notes that a report about exactly the known bundle said the module to be ready.
 func (w *world) believe(m *machine) {
-	if m.said != m.knownDigest || m.saidState != v1beta2.StateReady {
+	if m.said != m.knownDigest {
+		return
+	}
+	if given, ok := m.known.Given[keda.Module]; ok && m.saidResult != "" {
+		given.Checks = []v1beta2.CheckOutcome{{Name: "works", Result: m.saidResult}}
+		m.known.Given[keda.Module] = given
+	}
+	if m.saidState != v1beta2.StateReady {
 		return
 	}
 	m.readyBy[m.bundles[m.said]] = true
@@ -198,11 +222,15 @@ func (w *world) believe(m *machine) {
 // report is a runtime that pulls its bundle and says how it is.
 func (w *world) report(m *machine) {
 	if m.online {
-		if m.said != m.digest || m.saidState != m.mood {
+		result := m.result
+		if m.old {
+			result = ""
+		}
+		if m.said != m.digest || m.saidState != m.mood || m.saidResult != result {
 			m.noted = w.now // else it says nothing new
 		}
-		m.said, m.saidState, m.heard = m.digest, m.mood, w.now
-		m.reports = append(m.reports, reported{m.digest, m.mood})
+		m.said, m.saidState, m.saidResult, m.heard = m.digest, m.mood, result, w.now
+		m.reports = append(m.reports, reported{m.digest, m.mood, result})
 		w.believe(m)
 	}
 }

@@ -22,6 +22,8 @@ type rolloutView struct {
 	*fleet.Rollout
 	State string
 	Waves []waveView
+	// Checks are the checks of all waves, in their order.
+	Checks []checkView
 	// Bar shows the whole rollout.
 	Bar     []segment
 	Ended   bool
@@ -100,6 +102,9 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 		)
 		inFlight += wave.InFlight
 		v.Waves = append(v.Waves, w)
+		for _, check := range wave.Checks {
+			v.Checks = append(v.Checks, viewCheck(wave.Name, check))
+		}
 	}
 	v.Bar = segments(
 		s.Total,

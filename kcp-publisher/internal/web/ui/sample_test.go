@@ -124,7 +124,11 @@ func sampleRollouts(well bool) []fleet.Rollout {
 			StartedAt: &started, EstimatedEnd: &end,
 			Waves: []v1alpha1.WaveStatus{
 				{Name: "canaries", State: v1alpha1.WaveProven, Total: 10, Updated: 10},
-				{Name: "tenth", State: v1alpha1.WaveSoaking, Total: 100, Updated: 88, InFlight: 7, Failed: 3, Deferred: 2, ReadyAt: &ready},
+				{Name: "tenth", State: v1alpha1.WaveSoaking, Total: 100, Updated: 88, InFlight: 7, Failed: 3, Deferred: 2, ReadyAt: &ready,
+					Checks: []v1alpha1.CheckSummary{{
+						Name: "latency", Passed: 86, Failed: 1, Inconclusive: 8,
+						Median: "0.23", MedianBefore: "0.21", Worst: "0.92", WorstBefore: "0.25", WorstRuntime: "r-00001",
+					}}},
 				{Name: "rest", State: v1alpha1.WavePending, Total: 890},
 			},
 			Failures: []v1alpha1.RuntimeFailure{

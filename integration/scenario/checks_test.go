@@ -1,0 +1,88 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+// checkedStages is a course whose canaries have a check.
+func checkedStages() v1alpha1.Course {
+	return stages(func(canaries, _ *v1alpha1.Wave) {
+		canaries.Checks = []v1alpha1.Check{{Name: "works", CEL: &v1alpha1.CELCheck{Expression: "true"}}}
+	})
+}
+
+func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	canaries, others := simulate(t, f, 1, 3)
+	must(t, f.Police(ctx, "scaler", checkedStages()))
+	canaries[0].Measure(v1beta2.CheckOutcome{
+		Name: "works", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2", Message: "above 0.5",
+	})
+	promote(t, f, "1.8.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
+	untilSettled(t, canaries[0], "1.7.0")
+	wantHistory(t, canaries[0], "1.7.0", "1.8.0", "1.7.0")
+	for _, s := range others {
+		wantHistory(t, s, "1.7.0")
+	}
+	rollout, err := f.Rollout(ctx, firstRollout)
+	must(t, err)
+	const want = "maxFailures allows 0; check works failed in canary-0 (0.9, 0.2 before the upgrade)"
+	if !strings.HasSuffix(rollout.Status.Message, want) {
+		t.Errorf("the rollout says %q, want the end %q", rollout.Status.Message, want)
+	}
+	const reason = "check works is Failed: 0.9, 0.2 before the upgrade: above 0.5"
+	if shown := ask(t, f, "rollout", "show", firstRollout); !strings.Contains(shown, reason) {
+		t.Errorf("rollout show says\n%s", shown)
+	}
+}
+
+func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	canaries, others := simulate(t, f, 2, 2)
+	must(t, f.Police(ctx, "scaler", checkedStages()))
+	old := canaries[1]
+	isChecks := func(feature bundle.Feature) bool { return feature == bundle.FeatureChecks }
+	old.Understand(slices.DeleteFunc(bundle.AllFeatures(), isChecks)...)
+	until(t, time.Minute, "the control plane knows that an agent is old", func() (bool, string) {
+		kyma, err := old.Record(ctx)
+		if err != nil || kyma.Status.Runtime.Observed == nil {
+			return false, fmt.Sprint(err)
+		}
+		features := kyma.Status.Runtime.Observed.Features
+		return len(features) > 0 && !slices.Contains(features, string(bundle.FeatureChecks)), fmt.Sprint(features)
+	})
+	canaries[0].Measure(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckInconclusive, Message: "no data"})
+	promote(t, f, "1.8.0")
+	untilSettled(t, canaries[0], "1.8.0")
+	must(t, f.UntilRollout(ctx, firstRollout, "it measures one canary", func(s v1alpha1.RolloutStatus) bool {
+		if len(s.Waves) == 0 || len(s.Waves[0].Checks) != 1 {
+			return false
+		}
+		return s.Waves[0].InFlight == 1 && s.Waves[0].Updated == 0 && s.Waves[0].Checks[0].Inconclusive == 1
+	}))
+	canaries[0].Measure(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckPassed})
+	must(t, f.UntilRollout(ctx, firstRollout, "it waits for the old agent", func(s v1alpha1.RolloutStatus) bool {
+		return s.State == v1alpha1.RolloutWaiting &&
+			strings.Contains(s.Message, "checks are not Passed in canary-1 (its agent does not support checks)")
+	}))
+	for _, s := range append(others, old) {
+		wantHistory(t, s, "1.7.0")
+	}
+	old.Understand(bundle.AllFeatures()...)
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
+	for _, s := range slices.Concat(canaries, others) {
+		untilSettled(t, s, "1.8.0")
+	}
+}

@@ -1,0 +1,68 @@
+package ingest
+
+import (
+	"fmt"
+	"testing"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+)
+
+func outcome(name string, result v1beta2.CheckResult, value string) v1beta2.CheckOutcome {
+	return v1beta2.CheckOutcome{Name: name, Result: result, Value: value}
+}
+
+func TestResultsOfChecksAreRecordedFromReportsAboutTheNewestBundle(t *testing.T) {
+	passed, failed := outcome("latency", v1beta2.CheckPassed, "0.2"), outcome("latency", v1beta2.CheckFailed, "0.9")
+	faster := outcome("latency", v1beta2.CheckPassed, "0.1")
+	says := func(all ...v1beta2.CheckOutcome) func(*Facts) {
+		return func(f *Facts) {
+			for _, o := range all {
+				f.Report.Modules[0].Checks = append(f.Report.Modules[0].Checks, bundle.ReportedCheck{CheckOutcome: o, Passes: 3})
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		before []v1beta2.CheckOutcome
+		change func(*Facts)
+		want   []v1beta2.CheckOutcome
+	}{
+		"the first result":             {nil, says(passed), []v1beta2.CheckOutcome{passed}},
+		"another result":               {[]v1beta2.CheckOutcome{passed}, says(failed), []v1beta2.CheckOutcome{failed}},
+		"the same with another value":  {[]v1beta2.CheckOutcome{passed}, says(faster), []v1beta2.CheckOutcome{passed}},
+		"a check outside the bundle":   {nil, says(outcome("other", v1beta2.CheckPassed, "")), nil},
+		"a check of an earlier bundle": {[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, says(), nil},
+		"a report without results":     {[]v1beta2.CheckOutcome{failed}, says(), []v1beta2.CheckOutcome{failed}},
+		"a report about the bundle before": {nil, func(f *Facts) {
+			says(passed)(f)
+			f.Report.Observed.Digest = earlier
+		}, nil},
+		"a report about the version before": {nil, func(f *Facts) {
+			says(passed)(f)
+			f.Report.Modules[0].Version = "0.9.0"
+		}, nil},
+		"a version that is not applied": {nil, func(f *Facts) {
+			says(passed)(f)
+			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version = "1.0.0", "0.9.0"
+		}, nil},
+		"a report that was refused": {nil, func(f *Facts) {
+			says(passed)(f)
+			f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey}
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := healthy()
+			s.facts.Published.State.Manifests[0].Checks = []fleet.Check{{Name: "latency"}}
+			s.facts.Published.Predicate.KymaGeneration = 4
+			s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
+			s.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Checks: c.before}}
+			c.change(&s.facts)
+			got := Status(s.before, s.facts, s.now).Runtime.Published.Given["keda"].Checks
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,28 @@
+package resolve
+
+import (
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// withChecks returns a manifest with the checks that its rollout gives. Without a rollout under way, a module keeps the
+// checks of its last manifest in the same version: the bundle does not change when a rollout ends or is deleted. An
+// agent that does not support checks gets none.
+func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.Manifest {
+	if m == nil {
+		return nil
+	}
+	next := *m
+	next.Checks, next.CheckFor = nil, rollout.Checks{}.For
+	own, given := r.Checks[rollout.Track{Module: m.Module, Channel: m.Channel}]
+	switch last := lastManifest(r.Last, m.Module); {
+	case slices.Contains(r.Lacks, bundle.FeatureChecks):
+	case given && m.Version == gate.Version:
+		next.Checks, next.CheckFor = own.Checks, own.For
+	case last != nil && last.Version == m.Version:
+		next.Checks, next.CheckFor = last.Checks, last.CheckFor
+	}
+	return &next
+}

@@ -1,0 +1,79 @@
+package resolve
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+var regularKeda = rollout.Track{Module: "keda", Channel: "regular"}
+
+// checked gives the runtime version 1.1.0 of keda with a check.
+func (w *world) checked() *world {
+	promoted(w).gated(rollout.Decision{Version: "1.1.0", Checks: 1})
+	w.request.Checks = map[rollout.Track]rollout.Checks{regularKeda: {
+		Checks: []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}},
+		For:    metav1.Duration{Duration: time.Hour},
+	}}
+	return w
+}
+
+func (w *world) encoded(t *testing.T) string {
+	t.Helper()
+	text, err := json.Marshal(w.resolve(t).State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func checksOf(state bundle.DesiredState, module string) int {
+	for _, m := range state.Manifests {
+		if m.Module == module {
+			return len(m.Checks)
+		}
+	}
+	return 0
+}
+
+func TestABundleKeepsItsChecksUntilTheVersionChanges(t *testing.T) {
+	w := usual().published(t).checked()
+	given := w.encoded(t)
+	if got := checksOf(w.published(t).resolve(t).State, "keda"); got != 1 {
+		t.Fatalf("the promoted version has %d checks, want 1", got)
+	}
+	w.request.Gates, w.request.Checks = nil, nil // the rollout ended or is deleted
+	if again := w.encoded(t); again != given {
+		t.Errorf("the bundle changed with the end of the rollout\nfrom %s\nto   %s", given, again)
+	}
+	w.published(t).gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: "undone"})
+	if got := checksOf(w.resolve(t).State, "keda"); got != 0 {
+		t.Errorf("the last good version has %d checks, want 0", got)
+	}
+}
+
+func TestAnAgentThatDoesNotSupportChecksGetsNone(t *testing.T) {
+	w := usual().published(t).checked()
+	w.request.Lacks = []bundle.Feature{bundle.FeatureChecks}
+	result := w.resolve(t)
+	if checksOf(result.State, "keda") != 0 || result.Versions["keda"] != "1.1.0" {
+		t.Errorf("it gets %+v", result.State.Manifests)
+	}
+}
+
+func TestChecksThatAgentsRefuseKeepTheVersionBefore(t *testing.T) {
+	w := usual().published(t).checked()
+	w.request.Checks[regularKeda].Checks[0].Name = "Works"
+	result := w.resolve(t)
+	problems := result.State.Problems
+	if result.Versions["keda"] != "1.0.0" || len(problems) != 1 || problems[0].State != v1beta2.StateError {
+		t.Errorf("it gets %v, with the problems %+v", result.Versions, problems)
+	}
+}

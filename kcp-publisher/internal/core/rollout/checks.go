@@ -1,0 +1,314 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// minCheckFor is the shortest time in which agents measure checks: the default thresholds need 90 seconds.
+const minCheckFor = 10 * time.Minute
+
+// maxListed bounds the runtimes that a message about checks names.
+const maxListed = 5
+
+// Checks are the checks of a wave as its runtimes get them.
+type Checks struct {
+	// Checks are sorted by name.
+	Checks []fleet.Check
+	For    metav1.Duration
+}
+
+// wavesChecks returns the checks of each wave of a course.
+func wavesChecks(course fleet.Course) []Checks {
+	all := make([]Checks, len(course.Waves))
+	for i, w := range course.Waves {
+		if len(w.Checks) > 0 {
+			all[i] = Checks{Checks: slices.Clone(w.Checks), For: metav1.Duration{Duration: checkFor(w)}}
+			slices.SortFunc(all[i].Checks, func(a, b fleet.Check) int { return cmp.Compare(a.Name, b.Name) })
+		}
+	}
+	return all
+}
+
+// checkFor returns how long the agents of a wave measure its checks.
+func checkFor(w fleet.Wave) time.Duration {
+	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
+}
+
+func sameChecks(a, b []Checks) bool {
+	return slices.EqualFunc(a, b, func(a, b Checks) bool { return equality.Semantic.DeepEqual(a, b) })
+}
+
+// Checks returns the checks that a runtime gets with a decision of the track's gate. given is false if the decision
+// names none; the runtime then keeps the checks that it has for the version.
+func (g Gates) Checks(track Track, d Decision) (checks Checks, given bool) {
+	gate := g[track]
+	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
+		return Checks{}, false
+	}
+	return gate.checks[d.Checks-1], true
+}
+
+// checks returns the checks of a runtime's wave.
+func (p *plan) checks(m *member) []fleet.Check {
+	if m.wave < 0 {
+		return nil
+	}
+	return p.spec.Waves[m.wave].Checks
+}
+
+// accepted reports whether an operator approved a wave without its checks. A wave that needs an approval to start is
+// approved before its checks are measured, so that approval does not count.
+func (p *plan) accepted(wave int) bool {
+	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
+}
+
+// outcome returns the result of a check in a runtime, nil without one.
+func (r *Runtime) outcome(check string) *v1beta2.CheckOutcome {
+	if r.Given == nil {
+		return nil
+	}
+	for i := range r.Given.Checks {
+		if r.Given.Checks[i].Name == check {
+			return &r.Given.Checks[i]
+		}
+	}
+	return nil
+}
+
+// failedCheck returns the first failed check of a runtime, nil without one.
+func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
+	for _, c := range p.checks(m) {
+		if o := r.outcome(c.Name); o != nil && o.Result == v1beta2.CheckFailed {
+			return o
+		}
+	}
+	return nil
+}
+
+// unpassed returns which checks of a runtime's wave are not Passed in the runtime, empty if all are or an operator
+// approved the wave without them.
+func (p *plan) unpassed(m *member, r *Runtime) string {
+	if p.accepted(m.wave) {
+		return ""
+	}
+	var texts []string
+	for _, c := range p.checks(m) {
+		switch o := r.outcome(c.Name); {
+		case o == nil:
+			texts = append(texts, "check "+c.Name+" has no result")
+		case o.Result != v1beta2.CheckPassed:
+			texts = append(texts, Explain(*o))
+		}
+	}
+	return bundle.Bounded(strings.Join(texts, ", "), maxReasonBytes)
+}
+
+// measured reports whether a runtime's agent has stopped to measure.
+func (p *plan) measured(m *member, r *Runtime) bool {
+	return p.situation.Now.After(r.Given.Time.Add(checkFor(p.spec.Waves[m.wave])))
+}
+
+// measure counts a runtime whose checks are not Passed.
+func (w *wave) measure(r *Runtime, m *member, over bool) {
+	w.measuring++
+	w.unchecked = append(w.unchecked, r.ID+" ("+m.unchecked+")")
+	if over {
+		w.overdue++
+	}
+}
+
+// unproven returns the runtimes whose checks keep the wave from being proven, empty for none.
+func (w *wave) unproven() string {
+	if len(w.unchecked) == 0 {
+		return ""
+	}
+	return "checks are not Passed in " + listed(w.unchecked)
+}
+
+// stalled reports whether only runtimes whose checks have no final result keep the wave from going on.
+func (w *wave) stalled() bool {
+	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
+	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
+}
+
+// brokenCheck is a failed check in a runtime.
+type brokenCheck struct {
+	runtime string
+	outcome v1beta2.CheckOutcome
+}
+
+// breaks counts a runtime's failed check, nil if it failed for another reason.
+func (w *wave) breaks(r *Runtime, failed *v1beta2.CheckOutcome) {
+	if failed != nil {
+		w.broken = append(w.broken, brokenCheck{r.ID, *failed})
+	}
+}
+
+// brokenChecks returns the failed checks with their runtimes and values as the end of a message, empty for none.
+func (w *wave) brokenChecks() string {
+	byCheck := map[string][]string{}
+	var names []string
+	for _, b := range w.broken {
+		if byCheck[b.outcome.Name] == nil {
+			names = append(names, b.outcome.Name)
+		}
+		text := b.runtime
+		if values := Values(b.outcome.Value, b.outcome.Before); values != "" {
+			text += " (" + values + ")"
+		}
+		byCheck[b.outcome.Name] = append(byCheck[b.outcome.Name], text)
+	}
+	slices.Sort(names)
+	var all strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&all, "; check %s failed in %s", name, listed(byCheck[name]))
+	}
+	return all.String()
+}
+
+// listed joins the first items of a list and counts the others.
+func listed(items []string) string {
+	text := strings.Join(items[:min(len(items), maxListed)], ", ")
+	if more := len(items) - maxListed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Explain describes the result of a check in a runtime.
+func Explain(o v1beta2.CheckOutcome) string {
+	return "check " + o.Name + " is " + describe(o)
+}
+
+// describe returns the result of a check with its values and its message.
+func describe(o v1beta2.CheckOutcome) string {
+	text := string(o.Result)
+	for _, part := range []string{Values(o.Value, o.Before), o.Message} {
+		if part != "" {
+			text += ": " + part
+		}
+	}
+	return text
+}
+
+// Values returns a value of a check with the one before the upgrade, empty without a value.
+func Values(value, before string) string {
+	if value == "" || before == "" {
+		return value
+	}
+	return value + ", " + before + " before the upgrade"
+}
+
+// tellChecks writes the results of each wave's checks to the status. After a rollback it keeps them: the runtimes have
+// another version by then.
+func (p *plan) tellChecks(runtimes []Runtime) {
+	switch p.before {
+	case fleet.RolloutRollingBack, fleet.RolloutRolledBack, fleet.RolloutSuperseded:
+		return
+	}
+	for i := range p.waves {
+		p.status.Waves[i].Checks = p.summaries(i, runtimes)
+	}
+}
+
+// summaries returns the results of a wave's checks in the runtimes that have the version from this rollout, nil before
+// the first of them.
+func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
+	checks := p.spec.Waves[wave].Checks
+	if len(checks) == 0 {
+		return nil
+	}
+	all := make([]fleet.CheckSummary, len(checks))
+	measured, before := make([][]reading, len(checks)), make([][]reading, len(checks))
+	found := false
+	for i := range p.members {
+		m, r := &p.members[i], &runtimes[i]
+		if m.wave != wave || !m.touched || r.Version != p.spec.To {
+			continue
+		}
+		found = true
+		for n, c := range checks {
+			o := r.outcome(c.Name)
+			switch {
+			case o == nil || o.Result == v1beta2.CheckInconclusive:
+				all[n].Inconclusive++
+			case o.Result == v1beta2.CheckFailed:
+				all[n].Failed++
+			default:
+				all[n].Passed++
+			}
+			if o == nil {
+				continue
+			}
+			measured[n], before[n] = read(measured[n], r.ID, o.Value), read(before[n], r.ID, o.Before)
+		}
+	}
+	if !found {
+		return nil
+	}
+	for n, c := range checks {
+		all[n].Name = c.Name
+		all[n].Median, all[n].MedianBefore = median(measured[n]), median(before[n])
+		if worst := worst(c, measured[n]); worst != nil {
+			all[n].Worst, all[n].WorstRuntime = worst.text, worst.runtime
+			if at := slices.IndexFunc(before[n], func(r reading) bool { return r.runtime == worst.runtime }); at >= 0 {
+				all[n].WorstBefore = before[n][at].text
+			}
+		}
+	}
+	return all
+}
+
+// reading is a numeric value of a check in a runtime.
+type reading struct {
+	number  float64
+	text    string
+	runtime string
+}
+
+// read adds a value if it is a number.
+func read(all []reading, runtime, text string) []reading {
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil || number != number {
+		return all
+	}
+	return append(all, reading{number, text, runtime})
+}
+
+func byNumber(a, b reading) int {
+	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.runtime, b.runtime))
+}
+
+// median returns the lower median of values, empty for none.
+func median(all []reading) string {
+	if len(all) == 0 {
+		return ""
+	}
+	sorted := slices.SortedFunc(slices.Values(all), byNumber)
+	return sorted[(len(sorted)-1)/2].text
+}
+
+// worst returns the lowest value of a check that has only a lower bound, and the highest value of any other check. It
+// returns nil without a value.
+func worst(c fleet.Check, all []reading) *reading {
+	if len(all) == 0 {
+		return nil
+	}
+	highest := slices.MaxFunc(all, byNumber)
+	if q := c.PromQL; q != nil && q.Min != "" && q.Max == "" && q.MaxIncreasePercent == nil {
+		highest = slices.MinFunc(all, byNumber)
+	}
+	return &highest
+}

@@ -1,0 +1,192 @@
+package rollout
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// checkedWaves is twoWaves with a check in the first one.
+func checkedWaves() fleet.RolloutSpec {
+	spec, prometheus := twoWaves(), fleet.ServiceReference{Namespace: "monitoring", Name: "prometheus", Port: 9090}
+	spec.Waves[0].Checks = []fleet.Check{
+		{Name: "latency", PromQL: &fleet.PromQLCheck{Service: prometheus, Query: "x", Max: "0.5"}},
+		{Name: "errors", CEL: &fleet.CELCheck{Expression: "true"}},
+	}
+	return spec
+}
+
+func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
+	g := *r.Given
+	g.Checks = outcomes
+	r.Given = &g
+	return r
+}
+
+// progress is what a checkedWaves rollout does 20 minutes after it began.
+type progress struct {
+	spec     func(*fleet.RolloutSpec)
+	outcomes []v1beta2.CheckOutcome
+	// minutesAgo is when the first runtime was given the version.
+	minutesAgo int
+	state      fleet.RolloutState
+	message    string
+	next       bool // production may have the version
+}
+
+func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
+	fine := v1beta2.CheckOutcome{Name: "errors", Result: v1beta2.CheckPassed}
+	fast := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed, Value: "0.2", Before: "0.2"}
+	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2"}
+	blind := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckInconclusive, Message: "no data"}
+	with := func(outcomes ...v1beta2.CheckOutcome) []v1beta2.CheckOutcome { return outcomes }
+	approve := func(s *fleet.RolloutSpec) { s.ApprovedWaves = []string{"development"} }
+	began := func(s *fleet.RolloutSpec) { approve(s); s.Waves[0].Approval = true }
+	onlyErrors := func(s *fleet.RolloutSpec) { s.Waves[0].Checks = s.Waves[0].Checks[1:] }
+	const going, waiting, back = fleet.RolloutProgressing, fleet.RolloutWaiting, fleet.RolloutRollingBack
+	const slowInDev = "maxFailures allows 0; check latency failed in dev (0.9, 0.2 before the upgrade)"
+	const blindInDev = "checks are not Passed in dev (check latency is Inconclusive: no data)"
+	for name, c := range map[string]progress{
+		"all checks passed":                       {nil, with(fine, fast), 5, going, "wave production", true},
+		"a check failed":                          {nil, with(fine, slow), 5, back, slowInDev, false},
+		"a check failed and the wave is approved": {approve, with(fine, slow), 5, back, slowInDev, false},
+		"a check has no result yet":               {nil, with(fine), 5, going, "check latency has no result", false},
+		"a check is inconclusive and is measured": {nil, with(fine, blind), 5, going, blindInDev, false},
+		"a check stays inconclusive":              {nil, with(fine, blind), 15, waiting, blindInDev + "; correct", false},
+		"it stays so and the wave is approved":    {approve, with(fine, blind), 15, going, "wave production", true},
+		"the approval only started the wave":      {began, with(fine, blind), 15, waiting, blindInDev, false},
+		"a result of another check":               {onlyErrors, with(fine, slow), 5, going, "wave production", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := checkedWaves()
+			if c.spec != nil {
+				c.spec(&spec)
+			}
+			first, step := twoSteps(spec, measuredBy(given(at("dev", "dev", ""), c.minutesAgo), c.outcomes...))
+			if d := first.Decisions[0]; d != (Decision{Version: "2.0.0", Checks: 1}) {
+				t.Fatalf("the first runtime gets %+v", d)
+			}
+			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
+				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+			}
+			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
+				t.Errorf("production may have %s", step.Decisions[1].Version)
+			}
+		})
+	}
+}
+
+// twoSteps returns the first step of a rollout for development and production, and the one 20 minutes later.
+func twoSteps(spec fleet.RolloutSpec, dev Runtime) (began, later Step) {
+	prod, situation := at("prod", "prod", "1.0.0"), Situation{Channel: "2.0.0", Now: noon.Add(-20 * time.Minute)}
+	began = Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0"), prod}, situation)
+	situation.Now = noon
+	return began, Plan(first, spec, began.Status, []Runtime{dev, prod}, situation)
+}
+
+func TestAFailedCheckStaysInTheStatusAfterTheRollback(t *testing.T) {
+	spec, prod := checkedWaves(), at("prod", "prod", "1.0.0")
+	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2"}
+	dev := measuredBy(given(at("dev", "dev", ""), 5), slow)
+	_, failed := twoSteps(spec, dev)
+	dev.Version, dev.Given = "1.0.0", &v1beta2.GivenVersion{Rollout: first}
+	back := Plan(first, spec, failed.Status, []Runtime{dev, prod}, Situation{Channel: "2.0.0", Now: noon})
+	want := fleet.CheckSummary{
+		Name: "latency", Failed: 1,
+		Median: "0.9", MedianBefore: "0.2", Worst: "0.9", WorstBefore: "0.2", WorstRuntime: "dev",
+	}
+	if checks := back.Status.Waves[0].Checks; len(checks) != 2 || checks[0] != want || checks[1].Inconclusive != 1 {
+		t.Errorf("the wave's checks are %+v", checks)
+	}
+	message := back.Status.Message
+	if back.Status.State != fleet.RolloutRolledBack || !strings.Contains(message, "0.9, 0.2 before the upgrade") {
+		t.Errorf("the rollout is %s: %s", back.Status.State, back.Status.Message)
+	}
+	if reason := back.Status.Failures[0].Reason; reason != "check latency is Failed: 0.9, 0.2 before the upgrade" {
+		t.Errorf("the failure's reason is %q", reason)
+	}
+}
+
+func TestAWaveWithChecksWaitsForAgentsThatSupportThem(t *testing.T) {
+	spec := checkedWaves()
+	old := at("dev", "dev", "1.0.0")
+	old.LacksChecks = true
+	fleetOf := []Runtime{old, at("prod", "prod", "1.0.0")}
+	step := Plan(first, spec, fleet.RolloutStatus{}, fleetOf, Situation{Channel: "2.0.0", Now: noon})
+	message := step.Status.Message
+	if step.Status.State != fleet.RolloutWaiting || !strings.Contains(message, "dev (its agent does not support checks)") {
+		t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
+	}
+	if d := step.Decisions[0]; d.Version != "1.0.0" || !strings.Contains(d.Held, "agent that supports checks") {
+		t.Errorf("the runtime with the old agent gets %+v", d)
+	}
+	spec.ApprovedWaves = []string{"development"}
+	approved := Plan(first, spec, step.Status, fleetOf, Situation{Channel: "2.0.0", Now: noon})
+	if d := approved.Decisions[0]; d != (Decision{Version: "2.0.0"}) {
+		t.Errorf("after the approval it gets %+v", d)
+	}
+}
+
+// A runtime with the version from a rollout that ended has measured nothing for this one.
+func TestARuntimeWithoutMeasurementsDoesNotProveAWaveWithChecks(t *testing.T) {
+	spec := checkedWaves()
+	dev := given(at("dev", "dev", ""), 5)
+	dev.Given.Rollout, dev.Given.Ready = "another", true
+	both := []Runtime{dev, at("prod", "prod", "1.0.0")}
+	step := Plan(first, spec, fleet.RolloutStatus{}, both, Situation{Channel: "2.0.0", Now: noon})
+	if step.Status.State != fleet.RolloutWaiting || step.Decisions[1].Version != "1.0.0" {
+		t.Errorf("%s: %s, production may have %s", step.Status.State, step.Status.Message, step.Decisions[1].Version)
+	}
+}
+
+func TestGatesWithOtherChecksAreNotTheSame(t *testing.T) {
+	gate := func(max string) Gates {
+		spec := checkedWaves()
+		spec.Waves[0].Checks[0].PromQL.Max = max
+		runtimes := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
+		step := Plan(first, spec, fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: noon})
+		return Gates{keda: NewGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
+	}
+	a, same, other := gate("0.5"), gate("0.5"), gate("0.6")
+	if !a.Same(same) || !a[keda].Equal(same[keda], "dev", "1.0.0") {
+		t.Error("equal gates are not the same")
+	}
+	if a.Same(other) || a[keda].Equal(other[keda], "dev", "1.0.0") || !a[keda].Equal(other[keda], "prod", "1.0.0") {
+		t.Error("gates with another check are the same, or differ for a runtime without checks")
+	}
+	checks, given := a.Checks(keda, a[keda].Decide("dev", "1.0.0"))
+	if !given || len(checks.Checks) != 2 || checks.Checks[0].Name != "errors" || checks.For.Duration != 10*time.Minute {
+		t.Errorf("the runtime gets %+v", checks)
+	}
+	if _, given := a.Checks(keda, a[keda].Decide("prod", "1.0.0")); given {
+		t.Error("a held runtime gets checks")
+	}
+}
+
+func TestWavesWithInvalidChecksAreRefused(t *testing.T) {
+	spec := checkedWaves()
+	spec.Waves[0].Checks[0].Name = "Latency"
+	if err := Check(spec.Course); err == nil || !strings.HasPrefix(err.Error(), "waves[0].checks[0].name") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheWorstValueOfALowerBoundIsTheLowest(t *testing.T) {
+	values := []reading{{number: 3, runtime: "a"}, {number: 1, runtime: "b"}, {number: 2, runtime: "c"}}
+	for name, c := range map[string]struct {
+		check fleet.Check
+		want  string
+	}{
+		"an upper bound":     {fleet.Check{PromQL: &fleet.PromQLCheck{Max: "5"}}, "a"},
+		"a lower bound":      {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1"}}, "b"},
+		"a lower and upper":  {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1", Max: "5"}}, "a"},
+		"a latency of a GET": {fleet.Check{HTTP: &fleet.HTTPCheck{}}, "a"},
+	} {
+		if got := worst(c.check, values); got.runtime != c.want {
+			t.Errorf("%s: the worst runtime is %s, want %s", name, got.runtime, c.want)
+		}
+	}
+}

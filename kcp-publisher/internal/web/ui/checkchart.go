@@ -1,0 +1,61 @@
+package ui
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// checkView is a check of a wave with its chart.
+type checkView struct {
+	Wave string
+	v1alpha1.CheckSummary
+	// Chart has a bar for each measured value, empty without one.
+	Chart []chartBar
+}
+
+// chartBar is a value in the chart of a check.
+type chartBar struct {
+	Name, Text, Tone string
+	// Y is the upper edge in pixels, Width the share of the largest value.
+	Y     int
+	Width string
+}
+
+// Heights of a bar in the chart of a check and of a bar with its gap.
+const barHeight, barStep = 6, 9
+
+// viewCheck returns a check with the median and the worst value, each before and after the upgrade.
+func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
+	after := "good"
+	if c.Failed > 0 {
+		after = "bad"
+	}
+	v := checkView{Wave: wave, CheckSummary: c}
+	largest := 0.0
+	for _, bar := range []chartBar{
+		{Name: "median before", Text: c.MedianBefore, Tone: "idle"}, {Name: "median after", Text: c.Median, Tone: after},
+		{Name: "worst before", Text: c.WorstBefore, Tone: "idle"}, {Name: "worst after", Text: c.Worst, Tone: after},
+	} {
+		number, err := strconv.ParseFloat(bar.Text, 64)
+		if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
+			continue
+		}
+		largest = max(largest, math.Abs(number))
+		bar.Y = len(v.Chart) * barStep
+		v.Chart = append(v.Chart, bar)
+	}
+	for i := range v.Chart {
+		number, _ := strconv.ParseFloat(v.Chart[i].Text, 64) // it was parsed above
+		width := 0.0
+		if largest > 0 {
+			width = math.Abs(number) / largest * 100
+		}
+		v.Chart[i].Width = strconv.FormatFloat(width, 'f', 1, 64) + "%"
+	}
+	return v
+}
+
+// Height is the height of the chart in pixels.
+func (v checkView) Height() int { return max(0, len(v.Chart)*barStep-(barStep-barHeight)) }
