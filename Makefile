@@ -72,9 +72,9 @@ test-long: build assets bin/lend ## the long suite: expensive tests of code that
 # The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
 # the rest would tell little.
 # Ctrl-C is the test's, which then takes the clusters down; the shell has to be there after it to stop the Docker that it started.
-test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes
+test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes, RELEASE=dist installs a release
 	@trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit; \
-	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/kindscenario -args -kind $(if $(KEEP),-keep); \
+	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/kindscenario -args -kind $(if $(KEEP),-keep) $(if $(RELEASE),-release '$(abspath $(RELEASE))'); \
 	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.

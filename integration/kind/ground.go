@@ -30,6 +30,8 @@ type Options struct {
 	// ModuleAccounts are the ServiceAccounts in kyma-system for the modules of each runtime. The agent of such a runtime
 	// has only the rights of its own work. Other runtimes have the chart's defaults.
 	ModuleAccounts map[string]string
+	// Release is a folder that make release wrote, whose charts and images are installed. Empty: those of the checkout.
+	Release string
 }
 
 // Ground is a set of kind clusters with a registry.
@@ -117,6 +119,11 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 	g.clusters[name] = c // before it runs, so that Gather has its diagnostics
 	if err := c.create(ctx, g.machine, where); err != nil {
 		return nil, err
+	}
+	if g.options.Release != "" {
+		if err := c.loadRelease(ctx, release(g.options.Release)); err != nil {
+			return nil, err
+		}
 	}
 	return c, c.load(ctx, images...)
 }

@@ -79,7 +79,15 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 var ports = []int{443, 6443, 5000, 5443}
 
 // install installs or upgrades a chart with Helm and waits until its pods are ready.
-func (g *Ground) install(ctx context.Context, c *cluster, release, namespace string, values map[string]any) (fleet.Program, error) {
+func (g *Ground) install(ctx context.Context, c *cluster, name, namespace string, values map[string]any) (fleet.Program, error) {
+	chart := filepath.Join("charts", name)
+	if g.options.Release != "" {
+		var err error
+		if chart, err = release(g.options.Release).chart(name); err != nil {
+			return nil, err
+		}
+		delete(values, "image") // the release's chart names it by digest
+	}
 	data, err := yaml.Marshal(values)
 	if err != nil {
 		return nil, err
@@ -88,13 +96,13 @@ func (g *Ground) install(ctx context.Context, c *cluster, release, namespace str
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return nil, err
 	}
-	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", "--install", release, filepath.Join("charts", release),
+	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", "--install", name, chart,
 		"--namespace", namespace, "--kubeconfig", c.kubeconfig, "--values", path, "--wait", "--timeout", limit.String())
 	helm.Dir = g.options.Checkout
 	if _, err := run(ctx, helm); err != nil {
-		return nil, fmt.Errorf("install chart %s in %s: %w", release, c.name, err)
+		return nil, fmt.Errorf("install chart %s in %s: %w", name, c.name, err)
 	}
-	return &pod{c, namespace, release}, nil
+	return &pod{c, namespace, name}, nil
 }
 
 func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {

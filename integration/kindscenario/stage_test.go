@@ -33,6 +33,7 @@ import (
 var (
 	onKind = flag.Bool("kind", false, "start kind clusters and run the scenarios on them")
 	keep   = flag.Bool("keep", false, "leave the kind clusters up and print their kubeconfigs")
+	dist   = flag.String("release", "", "folder of a release by make release, whose charts and images are installed")
 )
 
 // apart is the air-gapped runtime, which only its scenario starts.
@@ -107,6 +108,7 @@ func claim() error {
 	stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
 	if stage.kind, err = kind.New(context.Background(), kind.Options{
 		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
+		Release: *dist,
 	}); err != nil {
 		return err
 	}

@@ -212,7 +212,7 @@ func (w *walk) carried() {
 // pruned finds nothing to remove in a registry of today.
 func (w *walk) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
-	w.says(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "0 manifests (")
+	w.says(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")
 }
 
 // modules makes, signs and copies a component, and pins versions in a runtime.

@@ -219,6 +219,10 @@ func (f *registryPruneFlags) rows(planned prune.Plan, removed int) []pruned {
 }
 
 func drawPruned(out io.Writer, rows []pruned, planned prune.Plan, dryRun bool) {
+	if len(rows) == 0 && planned.Over == 0 {
+		fmt.Fprintln(out, "nothing to remove")
+		return
+	}
 	t := newTable(out)
 	t.AppendHeader(table.Row{"REPOSITORY", "TAG", "DIGEST", "ACTION", "REASON"})
 	for _, row := range rows {

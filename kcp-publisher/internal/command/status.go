@@ -149,7 +149,11 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 		}
 		return unknownRuntime(f.runtime, f.where(), names)
 	}
-	v := statusView{Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere, where: f.where(), selector: f.selector}
+	v := statusView{
+		Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), uncut: !cli.IsTerminal(out),
+		palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere, where: f.where(),
+		selector: f.selector,
+	}
 	if err := f.show(out, v); err != nil {
 		return err
 	}

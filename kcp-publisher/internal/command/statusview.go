@@ -31,9 +31,11 @@ const (
 type statusView struct {
 	fleet.Fleet
 	// selected are the listed runtimes, worst first.
-	selected              []fleet.Runtime
-	filter                runtimeFilter
-	width                 int
+	selected []fleet.Runtime
+	filter   runtimeFilter
+	width    int
+	// uncut: the output is not a terminal, so the table is not cut at its width.
+	uncut                 bool
 	palette               cli.Palette
 	wide, all, everywhere bool
 	// where and selector describe the selection in the output.
@@ -252,7 +254,7 @@ func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
 	t := newTable(nil)
 	t.AppendHeader(header)
 	for _, row := range rows {
-		if !v.wide {
+		if !v.wide && !v.uncut {
 			row[last] = text.Snip(row[last].(string), max(room, minCell), "…")
 		}
 		t.AppendRow(row)
@@ -260,11 +262,11 @@ func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
 	v.render(out, t)
 }
 
-// render draws a table, cut at the right to fit the terminal.
+// render draws a table, cut at the right to fit the terminal. Output to a pipe or file is not cut.
 func (v statusView) render(out io.Writer, t table.Writer) {
 	t.SuppressTrailingSpaces()
 	drawn := t.Render()
-	if !v.wide && text.LongestLineLen(drawn) > v.width {
+	if !v.wide && !v.uncut && text.LongestLineLen(drawn) > v.width {
 		t.Style().Size.WidthMax = v.width
 		drawn = t.Render()
 	}

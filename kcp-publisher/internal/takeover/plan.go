@@ -134,7 +134,8 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 		all = append(all, err.Error())
 	}
 	if Phase(kyma) == PhaseNone && isOurs(kyma) {
-		all = append(all, fmt.Sprintf("this publisher has its runtime already; where the label was taken off by hand, set it again: kubectl label kyma -n %s %s %s=%s",
+		all = append(all, fmt.Sprintf("this publisher already manages its runtime, so nothing is left to take over. "+
+			"If the label of a running takeover was removed by hand, restore it: kubectl label kyma -n %s %s %s=%s",
 			kyma.Namespace, kyma.Name, v1beta2.LabelTakeover, v1beta2.TakeoverActive))
 	}
 	objects := 0

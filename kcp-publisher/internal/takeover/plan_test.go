@@ -112,7 +112,7 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 		})}, phase: "none", obstacle: "Manifest one-keda names no module"},
 		"The Kyma is deleted":        {kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ", obstacle: "the Kyma is being deleted"},
 		"The id is that of another":  {kyma: later, others: []v1beta2.Kyma{*taken}, manifests: []v1beta2.Manifest{keda}, phase: "none", obstacle: "several Kymas named runtime id one, and no operator has assigned it", module: "keda 1.7.0 -> : "},
-		"It is ours":                 {kyma: ours, phase: "none", obstacle: "this publisher has its runtime already"},
+		"It is ours":                 {kyma: ours, phase: "none", obstacle: "this publisher already manages its runtime"},
 		"It was given back":          {kyma: givenBack, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: "},
 		"A Manifest of no version":   {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "")}, phase: "none", obstacle: "Manifest one-keda names no version"},
 		"It has begun":               {kyma: started, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
