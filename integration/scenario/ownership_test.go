@@ -111,6 +111,24 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 		t.Error("the module was removed")
 	}
 	notFooled(t, f, fresh)
+
+	t.Log("The runtime is released, but stays here after all: in the same Kyma, then in a new one.")
+	move := func(args ...string) {
+		t.Helper()
+		mustRun(t, f, append([]string{"move", fresh.ID, "--keep", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace}, args...)...)
+	}
+	released := moved
+	for _, to := range []string{moved, f.Own("fresh-3")} {
+		move("--away")
+		untilReadyBecause(t, f, released, v1beta2.StateError, "was released to another control plane")
+		move("--to", to, "--keys", f.Keys())
+		untilReadyBecause(t, f, to, v1beta2.StateReady, "all modules are ready")
+		released = to
+	}
+	must(t, fresh.API.Get(ctx, at, after))
+	if after.UID != manifest.UID || !after.DeletionTimestamp.IsZero() {
+		t.Error("the module was removed")
+	}
 }
 
 // TestCloneRemovesNothingFromTheOriginal: a second cluster has the Secrets of the first one, and its UID, as after both
