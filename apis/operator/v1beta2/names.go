@@ -72,6 +72,9 @@ const (
 	// AnnotationMovedAway is ours: `kcp-publisher move --away` sets it to true on a Kyma whose runtime moves to another
 	// control plane. Nothing more is published, and deleting the Kyma removes nothing from the runtime.
 	AnnotationMovedAway = "kyma-pull.dev/moved-away"
+	// AnnotationPermissionProbe is specific to kyma-pull: no Kyma can have it. The chart's policy for settings of Kymas
+	// refuses it for every user, so the publisher finds out by a dry run whether the policy is in force.
+	AnnotationPermissionProbe = "kyma-pull.dev/permission-probe"
 	// AnnotationReconcileRequested is Flux's: a new value on a Kyma in KCP makes the publisher reconcile it
 	// immediately, including the runtime's report and the bundle in the registry. status.lastHandledReconcileAt has the
 	// value afterwards.

@@ -56,6 +56,7 @@ type runFlags struct {
 	removals                 removalFlags
 	notifications            notificationFlags
 	events                   string
+	trustAuthors             bool
 }
 
 func newRun(g *cli.Root) *cobra.Command {
@@ -88,6 +89,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
 	flags.StringVar(&f.events, "events", string(controller.AllEvents), "Kubernetes Events to emit for runtimes: all or failures; each is a write to the API server")
+	flags.BoolVar(&f.trustAuthors, "trust-kyma-authors", false, "honor agent images, pins, windows and other restricted settings of Kymas without the chart's admission policy, which enforces who may set them")
 	f.follow.add(flags)
 	f.removals.add(flags)
 	f.notifications.add(flags)
@@ -241,7 +243,7 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	return &controller.Kymas{
-		Limits: limits, KymaEvents: told, Slimmer: f.slimmer,
+		Limits: limits, KymaEvents: told, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
 		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
 			Lease: manager.Identity(controller.LeaseName, f.selector)},
