@@ -106,7 +106,7 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
 	if own, err := Build(); err != nil {
 		return nil, err
-	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // an older one does not know the flag
+	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older ones have no such flag
 		args = append(args, "--trust-kyma-authors")
 	}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)

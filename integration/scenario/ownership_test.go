@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +116,8 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	t.Log("The runtime is released, but stays here after all: in the same Kyma, then in a new one.")
 	move := func(args ...string) {
 		t.Helper()
-		mustRun(t, f, append([]string{"move", fresh.ID, "--keep", "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace}, args...)...)
+		at := []string{"--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace}
+		mustRun(t, f, slices.Concat([]string{"move", fresh.ID, "--keep"}, at, args)...)
 	}
 	released := moved
 	for _, to := range []string{moved, f.Own("fresh-3")} {

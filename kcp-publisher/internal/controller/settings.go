@@ -40,6 +40,7 @@ type settingsClient struct {
 	now    func() time.Time
 
 	mu       sync.Mutex // guards the fields below
+	known    bool       // a probe succeeded
 	enforced bool
 	first    time.Time // the first probe
 	until    time.Time // when the next probe is due
@@ -52,7 +53,12 @@ func restrictSettings(c client.Client, recorder events.EventRecorder, now func()
 }
 
 // Get reads an object.
-func (c *settingsClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+func (c *settingsClient) Get(
+	ctx context.Context,
+	key client.ObjectKey,
+	object client.Object,
+	opts ...client.GetOption,
+) error {
 	if err := c.Client.Get(ctx, key, object, opts...); err != nil {
 		return err
 	}
@@ -71,10 +77,33 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	if !is {
 		return nil
 	}
+	// A Kyma on which the probe fails does not fail the list if the probe succeeds on another one.
+	var failed []*v1beta2.Kyma
 	for i := range kymas.Items {
 		if err := c.restrict(ctx, &kymas.Items[i], false); err != nil {
+			failed = append(failed, &kymas.Items[i])
+		}
+	}
+	for _, kyma := range failed {
+		if err := c.restrict(ctx, kyma, false); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// Patch changes an object. The API server returns a changed Kyma with all its settings.
+func (c *settingsClient) Patch(
+	ctx context.Context,
+	object client.Object,
+	patch client.Patch,
+	opts ...client.PatchOption,
+) error {
+	if err := c.Client.Patch(ctx, object, patch, opts...); err != nil {
+		return err
+	}
+	if kyma, is := object.(*v1beta2.Kyma); is {
+		return c.restrict(ctx, kyma, false)
 	}
 	return nil
 }
@@ -91,7 +120,8 @@ func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn 
 	}
 	if names := permission.Names(settings); warn && c.isNew(kyma.UID, names) {
 		c.events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonSettingsIgnored, "Reconcile", "%s", noted(
-			names+": ignored, because no admission policy enforces who may set them: install the chart's policy, or run with --trust-kyma-authors"))
+			names+": ignored, because no admission policy enforces who may set them: install the chart's policy, or run with --trust-kyma-authors",
+		))
 	}
 	permission.Without(kyma, settings)
 	return nil
@@ -111,7 +141,8 @@ func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	return true
 }
 
-// probed reports whether the API server enforces the permissions, by the last probe or by a new one on this Kyma.
+// probed reports whether the API server enforces the permissions, by the last probe or by a new one on this Kyma. A
+// failed probe changes nothing.
 func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,20 +154,34 @@ func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, 
 		c.first = now
 	}
 	target := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: kyma.Namespace, Name: kyma.Name}}
-	err := c.Patch(ctx, target, client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll)
+	err := c.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll)
 	switch {
 	case permission.Enforced(err):
-		c.enforced, c.until = true, now.Add(enforcedFor)
+		c.known, c.enforced, c.until = true, true, now.Add(enforcedFor)
 		clear(c.warned)
 		return true, nil
+	case err != nil && !permission.Outdated(err) && c.known:
+		c.until = now.Add(unenforcedFor)
+		return c.enforced, nil
 	case err != nil && !permission.Outdated(err):
 		return false, fmt.Errorf("find out on Kyma %s/%s %w: %w", kyma.Namespace, kyma.Name, errPolicyUnknown, err)
 	case now.Sub(c.first) < policySettles:
-		return false, fmt.Errorf("find out on Kyma %s/%s %w: the API server does not enforce it yet", kyma.Namespace, kyma.Name, errPolicyUnknown)
+		return false, fmt.Errorf(
+			"find out on Kyma %s/%s %w: the API server does not enforce it yet",
+			kyma.Namespace,
+			kyma.Name,
+			errPolicyUnknown,
+		)
 	}
-	if c.enforced || len(c.warned) == 0 {
-		ctrl.LoggerFrom(ctx).Info("no admission policy enforces who may set restricted settings of Kymas: they are ignored", "outdated", permission.Outdated(err))
+	if c.enforced || !c.known {
+		ctrl.LoggerFrom(
+			ctx,
+		).Info(
+			"no admission policy enforces who may set restricted settings of Kymas: they are ignored",
+			"outdated",
+			permission.Outdated(err),
+		)
 	}
-	c.enforced, c.until = false, now.Add(unenforcedFor)
+	c.known, c.enforced, c.until = true, false, now.Add(unenforcedFor)
 	return false, nil
 }

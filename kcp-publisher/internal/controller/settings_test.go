@@ -43,7 +43,10 @@ func startUsers(t *testing.T) *users {
 		t.Fatal(err)
 	}
 	server, err := lender.Start(t.Context(), &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "charts", "kcp-publisher", "files", "crds")}, ErrorIfCRDPathMissing: true,
+		CRDDirectoryPaths: []string{
+			filepath.Join("..", "..", "..", "charts", "kcp-publisher", "files", "crds"),
+		},
+		ErrorIfCRDPathMissing: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +88,11 @@ func (u *users) grant(user string, verbs ...string) client.Client {
 	u.t.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: user},
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{v1beta2.Group}, Resources: []string{"kymas"}, Verbs: verbs}}}
-	binding := &rbacv1.RoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}}}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: role.ObjectMeta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+	}
 	u.must(u.admin.Create(u.t.Context(), role))
 	u.must(u.admin.Create(u.t.Context(), binding))
 	return u.as(user)
@@ -117,7 +123,10 @@ func (u *users) eventually(what string, attempt func() error) {
 }
 
 func kymaIn(namespace, name string) *v1beta2.Kyma {
-	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	return &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1beta2.KymaSpec{Channel: "regular"},
+	}
 }
 
 // with returns a copy of a Kyma with a value of a setting. An empty value removes the setting.
@@ -155,7 +164,13 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 	kyma := kymaIn("kcp-system", "berlin")
 	u.must(u.admin.Create(ctx, kyma))
 	u.eventually("the policy is in force", func() error {
-		if err := author.Update(ctx, with(kyma, permission.Settings[0], "x"), client.DryRunAll); !apierrors.IsForbidden(err) {
+		if err := author.Update(
+			ctx,
+			with(kyma, permission.Settings[0], "x"),
+			client.DryRunAll,
+		); !apierrors.IsForbidden(
+			err,
+		) {
 			return fmt.Errorf("got %w", errors.Join(errors.New("not refused"), err))
 		}
 		return nil
@@ -165,7 +180,8 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 			operator := u.grant(fmt.Sprintf("operator-%d", i), "get", "create", "update", "patch", s.Verb)
 			refused := func(what string, err error) {
 				t.Helper()
-				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), s.Key) || !strings.Contains(err.Error(), "needs the verb "+s.Verb) {
+				if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), s.Key) ||
+					!strings.Contains(err.Error(), "needs the verb "+s.Verb) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
@@ -194,7 +210,12 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 	foreign := with(kymaIn("elsewhere", "berlin"), permission.Settings[0], "x")
 	u.must(u.admin.Create(ctx, foreign))
 	probing := kymaIn("kcp-system", "berlin")
-	err := u.admin.Patch(ctx, probing, client.RawPatch("application/merge-patch+json", permission.Probe()), client.DryRunAll)
+	err := u.admin.Patch(
+		ctx,
+		probing,
+		client.RawPatch("application/merge-patch+json", permission.Probe()),
+		client.DryRunAll,
+	)
 	if !permission.Enforced(err) {
 		t.Errorf("the probe of an admin: %v", err)
 	}
@@ -204,7 +225,10 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	kyma := kymaIn("kcp-system", "berlin")
-	kyma.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage, v1beta2.AnnotationMovedAway: v1beta2.True}
+	kyma.Annotations = map[string]string{
+		v1beta2.AnnotationAgentImage: evilImage,
+		v1beta2.AnnotationMovedAway:  v1beta2.True,
+	}
 	kyma.Spec.SkipMaintenanceWindows = true
 	u.must(u.admin.Create(ctx, kyma))
 	now, recorder := time.Now(), events.NewFakeRecorder(10)
@@ -222,7 +246,11 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 		got, err := read()
 		u.must(err)
 		if _, is := got.Annotations[v1beta2.AnnotationAgentImage]; is || got.Spec.SkipMaintenanceWindows {
-			t.Errorf("without the policy: annotations %s, skips windows %t", got.Annotations, got.Spec.SkipMaintenanceWindows)
+			t.Errorf(
+				"without the policy: annotations %s, skips windows %t",
+				got.Annotations,
+				got.Spec.SkipMaintenanceWindows,
+			)
 		}
 		if got.Annotations[v1beta2.AnnotationMovedAway] != v1beta2.True {
 			t.Error("a restriction is ignored")
@@ -231,14 +259,25 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	if n := len(recorder.Events); n != 1 {
 		t.Fatalf("got %d Events, want one", n)
 	}
-	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonSettingsIgnored) || !strings.Contains(event, v1beta2.AnnotationAgentImage) {
+	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonSettingsIgnored) ||
+		!strings.Contains(event, v1beta2.AnnotationAgentImage) {
 		t.Errorf("got Event %q", event)
+	}
+
+	patched, err := read()
+	u.must(err)
+	before := patched.DeepCopy()
+	patched.Finalizers = []string{v1beta2.FinalizerKyma}
+	u.must(restricted.Patch(ctx, patched, client.MergeFrom(before)))
+	if _, is := patched.Annotations[v1beta2.AnnotationAgentImage]; is {
+		t.Error("the answer to a patch contains the setting")
 	}
 
 	u.apply("policy", "settings.yaml")
 	u.eventually("the settings are honored with the policy", func() error {
 		now = now.Add(unenforcedFor)
-		if got, err := read(); err != nil || got.Annotations[v1beta2.AnnotationAgentImage] != evilImage || !got.Spec.SkipMaintenanceWindows {
+		if got, err := read(); err != nil || got.Annotations[v1beta2.AnnotationAgentImage] != evilImage ||
+			!got.Spec.SkipMaintenanceWindows {
 			return fmt.Errorf("annotations %s, %w", got.Annotations, errors.Join(errors.New("ignored"), err))
 		}
 		return nil
@@ -246,9 +285,23 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	now = now.Add(enforcedFor)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
+	failing := restricted.(*settingsClient)
+	if enforced, err := failing.probed(canceled, kyma); err != nil || !enforced {
+		t.Errorf("a failed probe changed the result: %t, %v", enforced, err)
+	}
+	fresh := restrictSettings(u.admin, recorder, func() time.Time { return now }).(*settingsClient)
+	gone := kymaIn("kcp-system", "gone")
+	gone.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage}
+	if _, err := fresh.probed(ctx, gone); !errors.Is(err, errPolicyUnknown) {
+		t.Errorf("a probe on a Kyma that is gone: %v", err)
+	}
 	var list v1beta2.KymaList
-	if err := restricted.List(canceled, &list); err == nil {
-		t.Error("a failed probe decided something")
+	if err := fresh.List(
+		ctx,
+		&list,
+	); err != nil || len(list.Items) != 1 ||
+		list.Items[0].Annotations[v1beta2.AnnotationAgentImage] != evilImage {
+		t.Errorf("after a failed probe: %v, %d Kymas", err, len(list.Items))
 	}
 	stored := &v1beta2.Kyma{}
 	u.must(u.admin.Get(ctx, client.ObjectKeyFromObject(kyma), stored))
