@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -166,7 +167,7 @@ func (f *moveFlags) target(
 	next.Labels = put(next.Labels, v1beta2.LabelRuntimeID, runtime)
 	for key, value := range former.Annotations {
 		switch key {
-		case v1beta2.AnnotationHandOver, v1beta2.AnnotationMovedAway, "kubectl.kubernetes.io/last-applied-configuration":
+		case v1beta2.AnnotationHandOver, v1beta2.AnnotationMovedAway, corev1.LastAppliedConfigAnnotation:
 		default:
 			next.Annotations = put(next.Annotations, key, value)
 		}

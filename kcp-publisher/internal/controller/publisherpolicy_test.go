@@ -42,13 +42,15 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		refuse string
 	}{
-		"a finalizer":          {func(k *v1beta2.Kyma) { k.Finalizers = []string{v1beta2.FinalizerKyma} }, ""},
-		"its shard":            {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelShard] = "1-of-2" }, ""},
-		"a requested module":   {func(k *v1beta2.Kyma) { k.Spec.Modules = []v1beta2.Module{{Name: "keda"}} }, "spec"},
-		"a new label":          {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelBeta] = v1beta2.True }, "labels"},
-		"another runtime":      {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelRuntimeID] = "tokyo" }, "labels"},
-		"a removed label":      {func(k *v1beta2.Kyma) { delete(k.Labels, v1beta2.LabelRuntimeID) }, "labels"},
-		"an agent's image":     {func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationAgentImage] = evilImage }, "annotation"},
+		"a finalizer":        {func(k *v1beta2.Kyma) { k.Finalizers = []string{v1beta2.FinalizerKyma} }, ""},
+		"its shard":          {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelShard] = "1-of-2" }, ""},
+		"a requested module": {func(k *v1beta2.Kyma) { k.Spec.Modules = []v1beta2.Module{{Name: "keda"}} }, "spec"},
+		"a new label":        {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelBeta] = v1beta2.True }, "labels"},
+		"another runtime":    {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelRuntimeID] = "tokyo" }, "labels"},
+		"a removed label":    {func(k *v1beta2.Kyma) { delete(k.Labels, v1beta2.LabelRuntimeID) }, "labels"},
+		"an agent's image": {func(k *v1beta2.Kyma) {
+			k.Annotations[v1beta2.AnnotationAgentImage] = evilImage
+		}, "annotation"},
 		"a changed annotation": {func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationCarried] = "1h" }, "annotation"},
 		"a removed annotation": {func(k *v1beta2.Kyma) { k.Annotations = nil }, "annotation"},
 		"an owner that does not exist": {func(k *v1beta2.Kyma) {

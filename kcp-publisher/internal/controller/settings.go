@@ -120,7 +120,8 @@ func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn 
 	}
 	if names := permission.Names(settings); warn && c.isNew(kyma.UID, names) {
 		c.events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonSettingsIgnored, "Reconcile", "%s", noted(
-			names+": ignored, because no admission policy enforces who may set them: install the chart's policy, or run with --trust-kyma-authors",
+			names+": ignored, because no admission policy enforces who may set them: install the chart's policy, "+
+				"or run with --trust-kyma-authors",
 		))
 	}
 	permission.Without(kyma, settings)

@@ -16,19 +16,67 @@ func TestOlderImageNeedsANamedRollback(t *testing.T) {
 		want  Wanted
 		kept  string // part of the reason
 	}{
-		"a newer release":                        {Known{Set: pin("b")}, Wanted{tagged("1.4.0", "c"), "1.3.0", never}, ""},
-		"the running release in another build":   {Known{Set: pin("b")}, Wanted{tagged("1.3.0", "c"), "1.3.0", never}, ""},
-		"an older release":                       {Known{Set: pin("b")}, Wanted{tagged("1.2.0", "a"), "1.3.0", never}, "release 1.2.0 is older than the running release 1.3.0"},
-		"an older release with a v":              {Known{Set: pin("b")}, Wanted{tagged("v1.2.0", "a"), "v1.3.0", never}, "is older"},
-		"an older release by a named rollback":   {Known{Set: pin("b")}, Wanted{tagged("1.2.0", "a"), "1.3.0", always}, ""},
-		"an image that was replaced":             {Known{Set: pin("b"), Former: digestOf("0") + "," + digestOf("a")}, Wanted{pin("a"), "dev", never}, "it was replaced by a later one"},
-		"that image from a mirror":               {Known{Set: pin("b"), Former: digestOf("a")}, Wanted{strings.Replace(pin("a"), "host", "mirror", 1), "dev", never}, "replaced"},
-		"that image by a named rollback":         {Known{Set: pin("b"), Former: digestOf("a")}, Wanted{pin("a"), "dev", always}, ""},
-		"an unknown image":                       {Known{Set: pin("b"), Former: digestOf("a")}, Wanted{pin("c"), "dev", never}, ""},
-		"the image that is set":                  {Known{Set: pin("b"), Former: digestOf("b")}, Wanted{tagged("1.2.0", "b"), "1.3.0", never}, ""},
-		"no image":                               {Known{Set: pin("b")}, Wanted{"", "1.3.0", never}, ""},
-		"a chart's image without a digest":       {Known{Set: "host.example/agent:1.3.0"}, Wanted{tagged("1.2.0", "a"), "1.3.0", never}, "older"},
-		"an older release, by a chart's own tag": {Known{Set: "host.example/agent:1.2.0"}, Wanted{tagged("1.2.0", "a"), "1.2.0", never}, ""},
+		"a newer release": {
+			Known{Set: pin("b")},
+			Wanted{tagged("1.4.0", "c"), "1.3.0", never},
+			"",
+		},
+		"the running release in another build": {
+			Known{Set: pin("b")},
+			Wanted{tagged("1.3.0", "c"), "1.3.0", never},
+			"",
+		},
+		"an older release": {
+			Known{Set: pin("b")},
+			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
+			"release 1.2.0 is older than the running release 1.3.0",
+		},
+		"an older release with a v": {
+			Known{Set: pin("b")},
+			Wanted{tagged("v1.2.0", "a"), "v1.3.0", never},
+			"is older",
+		},
+		"an older release by a named rollback": {
+			Known{Set: pin("b")},
+			Wanted{tagged("1.2.0", "a"), "1.3.0", always},
+			"",
+		},
+		"an image that was replaced": {
+			Known{Set: pin("b"), Former: digestOf("0") + "," + digestOf("a")},
+			Wanted{pin("a"), "dev", never},
+			"it was replaced by a later one",
+		},
+		"that image from a mirror": {
+			Known{Set: pin("b"), Former: digestOf("a")},
+			Wanted{strings.Replace(pin("a"), "host", "mirror", 1), "dev", never},
+			"replaced",
+		},
+		"that image by a named rollback": {
+			Known{Set: pin("b"), Former: digestOf("a")},
+			Wanted{pin("a"), "dev", always},
+			"",
+		},
+		"an unknown image": {
+			Known{Set: pin("b"), Former: digestOf("a")},
+			Wanted{pin("c"), "dev", never},
+			"",
+		},
+		"the image that is set": {
+			Known{Set: pin("b"), Former: digestOf("b")},
+			Wanted{tagged("1.2.0", "b"), "1.3.0", never},
+			"",
+		},
+		"no image": {Known{Set: pin("b")}, Wanted{"", "1.3.0", never}, ""},
+		"a chart's image without a digest": {
+			Known{Set: "host.example/agent:1.3.0"},
+			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
+			"older",
+		},
+		"an older release, by a chart's own tag": {
+			Known{Set: "host.example/agent:1.2.0"},
+			Wanted{tagged("1.2.0", "a"), "1.2.0", never},
+			"",
+		},
 	} {
 		got := c.known.older(c.want)
 		if (got == "") != (c.kept == "") || !strings.Contains(got, c.kept) {
