@@ -12,7 +12,7 @@ ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
 FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher skr-agent)
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glob)charts/*/README.md' docs/reference/cli docs/reference/metrics.md \
-  docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md \
+  docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md docs/reference/kyma-settings.md charts/kcp-publisher/policy/settings.yaml charts/kcp-publisher/rbac/operator.yaml \
   docs/reference/configuration.md docs/reference/crds.md docs/reference/wire-format.md
 
 # The programs are built without C, so they are tested without it: linking seventy test binaries takes a quarter less.
@@ -199,7 +199,7 @@ generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/files/crds
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
 	@go tool -modfile=hack/helmdocs/go.mod helm-docs --log-level warning --chart-search-root charts
-	go test -vet=off -count=1 -p 1 -run '^TestTheReference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout -args -update
+	go test -vet=off -count=1 -p 1 -run '^TestTheReference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout ./kcp-publisher/internal/core/permission -args -update
 
 verify-generated: generate ## fail when generated files are not current
 	@changed=$$(git status --porcelain -- $(GENERATED)); [ -z "$$changed" ] || { \

@@ -20,6 +20,9 @@ func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest
 	if !r.Locked() && len(r.Floors) == 0 {
 		return nil
 	}
+	if err := state.Settings.checkAgentFloor(r); err != nil {
+		return fmt.Errorf("settings.agent: %w", err)
+	}
 	if r.Locked() && len(state.Settings.Mirrors) > 0 {
 		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
 	}

@@ -24,6 +24,10 @@ const (
 	maxWindowBytes = 8 << 20
 	maxRatio       = 100
 	ratioFreeBytes = 64 << 20
+	// Large files contain images, which are compressed already. A file of 1 GiB must not fill a disk of 100 GiB before
+	// any signature is verified.
+	largeRatio     = 4
+	largeFreeBytes = 4 << 30
 	// maxPaddingBytes bounds the zeros after a tar's end: tar fills its last record, of 10 KiB by default.
 	maxPaddingBytes = 1 << 20
 )
@@ -158,7 +162,7 @@ func (f *File) unpack() error {
 	if err := os.Remove(file.Name()); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	limit := max(ratioFreeBytes, maxRatio*f.size)
+	limit := maxUnpacked(f.size)
 	n, err := io.Copy(file, io.LimitReader(decoder, limit+1))
 	switch {
 	case err != nil && isWriteError(err):
@@ -171,6 +175,11 @@ func (f *File) unpack() error {
 	before := f.closer
 	f.at, f.size, f.closer = file, n, file
 	return before.Close()
+}
+
+// maxUnpacked returns the largest size that a compressed file can unpack to.
+func maxUnpacked(size int64) int64 {
+	return min(max(ratioFreeBytes, maxRatio*size), largeRatio*size+largeFreeBytes)
 }
 
 // isWriteError distinguishes errors of the temporary file from errors of the input.

@@ -26,11 +26,14 @@ func TestJudge(t *testing.T) {
 		"govulncheck is called with a flag it does not know": {2, "flag provided but not defined", "", 2, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said, code := judge(c.code, c.said, c.database)
+			said, code := judge(c.code, c.said, c.database, false)
 			if code != c.want || !strings.Contains(said, c.says) {
 				t.Errorf("got %d %q, want %d and %q", code, said, c.want, c.says)
 			}
 		})
+	}
+	if said, code := judge(1, away, "", true); code != 1 || !strings.Contains(said, "NOT CHECKED") {
+		t.Errorf("on a machine with a network: got %d %q", code, said)
 	}
 }
 

@@ -362,17 +362,20 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		values map[string]any
 		files  []string
 	}{
-		"the publisher":                        {"kcp-publisher", map[string]any{}, []string{"publisher", "metrics"}},
-		"the publisher whose metrics are open": {"kcp-publisher", map[string]any{"metrics": map[string]any{"auth": false}}, []string{"publisher"}},
+		"the publisher":                        {"kcp-publisher", map[string]any{}, []string{"publisher", "operator", "metrics"}},
+		"the publisher whose metrics are open": {"kcp-publisher", map[string]any{"metrics": map[string]any{"auth": false}}, []string{"publisher", "operator"}},
 		"the publisher with everything": {
-			"kcp-publisher", map[string]any{"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"}}, []string{"publisher", "metrics", "signatures", "webhooks", "git"},
+			"kcp-publisher", map[string]any{
+				"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "signatureKeysNamespace": "kcp-signatures",
+				"webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"},
+			}, []string{"publisher", "operator", "metrics", "signatures", "webhooks", "git"},
 		},
-		"the publisher with shards": {"kcp-publisher", map[string]any{"shards": 6}, []string{"publisher", "metrics", "shards"}},
+		"the publisher with shards": {"kcp-publisher", map[string]any{"shards": 6}, []string{"publisher", "operator", "metrics", "shards"}},
 		"the publisher after a lifecycle-manager": {
-			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true}}, []string{"publisher", "metrics", "finalizers"},
+			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true}}, []string{"publisher", "operator", "metrics", "finalizers"},
 		},
 		"the publisher with its page": {
-			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "metrics", "ui"},
+			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "operator", "metrics", "ui"},
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent"}},
 		"the agent with all rights": {
@@ -399,6 +402,9 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 			}
 			want, err := plain.Objects()
 			require.NoError(t, err)
+			want = slices.DeleteFunc(want, func(o *unstructured.Unstructured) bool {
+				return o.GroupVersionKind().Group != "rbac.authorization.k8s.io"
+			})
 			var got []*unstructured.Unstructured
 			for _, o := range objectsOf(t, r) {
 				if o.GroupVersionKind().Group != "rbac.authorization.k8s.io" {

@@ -64,6 +64,9 @@ type Options struct {
 	Ground Ground
 	// Notifications makes the registry notify the publisher, and the publisher its agents. Nil uses polling only.
 	Notifications *Notifications
+	// RestrictSettings makes the publisher ignore restricted settings of Kymas unless the chart's policy enforces who
+	// can set them. Otherwise it trusts all authors.
+	RestrictSettings bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
 	// AgentFlags are added to the command line of every agent.

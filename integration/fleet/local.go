@@ -104,6 +104,11 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 	args := []string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
 		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(f.options.LeaderElect)}
+	if own, err := Build(); err != nil {
+		return nil, err
+	} else if !f.options.RestrictSettings && own.Publisher == f.binaries.Publisher { // older ones have no such flag
+		args = append(args, "--trust-kyma-authors")
+	}
 	args = append(append(args, f.RegistryFlags("publisher")...), flags...)
 	return f.start(Command{Binary: f.binaries.Publisher, Args: args, Log: filepath.Join(f.Dir, "kcp-publisher.log")})
 }

@@ -26,6 +26,8 @@ var messagesRead = map[string]string{
 	"skr-agent/internal/install/refusals.go":       "server-side apply has no typed error for a wrong type; field errors name immutable fields in text only",
 	"internal/render/schema.go":                    "the first line of a schema's error is removed for display",
 	"internal/cli/clusterhint.go":                  "the API server distinguishes a missing right from a policy by text only",
+
+	"kcp-publisher/internal/core/permission/policy.go": "the API server passes the refusal of a policy on as text only",
 }
 
 // TestNoCodeMatchesMessages rejects a match in a Message or in an Error(): set a reason where the error occurs.

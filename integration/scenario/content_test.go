@@ -230,10 +230,11 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 			"- {components: \"*/module/overlay\", "+rule+"}\n"+
 			"- {components: \"*\", required: false}\n"), 0o600))
 	}
-	const signing = "required: true, signatures: [release]"
+	const signing, signatures = "required: true, signatures: [release]", "kcp-signatures"
 	demand(signing)
 	f := newFleet(t, fleet.Options{
-		PublisherFlags:  []string{"--signature-policy", policy, "--component-poll-interval", "1s", "--keys-poll-interval", "1s"},
+		PublisherFlags: []string{"--signature-policy", policy, "--signature-keys-namespace", signatures,
+			"--component-poll-interval", "1s", "--keys-poll-interval", "1s"},
 		PublisherRights: []string{"publisher.yaml", "signatures.yaml"},
 	})
 	signed := func(version string, by ...sample.Signer) sample.Version {
@@ -242,7 +243,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 		return v
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "release-key", Labels: map[string]string{v1beta2.LabelSignature: "release"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: signatures, Name: "release-key", Labels: map[string]string{v1beta2.LabelSignature: "release"}},
 		Data:       map[string][]byte{"key": key.PublicPEM()},
 	}
 	offer(t, f, signed("1.0.0", key), signed("1.1.0"), signed("1.2.0", attacker), signed("1.3.0", key))

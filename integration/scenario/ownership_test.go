@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +112,25 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 		t.Error("the module was removed")
 	}
 	notFooled(t, f, fresh)
+
+	t.Log("The runtime is released, but stays here after all: in the same Kyma, then in a new one.")
+	move := func(args ...string) {
+		t.Helper()
+		at := []string{"--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace}
+		mustRun(t, f, slices.Concat([]string{"move", fresh.ID, "--keep"}, at, args)...)
+	}
+	released := moved
+	for _, to := range []string{moved, f.Own("fresh-3")} {
+		move("--away")
+		untilReadyBecause(t, f, released, v1beta2.StateError, "was released to another control plane")
+		move("--to", to, "--keys", f.Keys())
+		untilReadyBecause(t, f, to, v1beta2.StateReady, "all modules are ready")
+		released = to
+	}
+	must(t, fresh.API.Get(ctx, at, after))
+	if after.UID != manifest.UID || !after.DeletionTimestamp.IsZero() {
+		t.Error("the module was removed")
+	}
 }
 
 // TestCloneRemovesNothingFromTheOriginal: a second cluster has the Secrets of the first one, and its UID, as after both

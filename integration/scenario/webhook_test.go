@@ -102,9 +102,12 @@ func comesBack(t *testing.T, f *fleet.Fleet) {
 	certificates := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook")
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(certificates), certificates))
 	served := certificates.DeepCopyObject().(*corev1.Secret)
+	// The chart creates the configuration, so only its content comes back.
 	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"}}
+	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration))
+	configuration.Webhooks = nil
 	must(t, f.Control.Delete(ctx, certificates))
-	must(t, f.Control.Delete(ctx, configuration))
+	must(t, f.Control.Update(ctx, configuration))
 	crd := definitionOf("kymas")
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(crd), crd))
 	must(t, unstructured.SetNestedMap(crd.Object, map[string]any{"strategy": "None"}, "spec", "conversion"))

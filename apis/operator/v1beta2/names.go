@@ -72,6 +72,9 @@ const (
 	// AnnotationMovedAway is ours: `kcp-publisher move --away` sets it to true on a Kyma whose runtime moves to another
 	// control plane. Nothing more is published, and deleting the Kyma removes nothing from the runtime.
 	AnnotationMovedAway = "kyma-pull.dev/moved-away"
+	// AnnotationPermissionProbe is specific to kyma-pull: no Kyma can have it. The chart's policy for settings of Kymas
+	// refuses it for every user, so the publisher finds out by a dry run whether the policy is in force.
+	AnnotationPermissionProbe = "kyma-pull.dev/permission-probe"
 	// AnnotationReconcileRequested is Flux's: a new value on a Kyma in KCP makes the publisher reconcile it
 	// immediately, including the runtime's report and the bundle in the registry. status.lastHandledReconcileAt has the
 	// value afterwards.
@@ -87,6 +90,9 @@ const (
 	// AnnotationAgentImage is specific to kyma-pull: the image, by digest, that the agent of a Kyma's runtime must run.
 	// Empty keeps its current image.
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
+	// AnnotationAgentRollbackFrom is specific to kyma-pull: digests of agent images, separated by commas, that the agent
+	// of a Kyma's runtime can leave for an older one. Otherwise an agent does not return to an older image.
+	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
 	// AnnotationImages is specific to kyma-pull: the image sources and pull Secret for a Manifest, as in the bundle's
 	// settings, in JSON.
 	AnnotationImages = "kyma-pull.dev/images"

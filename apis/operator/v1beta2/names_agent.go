@@ -8,6 +8,9 @@ const (
 	// AnnotationFailedImage is the agent image that was rolled back. The agent does not use it again until its bundle
 	// has named another image.
 	AnnotationFailedImage = "kyma-pull.dev/failed-image"
+	// AnnotationFormerImages lists the digests of the agent images that bundles replaced. The agent returns to one of
+	// them only if its bundle names the rollback.
+	AnnotationFormerImages = "kyma-pull.dev/former-images"
 	// AnnotationUnprovenStarts counts, as POD:COUNT, the starts of a pod whose image is not proven. Too many starts
 	// roll the image back.
 	AnnotationUnprovenStarts = "kyma-pull.dev/unproven-starts"

@@ -67,4 +67,7 @@ const (
 	// object, because agents would refuse the bundle or because the object contains a secret. All other modules are
 	// published. The message names the field.
 	ReasonLeftOut = "LeftOut"
+	// ReasonSettingsIgnored is the reason of a Warning Event on a Kyma: it has settings that need a permission, and no
+	// admission policy enforces it. The publisher ignores them.
+	ReasonSettingsIgnored = "SettingsIgnored"
 )

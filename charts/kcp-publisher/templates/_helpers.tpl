@@ -76,6 +76,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if gt (int .Values.shards) 1 }}{{ $args = append $args (printf "--shards=%d" (int .Values.shards)) }}{{ end }}
 {{- if not .Values.metrics.auth }}{{ $args = append $args "--metrics-auth=false" }}{{ end }}
 {{- if .Values.signaturePolicy }}{{ $args = append $args "--signature-policy=/etc/kcp-publisher/config/signature-policy.yaml" }}{{ end }}
+{{- with .Values.signatureKeysNamespace }}{{ $args = append $args (printf "--signature-keys-namespace=%s" .) }}{{ end }}
 {{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}
 {{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
 {{- if .Values.webhook.enabled }}{{ $args = append $args (printf "--webhook-service=%s/%s-webhook:443" .Release.Namespace (include "kcp-publisher.fullname" .)) }}{{ end }}

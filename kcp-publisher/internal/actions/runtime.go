@@ -90,7 +90,12 @@ func Revoke() Runtime {
 			v1beta2.AnnotationRevokedKeys,
 			strings.Join(append(revoked, thumbprint), " "),
 		)
-		return "no longer accepts key " + thumbprint, nil
+		note := "no longer accepts key " + thumbprint
+		if kyma.Annotations[v1beta2.AnnotationGitCommit] != "" {
+			note += "; commit the annotation " + v1beta2.AnnotationRevokedKeys +
+				" to its Kyma in Git, otherwise a control plane rebuilt from Git accepts the key again"
+		}
+		return note, nil
 	}}
 }
 

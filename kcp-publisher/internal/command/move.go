@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,6 +115,7 @@ func (f *moveFlags) assign(
 	}
 	before := next.DeepCopy()
 	next.Annotations = put(next.Annotations, v1beta2.AnnotationHandOver, proof)
+	delete(next.Annotations, v1beta2.AnnotationMovedAway) // nothing is published to a Kyma that was released
 	if err := api.Patch(ctx, next, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("assign runtime %s to Kyma %s/%s: %w", runtime, next.Namespace, next.Name, err)
 	}
@@ -164,7 +166,9 @@ func (f *moveFlags) target(
 	}
 	next.Labels = put(next.Labels, v1beta2.LabelRuntimeID, runtime)
 	for key, value := range former.Annotations {
-		if key != v1beta2.AnnotationHandOver && key != "kubectl.kubernetes.io/last-applied-configuration" {
+		switch key {
+		case v1beta2.AnnotationHandOver, v1beta2.AnnotationMovedAway, corev1.LastAppliedConfigAnnotation:
+		default:
 			next.Annotations = put(next.Annotations, key, value)
 		}
 	}

@@ -134,6 +134,10 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	rollbacks, err := f.settings.rollbacks()
+	if err != nil {
+		return err
+	}
 	carried, err := f.settings.carried()
 	if err != nil {
 		return err
@@ -154,7 +158,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if len(objects.Kymas) == 0 {
 		return fmt.Errorf("--from %s: no Kyma found, so there is no runtime to publish to", f.from)
 	}
-	rules := plan.Rules{Settings: settings, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
+	rules := plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())
 	file, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
 	if err != nil {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type runFlags struct {
 	shards                   int
 	slimmer                  *controller.Slimmer
 	secretsNamespace         string
+	signaturesNamespace      string
 	keys                     keys.Folder
 	concurrency              int
 	validity, reportPoll     time.Duration
@@ -56,6 +58,7 @@ type runFlags struct {
 	removals                 removalFlags
 	notifications            notificationFlags
 	events                   string
+	trustAuthors             bool
 }
 
 func newRun(g *cli.Root) *cobra.Command {
@@ -70,6 +73,8 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.IntVar(&f.shards, "shards", 1, "number of shards of the fleet, which replicas share by leases. With 1, one replica is active and the others are on standby")
 	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets for runtimes; default: no Secrets are read")
+	flags.StringVar(&f.signaturesNamespace, "signature-keys-namespace", "",
+		"namespace of the Secrets with public keys for --signature-policy; default: that of the Kymas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	f.components.add(flags)
 	f.settings.add(flags)
@@ -88,6 +93,9 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
 	flags.StringVar(&f.events, "events", string(controller.AllEvents), "Kubernetes Events to emit for runtimes: all or failures; each is a write to the API server")
+	flags.BoolVar(&f.trustAuthors, "trust-kyma-authors", false,
+		"honor agent images, pins, windows and other restricted settings of Kymas without the chart's admission policy, "+
+			"which enforces who may set them")
 	f.follow.add(flags)
 	f.removals.add(flags)
 	f.notifications.add(flags)
@@ -180,8 +188,11 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
 			// Only Secrets with public keys are watched, for the signature policy.
-			&corev1.Secret{}: {Label: controller.SignatureSecrets()},
-			&v1beta2.Kyma{}:  {Label: kymas, Transform: f.slimmer.Transform},
+			&corev1.Secret{}: {
+				Label:      controller.SignatureSecrets(),
+				Namespaces: map[string]cache.Config{cmp.Or(f.signaturesNamespace, f.namespace): {}},
+			},
+			&v1beta2.Kyma{}: {Label: kymas, Transform: f.slimmer.Transform},
 		},
 	}
 }
@@ -208,6 +219,10 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	pullSecret, err := f.settings.pullSecretIn(f.secretsNamespace)
+	if err != nil {
+		return nil, err
+	}
+	rollbacks, err := f.settings.rollbacks()
 	if err != nil {
 		return nil, err
 	}
@@ -241,12 +256,12 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	return &controller.Kymas{
-		Limits: limits, KymaEvents: told, Slimmer: f.slimmer,
+		Limits: limits, KymaEvents: told, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
 		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
 			Lease: manager.Identity(controller.LeaseName, f.selector)},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
-		Rules: plan.Rules{Settings: settings, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: controller.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: f.namespace,
+		Rules: plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: controller.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: cmp.Or(f.signaturesNamespace, f.namespace),
 			PolicyFile: f.components.policy, Interval: f.keysPoll},
 	}, nil
 }

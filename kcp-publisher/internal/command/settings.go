@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,7 @@ type settingsFlags struct {
 	autonomy, image     string
 	pullSecret          string
 	labels, kymaLabels  []string
+	agentRollbackFrom   []string
 }
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
@@ -30,6 +32,9 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.report, "agent-report-interval", 0, "interval at which agents report if nothing changed; 0: the agent's own setting")
 	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog allows runtimes to install requested modules from the offers of their last bundle before the control plane responds")
 	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST of the agents; an agent rolls back by itself if the image does not work")
+	flags.StringSliceVar(&f.agentRollbackFrom, "agent-rollback-from", nil,
+		"digests of agent images that agents can leave for an older --agent-image; "+
+			"otherwise they keep the newer one")
 	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil, "labels to copy from Kymas to the runtimes' Kymas, such as kyma-project.io/global-account-id, separated by commas; runtimes with different values share no documents")
 	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: mirror from which runtimes read content and images of the registry HOST or HOST/PATH; can be repeated")
 	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of the Secret with which modules' pods pull images; run delivers it to all runtimes, by default from --secrets-namespace")
@@ -68,6 +73,19 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 		return settings, cli.Usage(err)
 	}
 	return settings, nil
+}
+
+// rollbacks returns the validated --agent-rollback-from.
+func (f *settingsFlags) rollbacks() ([]string, error) {
+	var all []string
+	for _, image := range f.agentRollbackFrom {
+		pin := bundle.ImageDigest(image)
+		if err := digest.Digest(pin).Validate(); err != nil {
+			return nil, cli.Usage(fmt.Errorf("--agent-rollback-from %q: want a digest, sha256:…: %w", image, err))
+		}
+		all = append(all, pin)
+	}
+	return all, nil
 }
 
 // maxKymaLabels limits the labels that runtimes' Kymas get.

@@ -57,6 +57,8 @@ type Kymas struct {
 	// Notify notifies a runtime's agents about a new bundle, or is nil. It returns immediately.
 	Notify func(runtime string)
 	Now    func() time.Time
+	// TrustAuthors honors all settings of Kymas, whether or not the API server enforces who may set them.
+	TrustAuthors bool
 	// KymaEvents selects the Events about runtimes. The default is all.
 	KymaEvents KymaEvents
 

@@ -34,8 +34,11 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	changed := make(chan event.GenericEvent)
-	kymas.Client, kymas.direct = mgr.GetClient(), mgr.GetAPIReader()
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
+	kymas.Client, kymas.direct = mgr.GetClient(), mgr.GetAPIReader()
+	if !kymas.TrustAuthors {
+		kymas.Client = restrictSettings(kymas.Client, kymas.Events, kymas.Now)
+	}
 	kymas.remember(fleetstate.New(kymas.Publisher.Release))
 	kymas.Publisher.Restored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
 	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
@@ -57,7 +60,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	r.Events, r.Catalog, r.Now, r.lastReport, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.lastReport, kymas.Shard
 	settings := kymas.Rules.Settings
 	r.quiet = quietAtMost(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
-	if err := setUpRollouts(mgr, r, kymas.PollInterval); err != nil {
+	if err := setUpRollouts(mgr, r, kymas.Client, kymas.PollInterval); err != nil {
 		return err
 	}
 	if kymas.Shard != nil {
@@ -151,8 +154,8 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 
 // setUpRollouts adds the controller that advances rollouts. Any report of a runtime can advance one. A shard follows
 // every written step.
-func setUpRollouts(mgr ctrl.Manager, r *Rollouts, pollInterval time.Duration) error {
-	r.Client, r.Interval = mgr.GetClient(), min(pollInterval, rolloutInterval)
+func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterval time.Duration) error {
+	r.Client, r.Interval = api, min(pollInterval, rolloutInterval)
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
 	if r.shard != nil {
 		steps = nil

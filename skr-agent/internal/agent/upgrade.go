@@ -10,6 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
 // upgrade reconciles the image of the agent's Deployment. whole reports that the round had no failure.
@@ -40,14 +41,16 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// wantedImage returns the image of the bundle in force, "" for none. An expired bundle, and any bundle under a root
-// with release keys, changes nothing.
-func (a *Agent) wantedImage() string {
+// wantedImage returns the image of the bundle in force. An expired bundle, and any bundle under a root with release
+// keys, changes nothing.
+func (a *Agent) wantedImage() upgrade.Wanted {
 	b := a.Puller.Current()
 	if b == nil || a.Puller.Expired() || a.Puller.Root().Locked() {
-		return ""
+		return upgrade.Wanted{}
 	}
-	return agentImage(b.State.Settings)
+	return upgrade.Wanted{
+		Image: agentImage(b.State.Settings), Release: a.Version, GoesBack: b.Statement.Predicate.AgentGoesBack,
+	}
 }
 
 // watchImage rolls the agent's image back if it did not prove itself within the deadline. It is independent of the

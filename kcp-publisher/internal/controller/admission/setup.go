@@ -254,17 +254,22 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	const name = configurationName
 	gvk := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
+	change := func(object map[string]any) error {
+		return unstructured.SetNestedSlice(object, []any{
+			r.webhook("moduletemplates", pathTemplate, authorities), r.webhook("modulereleasemetas", pathMeta, authorities),
+		}, "webhooks")
+	}
+	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
+		return err
+	}
+	// The chart creates it, because the chart's role cannot. Another account may.
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)
 	if err := r.certificates.client.Create(ctx, configuration); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create %s %s: %w", gvk.Kind, name, err)
+		return fmt.Errorf("create %s %s, which is part of rbac/webhooks.yaml of the chart: %w", gvk.Kind, name, err)
 	}
-	return r.edit(ctx, gvk, name, func(object map[string]any) error {
-		return unstructured.SetNestedSlice(object, []any{
-			r.webhook("moduletemplates", pathTemplate, authorities), r.webhook("modulereleasemetas", pathMeta, authorities),
-		}, "webhooks")
-	})
+	return r.edit(ctx, gvk, name, change)
 }
 
 // webhook returns the entry of a ValidatingWebhookConfiguration that sends objects of a resource to a path.

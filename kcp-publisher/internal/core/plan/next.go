@@ -35,6 +35,8 @@ type Wanted struct {
 	Asked []string
 	// Versions are those of Published.
 	Versions map[string]string
+	// Agent is the agent's image in the settings, "" for none.
+	Agent string
 	// Critical are the features that an agent must understand to follow the documents.
 	Critical []bundle.Feature
 	// KeepsAll: no module is removed, because they are given back or the runtime's request is not known yet.
@@ -71,7 +73,10 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 		next.Removals = before.pending(last, asked, r)
 	}
 	next.Critical = wanted.Critical
-	next.Rollback = before.rollbacks(r.given(), wanted.Versions, r.Observed)
+	next.Rollback = append(
+		before.rollbacks(r.given(), wanted.Versions, r.Observed),
+		bundle.AgentRollbacks(r.AgentRollbackFrom, wanted.Agent)...,
+	)
 	switch {
 	case adopted.Deviation != nil || last == nil && next.Previous != nil:
 		return next, ReasonRegistryDiffers

@@ -20,6 +20,8 @@ import (
 type Rules struct {
 	// Settings tune the agents where a Kyma's annotations do not.
 	Settings bundle.Settings
+	// AgentRollbackFrom are the agent images that all agents can leave for an older one, by digest.
+	AgentRollbackFrom []string
 	// KymaLabels are labels that Kymas of runtimes get as the Kymas in the control plane have them, besides those that
 	// they always get.
 	KymaLabels []string

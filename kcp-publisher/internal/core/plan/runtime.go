@@ -47,6 +47,8 @@ type Runtime struct {
 	ObservedEpoch, ObservedSequence int64
 	// LeavesModulesOut says that there are more: who is not among Installed is not gone.
 	LeavesModulesOut bool
+	// AgentRollbackFrom are the agent images that the runtime's agent can leave for an older one, by digest.
+	AgentRollbackFrom []string
 	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none
 	// needed.
 	Source *bundle.Source
@@ -84,7 +86,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	next := Runtime{
 		ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source,
 		Kyma: Identity(kyma), Former: formerOf(kyma.Status.Runtime), Assigned: Decided(kyma) > 0,
-		Remembered: &Memory{}, Changing: r.Changing,
+		Remembered: &Memory{}, Changing: r.Changing, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
 		next.Validity = silence // what may be on its way for that long must still be good when it arrives

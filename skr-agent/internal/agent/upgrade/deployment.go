@@ -50,21 +50,21 @@ func Find(ctx context.Context, uncached client.Client, namespace, name, pod stri
 
 // Start counts this start, and rolls back to the previous image after too many.
 func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
-	return d.decide(ctx, "", Start)
+	return d.decide(ctx, Wanted{}, Start)
 }
 
 // Round applies the function Round after a round of the agent.
-func (d *Deployment) Round(ctx context.Context, wanted string, well time.Duration) (Outcome, error) {
+func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
 }
 
 // Overdue rolls back to the previous image unless this one proved itself.
 func (d *Deployment) Overdue(ctx context.Context) (Outcome, error) {
-	return d.decide(ctx, "", Overdue)
+	return d.decide(ctx, Wanted{}, Overdue)
 }
 
 // decide reads the Deployment and writes the decision. The write fails if another Pod changed the Deployment since.
-func (d *Deployment) decide(ctx context.Context, wanted string, decide func(Known) Step) (Outcome, error) {
+func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Known) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
 		return Outcome{}, fmt.Errorf("read the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
@@ -81,6 +81,7 @@ func (d *Deployment) decide(ctx context.Context, wanted string, decide func(Know
 		}
 	}
 	known.Set, known.Proven, known.Failed, known.Starts = step.Set, step.Proven, step.Failed, step.Starts
+	known.Former = step.Former
 	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == d.Running}, nil
 }
 
@@ -89,6 +90,7 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	*imageOf(deployment.Spec.Template.Spec) = step.Set
 	annotate(deployment, v1beta2.AnnotationProvenImage, step.Proven)
 	annotate(deployment, v1beta2.AnnotationFailedImage, step.Failed)
+	annotate(deployment, v1beta2.AnnotationFormerImages, step.Former)
 	annotate(
 		deployment,
 		v1beta2.AnnotationUnprovenStarts,
@@ -110,6 +112,7 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	known := Known{
 		Set: set, Running: d.Running, Starts: max(starts, 0),
 		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage], Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
+		Former: deployment.Annotations[v1beta2.AnnotationFormerImages],
 	}
 	for _, c := range deployment.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse &&

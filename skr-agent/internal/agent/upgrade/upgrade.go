@@ -26,6 +26,8 @@ type Known struct {
 	// deciding Pod while Set was not proven.
 	Proven, Failed string
 	Starts         int
+	// Former are the digests of the images that bundles replaced, separated by commas.
+	Former string
 	// Stuck reports that the Pods of Set did not become ready within the Deployment's progress deadline.
 	Stuck bool
 }
@@ -34,12 +36,13 @@ type Known struct {
 type Step struct {
 	Set, Proven, Failed string
 	Starts              int
+	Former              string
 	// Message is the log line.
 	Message string
 }
 
 func (k Known) step() Step {
-	return Step{Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts}
+	return Step{Set: k.Set, Proven: k.Proven, Failed: k.Failed, Starts: k.Starts, Former: k.Former}
 }
 
 // onTrial reports that the running image is the one that is set, has not proven itself, and has a proven predecessor.
@@ -47,7 +50,8 @@ func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k
 
 // changes reports whether a step changes the state.
 func (k Known) changes(s Step) bool {
-	return s.Set != k.Set || s.Proven != k.Proven || s.Failed != k.Failed || s.Starts != k.Starts
+	s.Message = ""
+	return s != k.step()
 }
 
 // Start decides at the start of a Pod, before any work that could crash it.
@@ -63,10 +67,10 @@ func Start(k Known) Step {
 	return s
 }
 
-// Round decides after a round of the leading agent. wanted is the bundle's image, "" for none. well is the duration
-// without a failed round: the bundle was read, accepted and applied, and a report was delivered.
-func Round(k Known, wanted string, well time.Duration) Step {
-	s := k.step()
+// Round decides after a round of the leading agent. well is the duration without a failed round: the bundle was read,
+// accepted and applied, and a report was delivered.
+func Round(k Known, w Wanted, well time.Duration) Step {
+	s, wanted := k.step(), w.Image
 	if k.Running != k.Set {
 		// A newer Pod is starting. This one leads until that one is ready.
 		if k.Stuck && k.Proven != "" {
@@ -84,8 +88,8 @@ func Round(k Known, wanted string, well time.Duration) Step {
 	if k.Failed != "" && k.Failed != wanted {
 		s.Failed = ""
 	}
-	if wanted != "" && wanted != k.Set && wanted != k.Failed {
-		s.Set, s.Starts = wanted, 0
+	if wanted != "" && wanted != k.Set && wanted != k.Failed && k.older(w) == "" {
+		s.Set, s.Starts, s.Former = wanted, 0, k.leaving(wanted)
 		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, wanted)
 	}
 	return s
@@ -104,14 +108,15 @@ func (k Known) back(why string) Step {
 		Set:     k.Proven,
 		Proven:  k.Proven,
 		Failed:  k.Set,
+		Former:  k.without(k.Proven),
 		Message: fmt.Sprintf("rolled back the agent's image %s to %s: %s", k.Set, k.Proven, why),
 	}
 }
 
 // Problem returns the reason why the agent does not run the wanted image, "" if it does or is starting.
-func (k Known) Problem(wanted string) string {
-	if wanted == "" || k.Failed != wanted {
-		return ""
+func (k Known) Problem(w Wanted) string {
+	if w.Image == "" || k.Failed != w.Image {
+		return k.older(w)
 	}
 	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.Failed, cmp.Or(k.Set, "another"))
 }

@@ -8,6 +8,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
+// bundled returns the image of a bundle that names no rollback.
+func bundled(image string) Wanted {
+	return Wanted{Image: image, GoesBack: func(_, _ string) bool { return false }}
+}
+
 func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Known
@@ -23,7 +28,8 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 			known: Known{Set: "a", Running: "a"}, wanted: "b", well: Trial - 1, want: Step{Set: "a"},
 		},
 		"a proven one is replaced by the image of the bundle": {
-			known: Known{Set: "a", Running: "a", Proven: "a"}, wanted: "b", want: Step{Set: "b", Proven: "a"},
+			known: Known{Set: "a", Running: "a", Proven: "a"}, wanted: "b",
+			want: Step{Set: "b", Proven: "a", Former: "a"},
 		},
 		"a bundle that wants nothing changes nothing": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
@@ -41,13 +47,13 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial - 1, want: Step{Set: "chart", Proven: "b"},
 		},
 		"and makes way for the bundle's when it has proven itself": {
-			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "chart"},
+			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "chart", Former: "chart"},
 		},
 		"one of the chart that does not work makes way too": {
 			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", overdue: true, want: Step{Set: "b", Proven: "b", Failed: "chart"},
 		},
 		"the next one is": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial, want: Step{Set: "c", Proven: "a"},
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial, want: Step{Set: "c", Proven: "a", Former: "a"},
 		},
 		"a new one proves itself": {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "b"},
@@ -81,7 +87,7 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Round(c.known, c.wanted, c.well)
+			got := Round(c.known, bundled(c.wanted), c.well)
 			switch {
 			case c.start:
 				got = Start(c.known)
@@ -122,7 +128,7 @@ func TestAWorkingAgentRunsInTheEnd(t *testing.T) {
 				case leads.idle:
 					write(Overdue(known))
 				default:
-					write(Round(known, wanted, Trial))
+					write(Round(known, bundled(wanted), Trial))
 				}
 			}
 			if images[leading].crashes || images[leading].idle || leading != d.Set {
@@ -132,8 +138,8 @@ func TestAWorkingAgentRunsInTheEnd(t *testing.T) {
 				t.Fatalf("%s was wanted and works, %s leads: %+v", wanted, leading, d)
 			}
 			known := d
-			if (known.Problem(wanted) != "") != (leading != wanted) {
-				t.Fatalf("%s leads, %s was wanted, and the problem is %q", leading, wanted, known.Problem(wanted))
+			if (known.Problem(bundled(wanted)) != "") != (leading != wanted) {
+				t.Fatalf("%s leads, %s was wanted, problem %q", leading, wanted, known.Problem(bundled(wanted)))
 			}
 		}
 	}

@@ -1,0 +1,107 @@
+package layout
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// transports are the files that create an HTTP transport, with the address that it connects to. A new client needs a
+// review: an address in data of others leads into the network of the program.
+var transports = map[string]string{
+	"bundle/store/registry.go":                        "registries; egress.go refuses private addresses after redirects",
+	"bundle/store/egress.go":                          "the dialer of registries",
+	"kcp-publisher/internal/gitops/git/repository.go": "the configured Git server, and redirects on the same host",
+	"kcp-publisher/internal/web/signin/oidc.go":       "the configured identity provider, without redirects",
+	"internal/manager/webhook.go":                     "the configured address of events, without redirects",
+}
+
+// TestEveryClientHasARedirectRule: a client without CheckRedirect follows ten redirects to any address.
+func TestEveryClientHasARedirectRule(t *testing.T) {
+	found := map[string]bool{}
+	for _, folder := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
+		err := filepath.WalkDir(
+			filepath.Join("..", "..", folder),
+			func(path string, entry fs.DirEntry, err error) error {
+				if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") ||
+					strings.HasSuffix(path, "_test.go") {
+					return err
+				}
+				file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+				if err != nil {
+					return err
+				}
+				name := filepath.ToSlash(
+					strings.TrimPrefix(path, filepath.Join("..", "..")+string(filepath.Separator)),
+				)
+				ast.Inspect(file, func(n ast.Node) bool {
+					switch n := n.(type) {
+					case *ast.CompositeLit:
+						if isHTTP(n.Type, "Client") && !slices.ContainsFunc(n.Elts, setsRedirects) {
+							t.Errorf(
+								"%s creates an http.Client without CheckRedirect: set a rule, such as store.SameHostRedirects",
+								name,
+							)
+						}
+					case *ast.SelectorExpr:
+						switch {
+						case isHTTP(n, "DefaultClient"),
+							isHTTP(n, "Get"),
+							isHTTP(n, "Post"),
+							isHTTP(n, "Head"),
+							isHTTP(n, "PostForm"):
+							t.Errorf(
+								"%s uses http.%s, which follows redirects to any address: create a client",
+								name,
+								n.Sel.Name,
+							)
+						case isHTTP(n, "DefaultTransport"), isHTTP(n, "Transport"):
+							found[name] = true
+							if transports[name] == "" {
+								t.Errorf(
+									"%s creates a transport: use the store's, or add the file with its address to this test",
+									name,
+								)
+							}
+						}
+					}
+					return true
+				})
+				return nil
+			},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range transports {
+		if !found[name] {
+			t.Errorf("%s creates no transport: remove it from this test", name)
+		}
+	}
+}
+
+// setsRedirects reports whether an element of a composite literal sets CheckRedirect.
+func setsRedirects(e ast.Expr) bool {
+	pair, is := e.(*ast.KeyValueExpr)
+	if !is {
+		return false
+	}
+	key, is := pair.Key.(*ast.Ident)
+	return is && key.Name == "CheckRedirect"
+}
+
+// isHTTP reports whether an expression is a name of net/http.
+func isHTTP(e ast.Expr, name string) bool {
+	selector, is := e.(*ast.SelectorExpr)
+	if !is || selector.Sel.Name != name {
+		return false
+	}
+	from, is := selector.X.(*ast.Ident)
+	return is && from.Name == "http"
+}

@@ -1,0 +1,164 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/hack/lender"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
+)
+
+// everything are the files whose one permission is all permissions.
+var everything = map[string]bool{"skr-agent/rbac/all-modules.yaml": true}
+
+// TestEachMissingPermissionIsNamed removes each permission of each role of both charts, one at a time. `check` must
+// name that permission, and only that one.
+func TestEachMissingPermissionIsNamed(t *testing.T) {
+	suite.Long(t)
+	missing(t, 1)
+}
+
+// The short suite removes some of the permissions.
+func TestMissingPermissionIsNamed(t *testing.T) { missing(t, 12) }
+
+// missing removes each permission whose number is a multiple of step.
+func missing(t *testing.T, step int) {
+	t.Helper()
+	server, err := lender.Start(t.Context(), &envtest.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	config := rest.CopyConfig(server.Config)
+	config.QPS = -1
+	admin, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"kcp-system", "kcp-secrets", "kcp-signatures", "kyma-system"} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := admin.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	number := 0
+	for _, files := range []fs.FS{charts.PublisherRBAC, charts.AgentRBAC} {
+		paths, err := fs.Glob(files, "*/rbac/*.yaml")
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no files: %v", err)
+		}
+		for _, path := range paths {
+			permissions, err := Permissions(files, path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, removed := range permissions {
+				if number++; number%step != 0 || everything[path] {
+					continue
+				}
+				user := fmt.Sprintf("user-%d", number)
+				for j, p := range permissions {
+					if j != i {
+						give(t, admin, user, j, p)
+					}
+				}
+				part := strings.TrimSuffix(filepath.Base(path), ".yaml")
+				untilNamed(t, config, user, part, permissions, removed)
+			}
+		}
+	}
+}
+
+// give grants one permission to a user.
+func give(t *testing.T, admin *kubernetes.Clientset, user string, number int, p Permission) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", user, number), Namespace: p.Namespace}
+	rule := rbacv1.PolicyRule{Verbs: []string{p.Verb}}
+	if p.URL != "" {
+		rule.NonResourceURLs = []string{p.URL}
+	} else {
+		resource := p.Resource
+		if p.Subresource != "" {
+			resource += "/" + p.Subresource
+		}
+		rule.APIGroups, rule.Resources = []string{p.Group}, []string{resource}
+		if p.Name != "" {
+			rule.ResourceNames = []string{p.Name}
+		}
+	}
+	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
+	ref := func(kind string) rbacv1.RoleRef {
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: meta.Name}
+	}
+	var err error
+	ctx, api, options := t.Context(), admin.RbacV1(), metav1.CreateOptions{}
+	if p.Namespace == "" {
+		role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}
+		_, failed := api.ClusterRoles().Create(ctx, role, options)
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref("ClusterRole")}
+		_, err = api.ClusterRoleBindings().Create(ctx, binding, options)
+		err = errors.Join(failed, err)
+	} else {
+		role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}
+		_, failed := api.Roles(p.Namespace).Create(ctx, role, options)
+		binding := &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref("Role")}
+		_, err = api.RoleBindings(p.Namespace).Create(ctx, binding, options)
+		err = errors.Join(failed, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// untilNamed waits until the check of a user names one missing permission.
+func untilNamed(
+	t *testing.T,
+	config *rest.Config,
+	user, part string,
+	all []Permission,
+	removed Permission,
+) {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	cluster, err := Connect(config, "the cluster", NewTimes(time.Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var denied []Permission
+	for wait := time.NewTicker(100 * time.Millisecond); ; {
+		asked, err := cluster.denied(ctx, all)
+		if err != nil {
+			t.Fatalf("%s without %s: at last %v was denied: %v", part, removed, denied, err)
+		}
+		if denied = asked; len(denied) == 1 && denied[0] == removed {
+			wait.Stop()
+			break
+		}
+		<-wait.C // new roles take effect within a second
+	}
+	found := Rights(part, len(all), denied, "")
+	if found.Result != Failed || !strings.Contains(found.Message, removed.String()) {
+		t.Errorf("%s without %s: %+v", part, removed, found)
+	}
+}

@@ -1,0 +1,83 @@
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/permission"
+)
+
+// TestPublisherPatchesOnlyItsPartOfKymas uses the token of the publisher, with the rights of its chart.
+func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
+	u, ctx := startUsers(t), t.Context()
+	u.apply("rbac", "publisher.yaml")
+	u.apply("policy", "publisher.yaml")
+	u.apply("policy", "settings.yaml")
+	kyma := kymaIn("kcp-system", "berlin")
+	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "berlin"}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}
+	u.must(u.admin.Create(ctx, kyma))
+	publisher := u.as("system:serviceaccount:kcp-system:kcp-publisher")
+	patch := func(change func(*v1beta2.Kyma)) error {
+		changed := kyma.DeepCopy()
+		change(changed)
+		return publisher.Patch(ctx, changed, client.MergeFrom(kyma), client.DryRunAll)
+	}
+	u.eventually("the policy is in force", func() error {
+		err := patch(func(k *v1beta2.Kyma) { k.Spec.Channel = "fast" })
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot change the spec") {
+			return fmt.Errorf("got %w", errors.Join(errors.New("not refused"), err))
+		}
+		return nil
+	})
+	for name, c := range map[string]struct {
+		change func(*v1beta2.Kyma)
+		refuse string
+	}{
+		"a finalizer":        {func(k *v1beta2.Kyma) { k.Finalizers = []string{v1beta2.FinalizerKyma} }, ""},
+		"its shard":          {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelShard] = "1-of-2" }, ""},
+		"a requested module": {func(k *v1beta2.Kyma) { k.Spec.Modules = []v1beta2.Module{{Name: "keda"}} }, "spec"},
+		"a new label":        {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelBeta] = v1beta2.True }, "labels"},
+		"another runtime":    {func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelRuntimeID] = "tokyo" }, "labels"},
+		"a removed label":    {func(k *v1beta2.Kyma) { delete(k.Labels, v1beta2.LabelRuntimeID) }, "labels"},
+		"an agent's image": {func(k *v1beta2.Kyma) {
+			k.Annotations[v1beta2.AnnotationAgentImage] = evilImage
+		}, "annotation"},
+		"a changed annotation": {func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationCarried] = "1h" }, "annotation"},
+		"a removed annotation": {func(k *v1beta2.Kyma) { k.Annotations = nil }, "annotation"},
+		"an owner that does not exist": {func(k *v1beta2.Kyma) {
+			k.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "1"}}
+		}, "owners"},
+	} {
+		err := patch(c.change)
+		if c.refuse == "" && err != nil ||
+			c.refuse != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), c.refuse)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := publisher.Patch(
+		ctx,
+		kymaIn("kcp-system", "berlin"),
+		client.RawPatch(types.MergePatchType, permission.Probe()),
+		client.DryRunAll,
+	); !permission.Enforced(
+		err,
+	) {
+		t.Errorf("the probe: %v", err)
+	}
+	kyma.Spec.Channel = "fast"
+	u.must(u.admin.Update(ctx, kyma))
+	status := kyma.DeepCopy()
+	status.Status.State = v1beta2.StateReady
+	if err := publisher.Status().Patch(ctx, status, client.MergeFrom(kyma)); err != nil {
+		t.Errorf("the status: %v", err)
+	}
+}

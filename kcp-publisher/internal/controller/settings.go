@@ -1,0 +1,188 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/permission"
+)
+
+const (
+	// enforcedFor is how long the admission policy counts as in force after a probe, and unenforcedFor how long it
+	// counts as missing.
+	enforcedFor   = 5 * time.Minute
+	unenforcedFor = 10 * time.Second
+	// policySettles is how long a missing policy is an error after the first probe. The API server applies a new policy
+	// some seconds after its creation, and a chart creates it together with the publisher.
+	policySettles = 30 * time.Second
+	// maxWarned limits the Kymas whose Event is remembered. Beyond it, an Event can be repeated.
+	maxWarned = 10_000
+)
+
+var errPolicyUnknown = errors.New("whether the admission policy for settings of Kymas is in force")
+
+// settingsClient is a client that returns Kymas without the settings that need a permission, while the API server does
+// not enforce the permissions. It probes the policy when it reads the first Kyma with such a setting.
+type settingsClient struct {
+	client.Client
+	events events.EventRecorder
+	now    func() time.Time
+
+	mu       sync.Mutex // guards the fields below
+	known    bool       // a probe succeeded
+	enforced bool
+	first    time.Time // the first probe
+	until    time.Time // when the next probe is due
+	warned   map[types.UID]string
+}
+
+// restrictSettings returns a client that ignores settings that need a permission unless the API server enforces it.
+func restrictSettings(c client.Client, recorder events.EventRecorder, now func() time.Time) client.Client {
+	return &settingsClient{Client: c, events: recorder, now: now, warned: map[types.UID]string{}}
+}
+
+// Get reads an object.
+func (c *settingsClient) Get(
+	ctx context.Context,
+	key client.ObjectKey,
+	object client.Object,
+	opts ...client.GetOption,
+) error {
+	if err := c.Client.Get(ctx, key, object, opts...); err != nil {
+		return err
+	}
+	if kyma, is := object.(*v1beta2.Kyma); is {
+		return c.restrict(ctx, kyma, true)
+	}
+	return nil
+}
+
+// List reads objects.
+func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.Client.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	kymas, is := list.(*v1beta2.KymaList)
+	if !is {
+		return nil
+	}
+	// A Kyma on which the probe fails does not fail the list if the probe succeeds on another one.
+	var failed []*v1beta2.Kyma
+	for i := range kymas.Items {
+		if err := c.restrict(ctx, &kymas.Items[i], false); err != nil {
+			failed = append(failed, &kymas.Items[i])
+		}
+	}
+	for _, kyma := range failed {
+		if err := c.restrict(ctx, kyma, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Patch changes an object. The API server returns a changed Kyma with all its settings.
+func (c *settingsClient) Patch(
+	ctx context.Context,
+	object client.Object,
+	patch client.Patch,
+	opts ...client.PatchOption,
+) error {
+	if err := c.Client.Patch(ctx, object, patch, opts...); err != nil {
+		return err
+	}
+	if kyma, is := object.(*v1beta2.Kyma); is {
+		return c.restrict(ctx, kyma, false)
+	}
+	return nil
+}
+
+// restrict removes settings from a Kyma that was read, unless their permissions are enforced.
+func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn bool) error {
+	settings := permission.Ignored(kyma)
+	if len(settings) == 0 {
+		return nil
+	}
+	enforced, err := c.probed(ctx, kyma)
+	if err != nil || enforced {
+		return err
+	}
+	if names := permission.Names(settings); warn && c.isNew(kyma.UID, names) {
+		c.events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonSettingsIgnored, "Reconcile", "%s", noted(
+			names+": ignored, because no admission policy enforces who may set them: install the chart's policy, "+
+				"or run with --trust-kyma-authors",
+		))
+	}
+	permission.Without(kyma, settings)
+	return nil
+}
+
+// isNew reports whether no Event was emitted yet for these settings of a Kyma.
+func (c *settingsClient) isNew(kyma types.UID, names string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.warned[kyma] == names {
+		return false
+	}
+	if len(c.warned) >= maxWarned {
+		clear(c.warned)
+	}
+	c.warned[kyma] = names
+	return true
+}
+
+// probed reports whether the API server enforces the permissions, by the last probe or by a new one on this Kyma. A
+// failed probe changes nothing.
+func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if now.Before(c.until) {
+		return c.enforced, nil
+	}
+	if c.first.IsZero() {
+		c.first = now
+	}
+	target := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: kyma.Namespace, Name: kyma.Name}}
+	err := c.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll)
+	switch {
+	case permission.Enforced(err):
+		c.known, c.enforced, c.until = true, true, now.Add(enforcedFor)
+		clear(c.warned)
+		return true, nil
+	case err != nil && !permission.Outdated(err) && c.known:
+		c.until = now.Add(unenforcedFor)
+		return c.enforced, nil
+	case err != nil && !permission.Outdated(err):
+		return false, fmt.Errorf("find out on Kyma %s/%s %w: %w", kyma.Namespace, kyma.Name, errPolicyUnknown, err)
+	case now.Sub(c.first) < policySettles:
+		return false, fmt.Errorf(
+			"find out on Kyma %s/%s %w: the API server does not enforce it yet",
+			kyma.Namespace,
+			kyma.Name,
+			errPolicyUnknown,
+		)
+	}
+	if c.enforced || !c.known {
+		ctrl.LoggerFrom(
+			ctx,
+		).Info(
+			"no admission policy enforces who may set restricted settings of Kymas: they are ignored",
+			"outdated",
+			permission.Outdated(err),
+		)
+	}
+	c.known, c.enforced, c.until = true, false, now.Add(unenforcedFor)
+	return false, nil
+}

@@ -1,0 +1,311 @@
+package permission
+
+import (
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+var update = flag.Bool("update", false, "write the policy, the Role and the page")
+
+const root = "../../../.."
+
+func TestTheReferenceOfKymaSettingsIsCurrent(t *testing.T) {
+	for path, want := range map[string]string{
+		"charts/kcp-publisher/policy/settings.yaml": Policy(),
+		"charts/kcp-publisher/rbac/operator.yaml":   OperatorRole(),
+		"docs/reference/kyma-settings.md":           Page(),
+	} {
+		path = filepath.Join(root, path)
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil { //nolint:gosec // a file of the repository
+				t.Fatal(err)
+			}
+		}
+		if have, err := os.ReadFile(path); err != nil || string(have) != want {
+			t.Errorf("%s is not current (%v): run make generate", path, err)
+		}
+	}
+}
+
+// Authors of commits are operators, so the publisher needs all verbs if it follows a repository.
+func TestGitRoleContainsAllVerbs(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "charts/kcp-publisher/rbac/git.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var role rbacv1.Role
+	if err := yaml.Unmarshal([]byte(strings.Split(string(data), "\n---\n")[0]), &role); err != nil {
+		t.Fatal(err)
+	}
+	var verbs []string
+	for _, rule := range role.Rules {
+		if slices.Equal(rule.Resources, []string{resourceKymas}) {
+			verbs = append(verbs, rule.Verbs...)
+		}
+	}
+	if want := Verbs(); !slices.Equal(slices.Sorted(slices.Values(verbs)), want) {
+		t.Errorf("rbac/git.yaml has the verbs %s, want %s", verbs, want)
+	}
+}
+
+// TestRevisionIncreasesWithTheSettings: the policy of an older chart must not count as complete.
+func TestRevisionIncreasesWithTheSettings(t *testing.T) {
+	digests := []string{"becc0330"}
+	var keys strings.Builder
+	for _, s := range Settings {
+		fmt.Fprintln(&keys, s.Place, s.Key, s.Verb)
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(keys.String())))[:8]; len(digests) != Revision ||
+		got != digests[Revision-1] {
+		t.Errorf("the settings have the digest %s: increase Revision, and add the digest to this test", got)
+	}
+}
+
+// exempt lists annotations, labels and fields that the author of a Kyma can set without a permission.
+var exempt = map[string][]string{
+	"requests modules, which is what authors of Kymas do; large removals wait for an approval": {
+		"LabelSync",
+		"AnnotationSyncCatalog",
+		"AnnotationNoModuleCopy",
+		"LabelBeta",
+		"LabelInternal",
+		"Channel",
+		"Modules",
+	},
+	"suspends or checks only the author's own runtime": {
+		"LabelSkipReconciliation", "AnnotationSuspendReason", "AnnotationReconcileRequested",
+	},
+	"names the runtime, whose owner the publisher determines by the token": {"LabelRuntimeID"},
+	"describes the runtime; Kyma's provisioning sets it on creation": {
+		"LabelPurpose",
+		"LabelInstanceID",
+		"LabelGlobalAccountID",
+		"LabelSubaccountID",
+		"LabelRegion",
+		"LabelPlatformRegion",
+		"LabelPlan",
+	},
+	"is reverted by the publisher": {"LabelShard"},
+	"has no effect on bundles": {
+		"AnnotationGitCommit",
+		"AnnotationGitDigest",
+		"AnnotationPrune",
+		"LabelManagedBy",
+		"LabelWatchedBy",
+	},
+	"is refused for everyone":                                      {"AnnotationPermissionProbe"},
+	"is read from the Kyma of a runtime, not of the control plane": {"AnnotationUpgradeAt"},
+	"is not read from Kymas": {
+		"AnnotationAdopt",
+		"AnnotationAllowPrune",
+		"AnnotationApplied",
+		"AnnotationAppliedSignature",
+		"AnnotationClusterScoped",
+		"AnnotationCompletedJobs",
+		"AnnotationContentChunks",
+		"AnnotationContentDigest",
+		"AnnotationContentSize",
+		"AnnotationCustomStateCheck",
+		"AnnotationDeleteWithData",
+		"AnnotationFQDN",
+		"AnnotationFailedImage",
+		"AnnotationFormerImages",
+		"AnnotationIgnoreFields",
+		"AnnotationImages",
+		"AnnotationInherited",
+		"AnnotationModule",
+		"AnnotationOwnedBy",
+		"AnnotationOwnedByDeprecated",
+		"AnnotationProvenImage",
+		"AnnotationPublicFields",
+		"AnnotationRecreate",
+		"AnnotationRecreated",
+		"AnnotationReleased",
+		"AnnotationRemoval",
+		"AnnotationRequiresFeatures",
+		"AnnotationRestoring",
+		"AnnotationRootOfTrust",
+		"AnnotationSecretName",
+		"AnnotationSecretNamespace",
+		"AnnotationTarget",
+		"AnnotationUnmanaged",
+		"AnnotationUnprovenStarts",
+		"LabelChannel",
+		"LabelContent",
+		"LabelContentDigest",
+		"LabelControllerName",
+		"LabelKymaName",
+		"LabelMandatoryModule",
+		"LabelModuleName",
+		"LabelSealed",
+		"LabelSecretFor",
+		"LabelSignature",
+	},
+}
+
+// TestEverySettingIsRestrictedOrExempt: a new annotation, label or field of a Kyma needs a decision.
+func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
+	restricted := map[string]bool{}
+	for _, s := range Settings {
+		restricted[s.Key] = true
+	}
+	free := map[string]bool{}
+	for _, names := range exempt {
+		for _, name := range names {
+			if free[name] {
+				t.Errorf("%s is exempt twice", name)
+			}
+			free[name] = true
+		}
+	}
+	known := map[string]bool{}
+	check := func(name string, is bool) {
+		known[name] = true
+		if is == free[name] {
+			t.Errorf(
+				"%s: restricted %t, exempt %t: add it to Settings, or to exempt with the reason",
+				name,
+				is,
+				free[name],
+			)
+		}
+	}
+	for name, selector := range namesOfAPI(t) {
+		check(name, restricted[selector])
+	}
+	spec := reflect.TypeFor[v1beta2.KymaSpec]()
+	for i := range spec.NumField() {
+		key, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		check(spec.Field(i).Name, restricted["spec."+key])
+	}
+	for name := range free {
+		if !known[name] {
+			t.Errorf("%s is exempt but does not exist", name)
+		}
+	}
+}
+
+// namesOfAPI returns the values of the constants of annotations and labels, by name.
+func namesOfAPI(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "apis/operator/v1beta2/*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	names := map[string]string{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, is := n.(*ast.ValueSpec)
+			if !is {
+				return true
+			}
+			for i, name := range spec.Names {
+				if strings.HasPrefix(name.Name, "Annotation") || strings.HasPrefix(name.Name, "Label") {
+					names[name.Name] = valueOf(spec.Values[i])
+				}
+			}
+			return true
+		})
+	}
+	if len(names) < 50 {
+		t.Fatalf("found only %d names", len(names))
+	}
+	return names
+}
+
+// valueOf returns the value of a constant: a text, or the group with a text.
+func valueOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return strings.Trim(e.Value, `"`)
+	case *ast.BinaryExpr:
+		return valueOf(e.X) + valueOf(e.Y)
+	case *ast.Ident:
+		return v1beta2.Group
+	}
+	return ""
+}
+
+func TestWithoutRemovesIgnoredSettingsOnly(t *testing.T) {
+	kyma := &v1beta2.Kyma{}
+	kyma.Annotations, kyma.Labels = map[string]string{"mine": "a"}, map[string]string{"mine": "l"}
+	for _, s := range Settings {
+		switch s.Place {
+		case Annotation:
+			kyma.Annotations[s.Key] = "true"
+		case Label:
+			kyma.Labels[s.Key] = "true"
+		case Field:
+			kyma.Spec.SkipMaintenanceWindows = true
+		}
+	}
+	cached, shared := kyma.DeepCopy(), *kyma
+	Without(kyma, Ignored(kyma))
+	if !reflect.DeepEqual(&shared, cached) {
+		t.Error("the shared maps of the cached Kyma were changed")
+	}
+	if left := Ignored(kyma); len(left) > 0 {
+		t.Errorf("%s is still set", Names(left))
+	}
+	for _, s := range Settings {
+		if s.Honored != "" && !s.on(kyma) {
+			t.Errorf("%s was removed, although it is honored", s.Key)
+		}
+	}
+	if kyma.Annotations["mine"] != "a" || kyma.Labels["mine"] != "l" {
+		t.Error("other annotations or labels were removed")
+	}
+}
+
+func TestProbeNeedsThePolicyOfThisRevision(t *testing.T) {
+	for name, c := range map[string]struct {
+		err                error
+		enforced, outdated bool
+	}{
+		"an allowed change":         {nil, false, false},
+		"the policy":                {fmt.Errorf("denied request: %s%d", refusal, Revision), true, false},
+		"a newer policy":            {fmt.Errorf("denied request: %s%d", refusal, Revision+1), true, false},
+		"an older policy":           {fmt.Errorf("denied request: %s%d", refusal, Revision-1), false, true},
+		"another refusal":           {errors.New("denied request: quota"), false, false},
+		"a revision beyond all int": {fmt.Errorf("%s99999999999999999999", refusal), false, true},
+	} {
+		if got := Enforced(c.err); got != c.enforced {
+			t.Errorf("%s: enforced %t", name, got)
+		}
+		if got := Outdated(c.err); got != c.outdated {
+			t.Errorf("%s: outdated %t", name, got)
+		}
+	}
+	var patch metav1.PartialObjectMetadata
+	if err := yaml.UnmarshalStrict(
+		Probe(),
+		&patch,
+	); err != nil ||
+		patch.Annotations[v1beta2.AnnotationPermissionProbe] == "" {
+		t.Errorf("probe %s: %v", Probe(), err)
+	}
+}

@@ -1,0 +1,192 @@
+// Package permission lists the settings of a Kyma that need a permission of their own. Write access to a Kyma is
+// enough to request modules. It is not enough to select the image of the agent, to end a maintenance window, or to
+// approve a removal: each of these needs a verb on the Kyma.
+//
+// Settings is the only list. The chart's admission policy, its Role for operators and the page
+// docs/reference/kyma-settings.md are generated from it. The API server enforces it, because only the API server knows
+// the author of a change. Nothing in a stored Kyma proves its author, so the publisher asks the API server to try a
+// change that the policy always refuses (see Probe), and ignores the settings while no policy refuses it.
+package permission
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Place is the part of a Kyma that contains a setting.
+type Place string
+
+// The places of settings.
+const (
+	Annotation Place = "annotation"
+	Label      Place = "label"
+	Field      Place = "field"
+)
+
+// fieldSkipWindows is the only field of the spec that needs a permission.
+const fieldSkipWindows = "spec.skipMaintenanceWindows"
+
+// Setting is a setting of a Kyma that only holders of a verb can add, change or remove.
+type Setting struct {
+	Place Place
+	// Key is the annotation, label or field.
+	Key string
+	// Verb is the verb on kymas.operator.kyma-project.io.
+	Verb string
+	// Effect is what the setting does.
+	Effect string
+	// Honored is the reason why the publisher follows the setting without the policy. Empty if it ignores the setting.
+	Honored string
+}
+
+// Verbs on kymas.operator.kyma-project.io.
+const (
+	VerbSetAgent         = "set-agent"
+	VerbSetAutonomy      = "set-autonomy"
+	VerbSetCarried       = "set-carried"
+	VerbSetMaintenance   = "set-maintenance"
+	VerbPin              = "pin"
+	VerbApproveRemovals  = "approve-removals"
+	VerbMove             = "move"
+	VerbRevoke           = "revoke"
+	VerbForceDelete      = "force-delete"
+	VerbTakeOver         = "take-over"
+	VerbTargetControl    = "target-control-plane"
+	resourceKymas        = "kymas"
+	honoredUntilRemoved  = "without it, the publisher would uninstall modules"
+	honoredInATakeover   = "without it, a takeover in progress would stop halfway"
+	honoredAsRestriction = "it only stops what the author of a Kyma can stop anyway"
+)
+
+// Revision is the revision of Settings. It increases with each change of the keys, so that a publisher finds out
+// whether the policy covers all settings that it knows.
+const Revision = 1
+
+// Settings lists all settings that need a permission.
+var Settings = []Setting{
+	{Annotation, v1beta2.AnnotationAgentImage, VerbSetAgent, "selects the image of the runtime's agent", ""},
+	{Annotation, v1beta2.AnnotationAgentRollbackFrom, VerbSetAgent, "lets the agent return to an older image", ""},
+	{Annotation, v1beta2.AnnotationAutonomy, VerbSetAutonomy, "lets the runtime choose modules by itself", ""},
+	{
+		Annotation,
+		v1beta2.AnnotationCarried,
+		VerbSetCarried,
+		"allows months of silence, and bundles that are valid as long",
+		"",
+	},
+	{
+		Annotation,
+		v1beta2.AnnotationMaintenanceWindows,
+		VerbSetMaintenance,
+		"replaces the maintenance windows of the policy",
+		"",
+	},
+	{
+		Annotation,
+		v1beta2.AnnotationEarlyUpgrades,
+		VerbSetMaintenance,
+		"lets the runtime's admin upgrade before a window",
+		"",
+	},
+	{Field, fieldSkipWindows, VerbSetMaintenance, "upgrades without waiting for a window", ""},
+	{
+		Annotation,
+		v1beta2.AnnotationPinnedVersions,
+		VerbPin,
+		"keeps modules at a version, without security updates",
+		"",
+	},
+	{Annotation, v1beta2.AnnotationApprovedRemovals, VerbApproveRemovals, "approves held removals of modules", ""},
+	{
+		Annotation,
+		v1beta2.AnnotationHandOver,
+		VerbMove,
+		"assigns a runtime to the Kyma",
+		"the token secret proves the operator's decision",
+	},
+	{Annotation, v1beta2.AnnotationMovedAway, VerbMove, "releases the runtime", honoredAsRestriction},
+	{
+		Annotation,
+		v1beta2.AnnotationRevokedKeys,
+		VerbRevoke,
+		"refuses reports of the listed keys",
+		"an ignored revocation would accept a stolen key",
+	},
+	{Label, v1beta2.LabelForceDeletion, VerbForceDelete, "deletes the Kyma without waiting for its runtime", ""},
+	{Label, v1beta2.LabelRuntimeGone, VerbForceDelete, "deletes the Kyma of a lost runtime at once", ""},
+	{Label, v1beta2.LabelTakeover, VerbTakeOver, "takes the runtime over from lifecycle-manager", honoredInATakeover},
+	{
+		Annotation,
+		v1beta2.AnnotationTakeoverPhase,
+		VerbTakeOver,
+		"selects the phase of the takeover",
+		honoredInATakeover,
+	},
+	{
+		Label,
+		v1beta2.LabelControlPlane,
+		VerbTargetControl,
+		"installs the modules of the control plane",
+		honoredUntilRemoved,
+	},
+}
+
+// Verbs returns all verbs, each once and sorted.
+func Verbs() []string {
+	verbs := map[string]bool{}
+	for _, s := range Settings {
+		verbs[s.Verb] = true
+	}
+	return slices.Sorted(maps.Keys(verbs))
+}
+
+// on reports whether a Kyma has the setting.
+func (s Setting) on(kyma *v1beta2.Kyma) (is bool) {
+	switch s.Place {
+	case Annotation:
+		_, is = kyma.Annotations[s.Key]
+	case Label:
+		_, is = kyma.Labels[s.Key]
+	case Field:
+		is = kyma.Spec.SkipMaintenanceWindows
+	}
+	return is
+}
+
+// Ignored returns the settings of a Kyma that the publisher ignores without the policy.
+func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
+	for _, s := range Settings {
+		if s.Honored == "" && s.on(kyma) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Without removes settings from a Kyma. It replaces the maps that it changes, because a cache can share them.
+func Without(kyma *v1beta2.Kyma, settings []Setting) {
+	annotations, labels := maps.Clone(kyma.Annotations), maps.Clone(kyma.Labels)
+	for _, s := range settings {
+		switch s.Place {
+		case Annotation:
+			delete(annotations, s.Key)
+		case Label:
+			delete(labels, s.Key)
+		case Field:
+			kyma.Spec.SkipMaintenanceWindows = false
+		}
+	}
+	kyma.Annotations, kyma.Labels = annotations, labels
+}
+
+// Names returns the keys of settings, separated by commas.
+func Names(settings []Setting) string {
+	keys := make([]string, len(settings))
+	for i, s := range settings {
+		keys[i] = s.Key
+	}
+	return strings.Join(keys, ", ")
+}
