@@ -165,6 +165,13 @@ func (p *Process) MemoryBytes() (int64, error) {
 	return memory(p.process.Pid, "VmRSS")
 }
 
+// PeakMemoryBytes returns the program's maximum resident memory since it was started.
+func (p *Process) PeakMemoryBytes() (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return memory(p.process.Pid, "VmHWM")
+}
+
 // memory reads a value from the kernel's status of a process.
 func memory(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

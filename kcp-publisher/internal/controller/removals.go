@@ -76,12 +76,13 @@ func (r *removals) judge(
 ) (plan.Verdict, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all v1beta2.KymaList
+	var same v1beta2.KymaList
 	k, now := r.kymas, r.kymas.Now()
-	if err := k.Client.List(ctx, &all, client.InNamespace(k.Catalog.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return plan.Verdict{}, fmt.Errorf("list Kymas to judge removals: %w", err)
+	namespace, inRuntime := client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: removing.Runtime}
+	if err := k.Client.List(ctx, &same, namespace, inRuntime, client.UnsafeDisableDeepCopy); err != nil {
+		return plan.Verdict{}, fmt.Errorf("list Kymas of runtime %s to judge removals: %w", removing.Runtime, err)
 	}
-	own := plan.NewOwners(all.Items)[removing.Runtime]
+	own := plan.NewOwners(same.Items)[removing.Runtime]
 	if own == nil {
 		return plan.Verdict{}, fmt.Errorf("judge removals of runtime %s: its Kyma is gone", removing.Runtime)
 	}
@@ -89,7 +90,7 @@ func (r *removals) judge(
 		snapshot = nil
 	}
 	pending := k.pendingOf(own, removing.Modules, removing.Restored)
-	decided, err := r.decided(ctx, all.Items, own, pending, snapshot, now)
+	decided, err := r.decided(ctx, own, pending, snapshot, now)
 	if err != nil {
 		return plan.Verdict{}, err
 	}
@@ -119,10 +120,10 @@ func (r *removals) judge(
 	return verdict, nil
 }
 
-// decided returns a decision about the whole fleet that covers the pending removals of one Kyma.
+// decided returns a decision about the whole fleet that covers the pending removals of one Kyma. Only a new decision
+// reads the whole fleet.
 func (r *removals) decided(
 	ctx context.Context,
-	all []v1beta2.Kyma,
 	own *v1beta2.Kyma,
 	pending []removal.Pending,
 	snapshot *catalog.Snapshot,
@@ -136,6 +137,12 @@ func (r *removals) decided(
 	if isCovered {
 		return r.last, nil
 	}
+	var list v1beta2.KymaList
+	namespace := client.InNamespace(r.kymas.Catalog.Namespace)
+	if err := r.kymas.Client.List(ctx, &list, namespace, client.UnsafeDisableDeepCopy); err != nil {
+		return decidedRemovals{}, fmt.Errorf("list Kymas to judge removals: %w", err)
+	}
+	all := list.Items
 	fleet := removal.Fleet{Runtimes: len(all), Pending: pending}
 	since := now.Add(-r.kymas.Limits.Window)
 	known := make(map[types.UID]pendingRemovals, len(r.pending))

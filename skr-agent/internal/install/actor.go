@@ -3,9 +3,7 @@ package install
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // actor reads and writes a module's objects with the rights that the runtime's operator gave to it. Everything that a
@@ -24,7 +21,7 @@ import (
 type actor struct {
 	user      string // whom it impersonates; empty: nobody, it is the agent itself
 	cluster   client.Client
-	apply     *ssa.ResourceManager
+	manager   string // the field manager it applies as
 	discovery discovery.DiscoveryInterface
 }
 
@@ -48,9 +45,7 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &actor{user: user, cluster: cluster, apply: ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: fieldManager}), discovery: served}
-	a.apply.SetConcurrency(4)
-	return a, nil
+	return &actor{user: user, cluster: cluster, manager: fieldManager, discovery: served}, nil
 }
 
 // actor returns the one that may work on a Manifest's objects.
@@ -94,21 +89,4 @@ func (a *actor) metadata(ctx context.Context, r v1beta2.Resource) (*metav1.Parti
 		return nil, nil
 	}
 	return o, err
-}
-
-// unestablished names a definition whose kind the API server does not serve yet.
-func (a *actor) unestablished(ctx context.Context, stage []*unstructured.Unstructured) (string, error) {
-	for _, o := range stage {
-		if !guard.IsCRD(o.GroupVersionKind().GroupKind()) {
-			continue
-		}
-		live, err := a.get(ctx, resourceOf(o))
-		if err != nil {
-			return "", err
-		}
-		if state, message := judgeOne(observation{key: guard.KeyOf(o), object: live}); state != v1beta2.StateReady {
-			return fmt.Sprintf("waiting for %s: %s", guard.KeyOf(o), message), nil
-		}
-	}
-	return "", nil
 }

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +31,7 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			return outcome{}, err
 		}
 	}
-	applied, wait, err := i.write(ctx, m, p, wasInstalled, changed)
+	applied, wait, err := i.write(ctx, m, known, p, wasInstalled, changed)
 	if wasInstalled && len(applied) > 0 {
 		i.recordDrift(ctx, m, applied)
 		known.countCorrection(i.now())
@@ -86,7 +84,9 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		known.forgetReady(p)
 		return p, out, nil
 	}
-	known.ready = nil
+	if i.now().Sub(known.checkedAt) >= i.Resync {
+		known.settled = nil // everything is compared
+	}
 	if out.rights, problem, err = i.check(ctx, m, &p); err != nil {
 		return plan{}, outcome{}, err
 	}
@@ -133,21 +133,28 @@ func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (ri
 	if problem, err = i.strangers(ctx, m, p); err != nil || problem != nil {
 		return rights, problem, err
 	}
-	problem, err = i.exposes(ctx, m, *p)
+	problem, err = i.exposes(ctx, m, p)
 	return rights, problem, err
 }
 
 // write applies a plan and creates the default CR, and returns the objects that were not as they should be; see
 // applyPlan.
-func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasInstalled bool, seen keys) ([]key, string, error) {
+func (i *Installer) write(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	known *memo,
+	p plan,
+	wasInstalled bool,
+	seen keys,
+) ([]key, string, error) {
 	if wait, err := i.recreate(ctx, m, p); err != nil || wait != "" {
 		return nil, wait, err
 	}
-	applied, wait, err := i.applyPlan(ctx, m, p, seen)
+	applied, wait, err := i.applyPlan(ctx, m, known, p, seen)
 	if err != nil || wait != "" {
 		return applied, wait, err
 	}
-	created, wait, err := i.createDefaultCR(ctx, i.actor(m), i.owner(m), p)
+	created, wait, err := i.createDefaultCR(ctx, i.actor(m), i.owner(m), known, p)
 	if created && wasInstalled {
 		applied = append(applied, guard.KeyOf(p.defaultCR))
 	}
@@ -159,7 +166,7 @@ func (i *Installer) write(ctx context.Context, m *v1beta2.Manifest, p plan, wasI
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
 	var definite, temporary []string
 	forbidden := false
-	for _, one := range separate(ofObject(err)) {
+	for _, one := range separate(err) {
 		switch {
 		case passesByItself(one):
 			temporary = append(temporary, one.Error())
@@ -310,112 +317,6 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 		return false, err
 	}
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
-}
-
-// applyPlan applies stage by stage and returns the objects that were not as they should be. It returns a text instead
-// if a stage has to wait for the one before it; the next pass compares the applied objects again. Objects that are
-// refused do not block the others.
-func (i *Installer) applyPlan(ctx context.Context, m *v1beta2.Manifest, p plan, seen keys) (applied []key, wait string, err error) {
-	// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
-	a := i.actor(m)
-	shared := ssa.NewResourceManager(a.cluster, nil, ssa.Owner{Field: i.FieldManager + "/" + m.ModuleLabel()})
-	if _, err := shared.ApplyAll(ctx, p.shared, ssa.DefaultApplyOptions()); err != nil {
-		return nil, "", err
-	}
-	i.watches.begin(p.inventory)
-	var refused []error
-	for _, stage := range p.stages {
-		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
-			err := i.unlistable(ctx, a, resourceOf(o))
-			if err != nil {
-				refused = append(refused, objectError{guard.KeyOf(o), err})
-			}
-			return err != nil
-		})
-		if len(stage) == 0 {
-			continue
-		}
-		inPlace, err := i.watches.ensure(resourcesOf(stage))
-		switch {
-		case meta.IsNoMatchError(err) && len(refused) > 0:
-			return applied, "", errors.Join(refused...)
-		case meta.IsNoMatchError(err):
-			return applied, "waiting for the API server to serve " + err.Error(), nil
-		case err != nil:
-			return applied, "", errors.Join(append(refused, err)...)
-		case !inPlace:
-			return applied, "waiting for watches to start", nil
-		}
-		changed, err := i.applyStage(ctx, m, stage, seen, keysOf(p.prune))
-		applied = append(applied, changed...)
-		if err != nil {
-			if refused = append(refused, err); passing(err) && !passesByItself(err) {
-				return applied, "", err
-			}
-			continue
-		}
-		if wait, err := a.unestablished(ctx, stage); err != nil || wait != "" && len(refused) == 0 {
-			return applied, wait, err
-		}
-	}
-	if err := errors.Join(refused...); err != nil && !isInForce(m) {
-		return applied, "", errors.Join(err, a.applyInterceptors(ctx, p))
-	}
-	return applied, "", errors.Join(refused...)
-}
-
-// maxUnanswered bounds the objects of one kind for which the API server waits for a webhook that does not answer.
-const maxUnanswered = 3
-
-// applyStage applies objects after all of them passed a dry run. If one is refused, they are applied one by one, so that
-// each of the others is. seen are objects that changed, dropped those that the version does not have any more.
-func (i *Installer) applyStage(ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen, dropped keys) ([]key, error) {
-	a := i.actor(m)
-	stage, err := i.withoutCompleted(ctx, m, stage, seen)
-	if err == nil {
-		stage, err = i.keepLive(ctx, a, stage, dropped)
-	}
-	if err != nil {
-		return nil, err
-	}
-	changes, err := a.apply.ApplyAll(ctx, stage, applyOptions())
-	if err == nil {
-		return notAsWanted(changes), nil
-	}
-	if passing(err) && !passesByItself(err) {
-		return nil, err
-	}
-	var applied []key
-	var refused []error
-	unanswered := map[schema.GroupKind]int{}
-	for _, o := range stage {
-		gk := o.GroupVersionKind().GroupKind()
-		if unanswered[gk] >= maxUnanswered {
-			continue
-		}
-		entry, err := a.apply.Apply(ctx, o, applyOptions())
-		if err != nil {
-			if passesByItself(err) {
-				unanswered[gk]++
-			}
-			refused = append(refused, objectError{guard.KeyOf(o), err})
-			continue
-		}
-		one := ssa.NewChangeSet()
-		one.Add(*entry)
-		applied = append(applied, notAsWanted(one)...)
-	}
-	return applied, errors.Join(refused...)
-}
-
-func notAsWanted(changes *ssa.ChangeSet) []key {
-	var found []key
-	for _, e := range changes.Entries {
-		if e.Action == ssa.CreatedAction || e.Action == ssa.ConfiguredAction {
-			found = append(found, keyIn(e.ObjMetadata.GroupKind, e.ObjMetadata.Namespace, e.ObjMetadata.Name))
-		}
-	}
-	return found
 }
 
 // recordDrift says once, in an event, the log and metrics, what was corrected.

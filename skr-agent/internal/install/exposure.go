@@ -17,7 +17,7 @@ import (
 // exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or
 // policy that is installed, by whomever, would come to see the agent's requests. The cluster is asked only when labels
 // change.
-func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*finding, error) {
+func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {
 			continue
@@ -32,6 +32,9 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p plan) (*
 		}
 		after = labels.Merge(after, o.GetLabels())
 		if labels.Equals(before, after) {
+			if live != nil && len(o.GetLabels()) == 0 {
+				p.unlabeled = guard.KeyOf(o)
+			}
 			continue
 		}
 		found, err := installedInterceptors(ctx, i.cluster)

@@ -178,16 +178,16 @@ func (i *Installer) keepLive(
 	ctx context.Context,
 	a *actor,
 	stage []*unstructured.Unstructured,
-	dropped keys,
+	p plan,
 ) ([]*unstructured.Unstructured, error) {
-	kept := slices.Clone(stage)
+	kept, dropped := slices.Clone(stage), keysOf(p.prune)
 	for n, o := range stage {
 		pointers, err := ignoredFields(o)
 		if err != nil {
 			return nil, err
 		}
 		replicas, scalable, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-		if len(pointers) == 0 && !scalable {
+		if len(pointers) == 0 && !scalable || p.absent.has(guard.KeyOf(o)) {
 			continue
 		}
 		live, err := a.get(ctx, resourceOf(o))

@@ -183,9 +183,8 @@ func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known 
 	if !whole {
 		p.keepOnly(changed)
 	}
-	known.ready = nil
 	p.leaveUnread()
-	corrected, wait, err := i.write(ctx, was, p, true, changed)
+	corrected, wait, err := i.write(ctx, was, known, p, true, changed)
 	if len(corrected) > 0 {
 		i.recordDrift(ctx, m, corrected)
 		known.countCorrection(i.now())

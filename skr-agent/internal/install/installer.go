@@ -22,6 +22,7 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		m.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
 		return ctrl.Result{}, err
 	}
+	defer i.seen(m)
 	var out outcome
 	switch {
 	case !m.DeletionTimestamp.IsZero():
@@ -44,8 +45,16 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return i.record(ctx, m, out)
 }
 
+// read returns a Manifest, nil if it does not exist. The cache's copy will do if it is the one that this process read or
+// wrote last. Any other copy may have an inventory that is not the newest.
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
+	if version := i.version(req.NamespacedName); version != "" {
+		if err := i.cached.Get(ctx, req.NamespacedName, &m); err == nil && m.ResourceVersion == version {
+			return &m, nil
+		}
+		m = v1beta2.Manifest{}
+	}
 	if err := i.cluster.Get(ctx, req.NamespacedName, &m); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			i.forget(req.NamespacedName)
@@ -122,6 +131,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		}
 	}
 	known, name := i.remembered(m), client.ObjectKeyFromObject(m)
+	known.fresh = nil
 	if err := i.recordCompleted(ctx, m); err != nil {
 		return outcome{}, err
 	}

@@ -48,7 +48,7 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 		}
 		live, err := a.owned(ctx, resourceOf(o))
 		if err == nil && live != nil {
-			_, err = a.apply.Apply(ctx, o, applyOptions())
+			_, err = a.applyTaking(ctx, o)
 		}
 		if err != nil && passing(err) {
 			return err

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -18,7 +19,7 @@ import (
 
 // observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's
 // manager and the default CR. It reports whether watches will report all of them from now on. An object that was ready
-// is not read again while its watch shows the version that said so.
+// is not read again while its watch shows the version that said so, and neither is one of a few that were not.
 func (i *Installer) observe(
 	ctx context.Context,
 	m *v1beta2.Manifest,
@@ -28,14 +29,13 @@ func (i *Installer) observe(
 	wanted, watched := i.telling(m, without(inventory, before.dropped))
 	r, ok := i.defaultCR(m)
 	isDefaultCR := func(k key) bool { return ok && k == keyOf(r) }
-	seen, err = i.readAll(ctx, m, wanted, func(w v1beta2.Resource) bool {
-		version := before.ready[keyOf(w)]
-		return version != "" && version == i.watches.version(w) && !isDefaultCR(keyOf(w))
+	seen, err = i.readAll(ctx, m, before, wanted, func(w v1beta2.Resource) bool {
+		return i.isReady(before, w) && !isDefaultCR(keyOf(w))
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	ready, completed := map[key]string{}, completedJobs(m)
+	ready, looked, completed := map[key]string{}, map[key]*unstructured.Unstructured{}, completedJobs(m)
 	for n := range seen {
 		o := &seen[n]
 		switch {
@@ -53,8 +53,12 @@ func (i *Installer) observe(
 				ready[o.key] = o.object.GetResourceVersion()
 			}
 		}
+		if o.object != nil && ready[o.key] == "" && len(looked) < maxLooked {
+			o.object.SetManagedFields(nil)
+			looked[o.key] = o.object
+		}
 	}
-	before.ready = ready
+	before.ready, before.looked, before.fresh = ready, looked, nil
 	return seen, watched, nil
 }
 
@@ -89,13 +93,18 @@ func (i *Installer) telling(
 	return wanted, watched
 }
 
+// maxLooked bounds the objects of one Manifest that are kept as they were seen.
+const maxLooked = 20
+
 // looksAtOnce is how many objects are read at the same time for one Manifest.
 const looksAtOnce = 4
 
-// readAll returns objects as they are now, in their order, but for those that are known to be ready.
+// readAll returns objects as they are now, in their order, but for those that are known to be ready. It reads those
+// that have changed since they were seen.
 func (i *Installer) readAll(
 	ctx context.Context,
 	m *v1beta2.Manifest,
+	before *memo,
 	wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
 ) ([]observation, error) {
@@ -107,9 +116,29 @@ func (i *Installer) readAll(
 		if seen[n].knownReady = known(w); seen[n].knownReady {
 			continue
 		}
+		if o := i.lookedAt(before, w); o != nil {
+			seen[n].object = o
+			continue
+		}
 		group.Go(func() error { return i.actor(m).look(ctx, w, &seen[n]) })
 	}
 	return seen, group.Wait()
+}
+
+// lookedAt returns an object that needs no other read: the response of this pass, or the version that its watch still
+// shows. A PersistentVolumeClaim also depends on its class.
+func (i *Installer) lookedAt(before *memo, r v1beta2.Resource) *unstructured.Unstructured {
+	k := keyOf(r)
+	if k.GroupKind() == (schema.GroupKind{Kind: "PersistentVolumeClaim"}) {
+		return nil
+	}
+	if o := before.fresh[k]; o != nil {
+		return o
+	}
+	if o := before.looked[k]; o != nil && o.GetResourceVersion() == i.watches.version(r) {
+		return o
+	}
+	return nil
 }
 
 // look reads an object. One that the API server cannot read or convert is an observation; it does not keep the others
@@ -183,13 +212,14 @@ func (i *Installer) createDefaultCR(
 	ctx context.Context,
 	a *actor,
 	by guard.Owner,
+	known *memo,
 	p plan,
 ) (created bool, wait string, err error) {
 	if p.defaultCR == nil {
 		return false, "", nil
 	}
 	r := resourceOf(p.defaultCR)
-	switch inPlace, err := i.watches.ensure([]v1beta2.Resource{r}); {
+	switch inPlace, err := i.ensureWatches(ctx, []v1beta2.Resource{r}, definedGroups(p)); {
 	case meta.IsNoMatchError(err):
 		return false, "waiting for the API server to serve the default CR: " + err.Error(), nil
 	case err != nil:
@@ -197,19 +227,28 @@ func (i *Installer) createDefaultCR(
 	case !inPlace:
 		return false, "waiting for watches to start", nil
 	}
-	live, err := a.owned(ctx, r)
-	switch {
-	case err != nil:
-		return false, "", err
-	case live != nil:
-		return false, "", a.adoptDefaultCR(ctx, live, by)
+	if i.watches.isMarked(r, by.Mark) {
+		return false, "", nil
 	}
-	err = a.cluster.Create(ctx, p.defaultCR.DeepCopy())
+	if !p.absent.has(keyOf(r)) {
+		live, err := a.owned(ctx, r)
+		switch {
+		case err != nil:
+			return false, "", err
+		case live != nil:
+			return false, "", a.adoptDefaultCR(ctx, live, by)
+		}
+	}
+	made := p.defaultCR.DeepCopy()
+	err = a.cluster.Create(ctx, made)
 	if apierrors.IsAlreadyExists(err) {
 		return false, "", nil
 	}
 	if apierrors.IsNotFound(err) {
 		return false, fmt.Sprintf("waiting for the API server to take the default CR %s: %s", keyOf(r), err), nil
+	}
+	if err == nil {
+		known.keepFresh(keyOf(r), made)
 	}
 	return err == nil, "", err
 }

@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,45 +27,63 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 	}
 	var mu sync.Mutex
 	var strange []string
-	p.unread = map[key]string{}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(4)
-	look := func(o *unstructured.Unstructured, accepted func(*metav1.PartialObjectMetadata) bool) {
-		group.Go(func() error {
-			live, err := i.actor(m).owned(ctx, resourceOf(o))
-			unreadable := apierrors.IsInternalError(err) && guard.IsCustom(o.GroupVersionKind().Group)
-			if !unreadable && (err != nil || live == nil || accepted(live)) {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if unreadable {
-				p.unread[guard.KeyOf(o)] = plain(err)
-				return nil
-			}
-			strange = append(strange, guard.KeyOf(o).String()+guard.Whose(live))
-			return nil
-		})
+	p.unread, p.absent = map[key]string{}, keys{}
+	a := i.actor(m)
+	type test = func(*metav1.PartialObjectMetadata) bool
+	look := func(ctx context.Context, o *unstructured.Unstructured, found listed, accepted test) error {
+		k := guard.KeyOf(o)
+		live, err := found.object(k)
+		if errors.Is(err, errNotListed) {
+			live, err = a.owned(ctx, resourceOf(o))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case apierrors.IsInternalError(err) && guard.IsCustom(k.Group):
+			p.unread[k] = plain(err)
+		case err != nil:
+			return err
+		case live == nil:
+			p.absent[k] = struct{}{}
+		case !accepted(live):
+			strange = append(strange, k.String()+guard.Whose(live))
+		}
+		return nil
 	}
-	for _, o := range slices.Concat(p.stages[:]...) {
-		known := before.has(guard.KeyOf(o))
-		if !known || !whole {
-			look(o, func(live *metav1.PartialObjectMetadata) bool {
-				takes := live.DeletionTimestamp.IsZero() &&
-					(p.takesOver(guard.KeyOf(o), live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
-						isAbandoned(guard.KeyOf(o), live, others))
-				return by.Owns(live) || takes || known && guard.Applied(live, i.FieldManager)
-			})
+	acceptedObject := func(k key) test {
+		return func(live *metav1.PartialObjectMetadata) bool {
+			takes := live.DeletionTimestamp.IsZero() &&
+				(p.takesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) || isAbandoned(k, live, others))
+			return by.Owns(live) || takes || before.has(k) && guard.Applied(live, i.FieldManager)
 		}
 	}
-	if p.defaultCR != nil {
-		look(
-			p.defaultCR,
-			func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) },
-		)
+	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
+	// Definitions come first: objects of a kind whose definition does not exist do not exist either.
+	rest := append(slices.Concat(p.stages[1:]...), p.defaultCR)
+	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
+		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
+			return o == nil || whole && o != p.defaultCR && before.has(guard.KeyOf(o)) ||
+				i.watches.isMarked(resourceOf(o), by.Mark) || p.isUndefined(o)
+		})
+		found, err := a.list(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(4)
+		for _, o := range part {
+			accepted := acceptedObject(guard.KeyOf(o))
+			if o == p.defaultCR {
+				accepted = acceptedCR
+			}
+			group.Go(func() error { return look(ctx, o, found, accepted) })
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err
+		}
 	}
-	if err := group.Wait(); err != nil || len(strange) == 0 {
-		return nil, err
+	if len(strange) == 0 {
+		return nil, nil
 	}
 	const text = "nothing was applied: %s: there already and not made by this module: " +
 		"rename it in the module, delete it, or hand it over with the annotation %s=%s"

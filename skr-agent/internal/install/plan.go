@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sort"
 
-	"github.com/fluxcd/pkg/ssa"
 	"github.com/fluxcd/pkg/ssa/normalize"
 	"github.com/fluxcd/pkg/ssa/utils"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -47,6 +45,11 @@ type plan struct {
 	unknown []string
 	// unread are custom resources whose owner the API server could not read, with the error. They are applied later.
 	unread map[key]string
+	// unlabeled is the agent's namespace if the plan has it without labels and it has none of the module's. It needs no
+	// apply.
+	unlabeled key
+	// absent are objects that did not exist when the plan was checked. They are created without another look.
+	absent keys
 	// refused is the problem of objects of a first installation that the API server refuses. The others are applied.
 	refused *finding
 }
@@ -116,6 +119,7 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 		if err := leaveToOthers(o); err != nil {
 			return plan{}, err
 		}
+		utils.RemoveCABundleFromCRD(o)
 		mark(o, by)
 		stage := stageOf(o)
 		p.stages[stage] = append(p.stages[stage], o)
@@ -137,7 +141,7 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 		}
 	}
 	for _, stage := range p.stages {
-		sort.Sort(ssa.SortableUnstructureds(stage))
+		sortForApply(stage)
 	}
 	p.inventory = union(p.inventory, nil)
 	maps.Copy(stay, keysOf(p.inventory))

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -111,6 +112,9 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 			kind = "Warning"
 		}
 		i.events.Eventf(m, nil, kind, out.ready.reason, "Install", "%s", out.ready.message)
+		if out.state == v1beta2.StateReady {
+			debug.FreeOSMemory() // Go would keep the memory of the installation for minutes
+		}
 	}
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fluxcd/pkg/ssa"
-	ssaerrors "github.com/fluxcd/pkg/ssa/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,15 +29,6 @@ type objectError struct {
 
 func (e objectError) Error() string { return e.String() + ": " + plain(e.err) }
 func (e objectError) Unwrap() error { return e.err }
-
-// ofObject returns an error of applying a stage with the object that it is about.
-func ofObject(err error) error {
-	var dry *ssaerrors.DryRunErr
-	if len(failedKeys(err)) == 0 && errors.As(err, &dry) && dry.InvolvedObject() != nil {
-		return objectError{guard.KeyOf(dry.InvolvedObject()), dry}
-	}
-	return err
-}
 
 // failedKeys returns the objects that an error is about.
 func failedKeys(err error) keys {
@@ -74,10 +63,6 @@ func separate(err error) []error {
 
 // plain returns what the API server says, without the values as Go prints them.
 func plain(err error) string {
-	var dry *ssaerrors.DryRunErr
-	if errors.As(err, &dry) {
-		err = dry.Unwrap()
-	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 || !apierrors.IsInvalid(err) {
 		return err.Error()
@@ -138,25 +123,25 @@ type trial struct {
 
 // tryOut dry-runs a version. If a webhook or policy refuses it, those that the version drops or corrects come first.
 func (i *Installer) tryOut(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
-	tried, err := i.dryRun(ctx, m, p)
+	tried, err := i.dryRun(ctx, m, known, p)
 	if err != nil || !tried.denied || m.Applied() == nil {
 		return tried, err
 	}
 	if relaxed, err := i.relax(ctx, m, known, p); err != nil || !relaxed {
 		return tried, err
 	}
-	return i.dryRun(ctx, m, p)
+	return i.dryRun(ctx, m, known, p)
 }
 
 // dryRun asks the API server about a version that is to take the place of another one, before anything of it is
 // written: of an upgrade that is refused nothing is applied.
-func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, p plan) (trial, error) {
+func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := told != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable}, told.Reason)
 	if isInForce(m) || m.Applied() == nil && !failed {
 		return trial{}, nil
 	}
-	refused, err := i.actor(m).refusals(ctx, p)
+	refused, err := i.refusals(ctx, m, known, p)
 	if err != nil {
 		return trial{}, err
 	}
@@ -238,18 +223,26 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
 // refusals dry-runs the objects of a plan. What depends on other objects of the plan, or cannot be answered now, is
-// left to the time when it is applied.
-func (a *actor) refusals(ctx context.Context, p plan) ([]refusal, error) {
-	defined := definedGroups(p)
+// left to the time when it is applied. Objects that are settled, or that the dry run leaves unchanged, are not applied
+// afterwards.
+func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) ([]refusal, error) {
+	a, defined := i.actor(m), definedGroups(p)
 	var refused []refusal
 	for _, o := range slices.Concat(p.stages[:]...) {
 		gk := o.GroupVersionKind().GroupKind()
 		if defined[gk.Group] || gk.Group == "" && gk.Kind == "Pod" {
 			continue
 		}
-		_, _, _, err := a.apply.Diff(ctx, o.DeepCopy(), ssa.DefaultDiffOptions())
+		if i.isSettled(known, o) {
+			continue
+		}
+		tried, err := a.applyObject(ctx, o, client.DryRunAll)
 		switch {
-		case err == nil, apierrors.IsNotFound(err), passesByItself(err), apierrors.IsForbidden(err) && gk.Group == "rbac.authorization.k8s.io":
+		case err == nil:
+			i.settleUnchanged(known, o, tried)
+			continue
+		case apierrors.IsNotFound(err), passesByItself(err),
+			apierrors.IsForbidden(err) && gk.Group == "rbac.authorization.k8s.io":
 			continue
 		case passing(err), ctx.Err() != nil:
 			return nil, err

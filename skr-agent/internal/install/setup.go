@@ -184,6 +184,14 @@ type memo struct {
 	streak    int
 	// ready are the objects whose status said that they are, with the version that said so.
 	ready map[key]string
+	// looked are objects that were not ready, and the default CR, as they were seen last; at most maxLooked.
+	looked map[key]*unstructured.Unstructured
+	// fresh are the API server's responses in this pass: they need no other look.
+	fresh map[key]*unstructured.Unstructured
+	// settled are the objects that are as their content has them.
+	settled map[key]settled
+	// version is the Manifest's resourceVersion that this process read or wrote last.
+	version string
 }
 
 // forgetReady has objects looked at again that are about to be written: a watch may show their new version later than
@@ -191,6 +199,7 @@ type memo struct {
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))
+		delete(k.looked, guard.KeyOf(o))
 	}
 }
 
@@ -203,6 +212,25 @@ func (i *Installer) remembered(m *v1beta2.Manifest) *memo {
 	}
 	i.memos[name] = &memo{uid: m.UID}
 	return i.memos[name]
+}
+
+// version returns the resourceVersion of a Manifest that this process read or wrote last, empty if unknown.
+func (i *Installer) version(name types.NamespacedName) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if known := i.memos[name]; known != nil {
+		return known.version
+	}
+	return ""
+}
+
+// seen records the resourceVersion of a Manifest after a pass.
+func (i *Installer) seen(m *v1beta2.Manifest) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if known := i.memos[client.ObjectKeyFromObject(m)]; known != nil && known.uid == m.UID {
+		known.version = m.ResourceVersion
+	}
 }
 
 func (i *Installer) forget(name types.NamespacedName) {

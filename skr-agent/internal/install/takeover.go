@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,14 +16,26 @@ import (
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply:
-// what a version does not have any more would stay in an object for as long as somebody else owns it.
-func applyOptions() ssa.ApplyOptions {
-	options := ssa.DefaultApplyOptions()
-	options.Cleanup.FieldManagers = append(
-		options.Cleanup.FieldManagers,
-		agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())...)
-	return options
+// applyTaking applies an object and takes over the fields that lifecycle-manager owns in it. Otherwise fields that a
+// version does not have any more would stay in the object for as long as lifecycle-manager owns them.
+func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	live, err := a.applyObject(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	former := agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())
+	entries, err := agentobjects.ReplaceFieldManagers(live.GetManagedFields(), former, a.manager)
+	if err != nil || len(entries) == 0 {
+		return live, err
+	}
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/metadata/managedFields", "value": entries}})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.cluster.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+		return nil, fmt.Errorf("take over the fields of lifecycle-manager: %w", err)
+	}
+	return a.applyObject(ctx, o)
 }
 
 // adoptDefaultCR marks a default CR that lifecycle-manager created. Without the mark, the module's watches do not
@@ -63,8 +74,8 @@ func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string
 	if o == nil || err != nil {
 		return err
 	}
-	ours := []ssa.FieldManager{{Name: manager, ExactMatch: true, OperationType: metav1.ManagedFieldsOperationApply}}
-	patches, err := ssa.PatchReplaceFieldsManagers(o, ours, v1beta2.FieldManagerApplier)
+	ours := []agentobjects.FieldManager{{Name: manager, Operation: metav1.ManagedFieldsOperationApply}}
+	entries, err := agentobjects.ReplaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
 	if err != nil {
 		return objectError{keyOf(r), err}
 	}
@@ -72,8 +83,8 @@ func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string
 	annotations := o.GetAnnotations()
 	delete(annotations, v1beta2.AnnotationOwnedBy)
 	o.SetAnnotations(annotations)
-	if len(patches) > 0 {
-		o.SetManagedFields(patches[0].Value)
+	if len(entries) > 0 {
+		o.SetManagedFields(entries)
 	}
 	if err := a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(
 		err,

@@ -3,10 +3,8 @@ package install
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +30,8 @@ import (
 const (
 	// annotationFields stands, in the informers only, for the fields that are ours in an object.
 	annotationFields = "kyma-pull.dev/fields"
+	// annotationAt stands, in the informers only, for the time of our last apply that changed the object.
+	annotationAt = "kyma-pull.dev/applied-at"
 	// annotationDone is "true", in the informers only, on a Job that has completed.
 	annotationDone = "kyma-pull.dev/done"
 	// settle gathers the status changes of a starting workload into one look.
@@ -53,8 +53,18 @@ type watches struct {
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
-	dirty map[types.NamespacedName]keys // what changed and was not put right yet, by Manifest
-	done  map[types.NamespacedName]keys // Jobs that completed and were deleted since, by Manifest
+	// dirty is what changed and was not put right yet, by Manifest: each object with the version that changed it, empty
+	// for a deletion.
+	dirty map[types.NamespacedName]map[key]string
+	// written are the objects of watched kinds as this process wrote them last: its own changes are no drift.
+	written map[key]writing
+	done    map[types.NamespacedName]keys // Jobs that completed and were deleted since, by Manifest
+}
+
+// writing is the result of an apply.
+type writing struct {
+	version string
+	own     ownFields
 }
 
 type kindWatch struct {
@@ -74,7 +84,8 @@ const unsureAfterBreak = 2 * time.Minute
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
 	return &watches{
 		client: client, mapper: mapper, manager: manager,
-		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]keys{}, done: map[types.NamespacedName]keys{},
+		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]map[key]string{},
+		done: map[types.NamespacedName]keys{}, written: map[key]writing{},
 	}
 }
 
@@ -127,9 +138,13 @@ func (w *watches) unsynced(r v1beta2.Resource) bool {
 // firstListTime is the usual time within which a watch receives its first list.
 const firstListTime = 2 * time.Second
 
-// begin starts the watches of all kinds that are served already, so that they fill at the same time.
-func (w *watches) begin(resources []v1beta2.Resource) {
+// begin starts the watches of all kinds that are served already, so that they fill at the same time. Kinds of the
+// groups that the plan defines come later.
+func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 	for _, r := range resources {
+		if defined[r.Group] {
+			continue
+		}
 		_, _ = w.ensure([]v1beta2.Resource{r}) // what cannot be watched yet is found out where it matters
 	}
 }
@@ -148,15 +163,37 @@ func (w *watches) retain(needed []v1beta2.Resource) {
 			delete(w.kinds, gk)
 		}
 	}
+	for k := range w.written {
+		if !used[k.GroupKind()] {
+			delete(w.written, k)
+		}
+	}
 }
 
 // take returns the objects of a Manifest that changed since the last take.
 func (w *watches) take(manifest types.NamespacedName) keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken := w.dirty[manifest]
+	taken := keys{}
+	for k, version := range w.dirty[manifest] {
+		if !w.isOwn(k, version) {
+			taken[k] = struct{}{}
+		}
+	}
 	delete(w.dirty, manifest)
 	return taken
+}
+
+// isOwn reports whether this process wrote a version of an object. The caller has the lock.
+func (w *watches) isOwn(k key, version string) bool {
+	return version != "" && w.written[k].version == version
+}
+
+// wrote records an apply of this process.
+func (w *watches) wrote(k key, version string, own ownFields) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.written[k] = writing{version, own}
 }
 
 // takeCompleted returns the Jobs of a Manifest that completed and were deleted since the last call.
@@ -187,33 +224,81 @@ func (w *watches) markCompleted(manifest types.NamespacedName, k key) {
 
 // version returns the version of an object that its watch shows, empty when it shows none or may be behind.
 func (w *watches) version(r v1beta2.Resource) string {
-	w.mu.Lock()
-	watch := w.kinds[gvkOf(r).GroupKind()]
-	w.mu.Unlock()
-	if watch == nil || watch.version != r.Version || time.Since(time.Unix(0, watch.broke.Load())) < unsureAfterBreak {
-		return ""
-	}
-	shown, there, err := watch.objects.GetByKey(cache.NewObjectName(r.Namespace, r.Name).String())
-	if o, ok := shown.(*metav1.PartialObjectMetadata); ok && there && err == nil {
+	if o, sure := w.object(r); sure && o != nil {
 		return o.ResourceVersion
 	}
 	return ""
 }
 
-// giveBack keeps what was taken and could not be put right.
-func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
-	for k := range changed {
-		w.markDirty(manifest, k)
+// object returns an object as its watch shows it, nil for none, and whether the watch can be relied on.
+func (w *watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, sure bool) {
+	w.mu.Lock()
+	watch := w.kinds[gvkOf(r).GroupKind()]
+	w.mu.Unlock()
+	if watch == nil || watch.version != r.Version || !watch.synced() ||
+		time.Since(time.Unix(0, watch.broke.Load())) < unsureAfterBreak {
+		return nil, false
+	}
+	shown, there, err := watch.objects.GetByKey(cache.NewObjectName(r.Namespace, r.Name).String())
+	if err != nil {
+		return nil, false
+	}
+	o, _ = shown.(*metav1.PartialObjectMetadata)
+	return o, !there || o != nil
+}
+
+// shown returns our part of an object as its watch shows it, empty if the object does not exist or has lost our label.
+// An apply of this process that the watch does not show yet counts.
+func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
+	o, sure := w.object(r)
+	if o == nil {
+		return ownFields{}, sure
+	}
+	own = ownFields{o.Annotations[annotationFields], o.Annotations[annotationAt]}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last := w.written[keyOf(r)].own; last.at > own.at {
+		own = last
+	}
+	return own, sure
+}
+
+// isMarked reports whether the watch of an object shows a mark on it.
+func (w *watches) isMarked(r v1beta2.Resource, mark string) bool {
+	o, sure := w.object(r)
+	return sure && o != nil && o.Annotations[v1beta2.AnnotationOwnedBy] == mark
+}
+
+// awaitChange waits a little until the watch of an object shows another version, and for changes right after it.
+func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version string) {
+	const step, longest, quiet = 10 * time.Millisecond, 300 * time.Millisecond, 40 * time.Millisecond
+	for waited := time.Duration(0); waited < longest && sleep(ctx, step); waited += step {
+		if now := w.version(r); now != "" && now != version {
+			sleep(ctx, quiet)
+			return
+		}
 	}
 }
 
-func (w *watches) markDirty(manifest types.NamespacedName, k key) {
+// giveBack keeps what was taken and could not be put right.
+func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
+	for k := range changed {
+		w.markDirty(manifest, k, "")
+	}
+}
+
+// markDirty records a change, and reports whether it is not this process's own.
+func (w *watches) markDirty(manifest types.NamespacedName, k key, version string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.dirty[manifest] == nil {
-		w.dirty[manifest] = keys{}
+	if w.isOwn(k, version) {
+		return false
 	}
-	w.dirty[manifest][k] = struct{}{}
+	if w.dirty[manifest] == nil {
+		w.dirty[manifest] = map[key]string{}
+	}
+	w.dirty[manifest][k] = version
+	return true
 }
 
 func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
@@ -271,26 +356,17 @@ func (w *watches) shrink(in any) (any, error) {
 	if _, done := o.Annotations[annotationFields]; done {
 		return o, nil
 	}
+	own := ownFieldsOf(o.ManagedFields, w.manager)
 	o.Annotations = map[string]string{
 		v1beta2.AnnotationOwnedBy: o.Annotations[v1beta2.AnnotationOwnedBy],
-		annotationFields:          fingerprint(o.ManagedFields, w.manager),
+		annotationFields:          own.fields,
+		annotationAt:              own.at,
 	}
 	if hasCompleted(o.ManagedFields) {
 		o.Annotations[annotationDone] = v1beta2.True
 	}
 	o.ManagedFields, o.OwnerReferences, o.Finalizers, o.Labels = nil, nil, nil, nil
 	return o, nil
-}
-
-func fingerprint(entries []metav1.ManagedFieldsEntry, manager string) string {
-	sum := fnv.New128a()
-	for _, e := range entries {
-		if e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" &&
-			e.FieldsV1 != nil {
-			_, _ = sum.Write(e.FieldsV1.GetRawBytes())
-		}
-	}
-	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil))
 }
 
 // hasCompleted reports whether the status of a Job has a completion time. Kubernetes sets it when the Job is complete,
@@ -315,7 +391,7 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			switch {
 			case was == nil || is == nil || was.ResourceVersion == is.ResourceVersion:
 			case was.Annotations[annotationFields] != is.Annotations[annotationFields]:
-				w.changed(gk, was)
+				w.changed(gk, was, is)
 			default:
 				w.look(is)
 			}
@@ -330,18 +406,28 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			case gk == jobKind && was.Annotations[annotationDone] != "":
 				w.completed(was)
 			default:
-				w.changed(gk, was)
+				w.changed(gk, was, nil)
 			}
 		},
 	}
 }
 
-// changed asks for an object to be put right, by the owner it had before.
-func (w *watches) changed(gk schema.GroupKind, was *metav1.PartialObjectMetadata) {
-	if manifest, ok := ownerOf(was); ok {
-		w.markDirty(manifest, keyIn(gk, was.Namespace, was.Name))
-		w.queue.Add(ctrl.Request{NamespacedName: manifest})
+// changed asks for an object to be put right, by the owner it had before. A change of this process is a reason to look
+// at it only. is is nil for a deletion.
+func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMetadata) {
+	manifest, ok := ownerOf(was)
+	if !ok {
+		return
 	}
+	k, version := keyIn(gk, was.Namespace, was.Name), ""
+	if is != nil {
+		version = is.ResourceVersion
+	}
+	if w.markDirty(manifest, k, version) {
+		w.queue.Add(ctrl.Request{NamespacedName: manifest})
+		return
+	}
+	w.look(is)
 }
 
 // look asks for a look at readiness.

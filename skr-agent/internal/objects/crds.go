@@ -39,15 +39,20 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 	home := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
 	}}
-	if err := apply(ctx, uncached, home); err != nil {
+	if _, err := apply(ctx, uncached, home); err != nil {
 		return err
 	}
+	var pending []*unstructured.Unstructured
 	for _, crd := range crds {
-		if err := define(ctx, uncached, crd); err != nil {
+		live, err := define(ctx, uncached, crd)
+		if err != nil {
 			return err
 		}
+		if live == nil || !isEstablished(live) {
+			pending = append(pending, crd)
+		}
 	}
-	return established(ctx, uncached, crds)
+	return established(ctx, uncached, pending)
 }
 
 // Definitions puts back CRDs that are gone or that somebody changed. It is used by one goroutine.
@@ -84,13 +89,7 @@ func (d *Definitions) restore(ctx context.Context, uncached client.Client, crd *
 	if err != nil || live != nil && d.applied[live.GetUID()] == live.GetGeneration() && live.GetDeletionTimestamp().IsZero() {
 		return live, err
 	}
-	if err := define(ctx, uncached, crd); err != nil {
-		return nil, err
-	}
-	if live, err = read(ctx, uncached, crd); err != nil || live == nil || !live.GetDeletionTimestamp().IsZero() {
-		return nil, err
-	}
-	return live, nil
+	return defineOver(ctx, uncached, crd, live)
 }
 
 // read returns an object as it is, nil for none.
@@ -128,36 +127,64 @@ func definitions() ([]*unstructured.Unstructured, error) {
 	return crds, err
 }
 
-// define applies a CRD, unless it is somebody else's or is being deleted.
-func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) error {
+// define applies a CRD, unless another program owns it or it is being deleted. It returns the resulting CRD, nil for
+// one that is being deleted.
+func define(
+	ctx context.Context,
+	uncached client.Client,
+	crd *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	live, err := read(ctx, uncached, crd)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if live != nil && (!live.GetDeletionTimestamp().IsZero() || definesMore(live, crd)) {
-		return nil // in a single cluster the definitions are the control plane's, which serve more than these
-	}
-	if live != nil {
+	return defineOver(ctx, uncached, crd, live)
+}
+
+// defineOver is define for a CRD that was read before, nil if it does not exist.
+func defineOver(
+	ctx context.Context,
+	uncached client.Client,
+	crd, live *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
+	switch {
+	case live == nil:
+	case !live.GetDeletionTimestamp().IsZero():
+		return nil, nil
+	case definesMore(live, crd):
+		return live, nil // in a single cluster the definitions are the control plane's, which serve more than these
+	default:
 		// A field that ours does not have would stay for as long as lifecycle-manager owns it.
 		err := moveFields(ctx, uncached, live, FieldManagers(v1beta2.LifecycleManagerFieldManagers()), FieldOwner)
 		if err != nil && !isIntercepted(err) {
-			return err
+			return nil, err
 		}
 	}
-	return apply(ctx, uncached, crd)
+	applied, err := apply(ctx, uncached, crd)
+	if applied == nil {
+		applied = live
+	}
+	return applied, err
 }
 
-func apply(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) error {
-	err := uncached.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner(FieldOwner), client.ForceOwnership)
+// apply returns the API server's response, nil if a webhook kept an existing object as it is.
+func apply(
+	ctx context.Context,
+	uncached client.Client,
+	object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
+	applied := object.DeepCopy()
+	configuration := client.ApplyConfigurationFromUnstructured(applied)
+	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && isThere(ctx, uncached, object) {
 		// An agent that did not start could not remove the module that brought the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+		return nil, fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
-	return nil
+	return applied, nil
 }
 
 // isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving
@@ -190,7 +217,8 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 			found.SetGroupVersionKind(crd.GroupVersionKind())
 			if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 				if apierrors.IsNotFound(err) {
-					return false, define(ctx, uncached, crd) // it was being deleted
+					_, err := define(ctx, uncached, crd) // it was being deleted
+					return false, err
 				}
 				return false, err
 			}

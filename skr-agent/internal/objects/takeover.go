@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,33 +138,28 @@ func handFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 
 // moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that
 // is empty. The object is as it was read: one that changed since is tried again.
-func moveFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []ssa.FieldManager, to string) error {
-	patches := ssa.PatchRemoveFieldsManagers(o, from)
+func moveFields(
+	ctx context.Context,
+	uncached client.Client,
+	o *unstructured.Unstructured,
+	from []FieldManager,
+	to string,
+) error {
+	entries := RemoveFieldManagers(o.GetManagedFields(), from)
 	if to != "" {
 		var err error
-		if patches, err = ssa.PatchReplaceFieldsManagers(o, from, to); err != nil {
+		if entries, err = ReplaceFieldManagers(o.GetManagedFields(), from, to); err != nil {
 			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	if len(patches) == 0 {
+	if len(entries) == 0 {
 		return nil
 	}
 	before := o.DeepCopy()
-	o.SetManagedFields(patches[0].Value)
+	o.SetManagedFields(entries)
 	err := uncached.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
 	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("change the owner of fields of %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	return nil
-}
-
-// FieldManagers returns managers by their exact names, whatever they do.
-func FieldManagers(names []string) []ssa.FieldManager {
-	var all []ssa.FieldManager
-	for _, name := range names {
-		for _, operation := range []metav1.ManagedFieldsOperationType{metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate} {
-			all = append(all, ssa.FieldManager{Name: name, ExactMatch: true, OperationType: operation})
-		}
-	}
-	return all
 }

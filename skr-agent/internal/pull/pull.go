@@ -14,6 +14,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,6 +59,8 @@ type Puller struct {
 	manifest, acceptedUnder []byte
 	// reported is the sequence of the last delivered report.
 	reported int64
+	// written is the Secret with the saved state as this process wrote it last, nil if that is unknown.
+	written *corev1.Secret
 }
 
 // StateSecret is the Secret with the state of the bundle in force.
@@ -300,7 +303,10 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 		return nil
 	}
 	for d, document := range next.Documents {
-		if err := p.Store.Put(ctx, d, document); err != nil {
+		if p.current != nil && (d == p.current.Config.Digest || d == p.current.Catalog.Digest) {
+			continue // the bundle in force has it
+		}
+		if err := p.Store.Add(ctx, d, document); err != nil {
 			return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotKept, err)
 		}
 	}

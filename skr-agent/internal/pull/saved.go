@@ -38,21 +38,39 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	if p.Preview {
 		return nil
 	}
-	secret, err := p.saved(ctx)
-	switch {
-	case apierrors.IsNotFound(err):
-		err = p.Save(ctx)
-	case err == nil:
-		if secret.Data == nil {
-			secret.Data = map[string][]byte{}
+	// The Secret as this process wrote it last needs no other read, unless another process has changed it since.
+	known := p.written
+	err := p.updateReported(ctx, known)
+	if known == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		var secret *corev1.Secret
+		if secret, err = p.saved(ctx); err == nil {
+			err = p.updateReported(ctx, secret)
 		}
-		secret.Data[stateReported] = p.encodedReported()
-		err = p.Client.Update(ctx, secret)
+	}
+	if apierrors.IsNotFound(err) {
+		err = p.Save(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("write Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateReported, err)
 	}
 	return nil
+}
+
+// updateReported writes the sequence into a Secret that was read or written before, nil for none.
+func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) error {
+	p.written = nil
+	if secret == nil {
+		return nil
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	secret.Data[stateReported] = p.encodedReported()
+	err := p.Client.Update(ctx, secret)
+	if err == nil {
+		p.written = secret
+	}
+	return err
 }
 
 func (p *Puller) encodedReported() []byte { return strconv.AppendInt(nil, p.reported, 10) }
@@ -88,9 +106,13 @@ func (p *Puller) Save(ctx context.Context) error {
 	if p.reported > 0 {
 		secret.Data[stateReported] = p.encodedReported()
 	}
+	p.written = nil
 	err := p.Client.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		err = p.Client.Create(ctx, secret)
+	}
+	if err == nil {
+		p.written = secret
 	}
 	return err
 }

@@ -46,10 +46,11 @@ func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 			},
 		)
 	}
+	rivals := rivalsOf(one, r.fleet.Rollouts)
 	candidates = append(candidates,
 		offer{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
-		offer{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(objectsOf(r.fleet.Rollouts))},
-		offer{Name: "retry", Title: "Retry rollout", Runtimes: s.Total, action: actions.Retry(objectsOf(r.fleet.Rollouts))})
+		offer{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(rivals)},
+		offer{Name: "retry", Title: "Retry rollout", Runtimes: s.Total, action: actions.Retry(rivals)})
 	var possible []offer
 	for _, o := range candidates {
 		object := objectOf(one)
@@ -78,12 +79,17 @@ func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
 	}
 }
 
-func objectsOf(all []fleet.Rollout) []v1alpha1.Rollout {
-	objects := make([]v1alpha1.Rollout, len(all))
+// rivalsOf returns the rollouts of the same module and channel. They share the fleet's data and are only read.
+func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
+	var rivals []v1alpha1.Rollout
 	for i := range all {
-		objects[i] = objectOf(&all[i])
+		if r := &all[i]; r.Spec.Module == one.Spec.Module && r.Spec.Channel == one.Spec.Channel {
+			rivals = append(rivals, v1alpha1.Rollout{
+				ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}, Spec: r.Spec, Status: r.Status,
+			})
+		}
 	}
-	return objects
+	return rivals
 }
 
 // steer handles the buttons of a rollout's page: it asks for a confirmation first, and acts on the confirmed form.

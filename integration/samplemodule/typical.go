@@ -1,0 +1,41 @@
+package samplemodule
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// TypicalModule is the name of the module that Typical returns.
+const TypicalModule = "lantern"
+
+// TypicalManager is its Deployment in kyma-system.
+const TypicalManager = "lantern-manager"
+
+// TypicalObjects is the number of its objects: 26 in its content and the default CR.
+const TypicalObjects = 27
+
+// Typical returns a version of a module with the usual kinds: definitions, a manager with its rights, webhooks,
+// ConfigMaps and a default CR. Two versions differ in the Deployment and in one ConfigMap.
+func Typical(number string) sample.Version {
+	image := ImageRepository + "/" + TypicalManager + ":" + number
+	content := fmt.Sprintf(typical, number, image)
+	return sample.Version{
+		Module: TypicalModule, Version: number, Manifest: content, Manager: TypicalManager, DefaultCR: typicalCR,
+		Resources: []sample.Resource{
+			{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar(TypicalModule+".yaml", content)},
+			{Name: TypicalManager, Type: "ociImage", Image: image},
+		},
+	}
+}
+
+const typicalCR = `
+apiVersion: lantern.kyma-pull.dev/v1
+kind: Lantern
+metadata: {name: default, namespace: kyma-system}
+spec: {text: bright}
+`
+
+//go:embed typical.yaml
+var typical string

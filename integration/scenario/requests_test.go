@@ -1,0 +1,80 @@
+package scenario
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
+	"github.com/kyma-pull/kyma-pull/integration/cluster"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
+)
+
+// The audit log of the runtime's API server counts the requests of the real agent, with leases, Events and reports. The
+// bounds are counts, so that a busy machine does not change them.
+func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
+	suite.Long(t)
+	ctx := t.Context()
+	f := startFleet(t, fleet.Options{
+		LeaderElect: true, PublisherFlags: []string{"--agent-report-interval=5m"}, // as in production: each report is saved
+		AgentRights: []string{"agent.yaml", "all-modules.yaml"},
+	})
+	must(t, f.Offer(ctx, samplemodule.Typical("1.0.0"), samplemodule.Typical("1.1.0")))
+	release := func(version string) {
+		v := samplemodule.Typical(version)
+		must(t, f.Release(ctx, v.Module, v.Component(), sample.Channel("regular", version)))
+	}
+	release("1.0.0")
+	r, err := f.AddRuntime(ctx, "one", "regular")
+	must(t, err)
+	var before int
+	settled := func(what string, most int) {
+		t.Helper()
+		time.Sleep(15 * time.Second) // until the agent has reported, and its watches have shown its own writes
+		requests, err := r.Requests()
+		must(t, err)
+		logRequests(t, what, requests[before:])
+		if n := len(requests) - before; n > most {
+			t.Errorf("%s: %d requests, want at most %d", what, n, most)
+		}
+		before = len(requests)
+	}
+	settled("start of the agent", 100)
+
+	lantern := []v1beta2.Module{managed(samplemodule.TypicalModule)}
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = lantern }))
+	must(t, r.UntilState(ctx, samplemodule.TypicalModule, "1.0.0", v1beta2.StateReady))
+	settled("install of 27 objects", 95)
+
+	release("1.1.0")
+	must(t, r.UntilState(ctx, samplemodule.TypicalModule, "1.1.0", v1beta2.StateReady))
+	settled("promotion", 50)
+
+	time.Sleep(45 * time.Second)
+	settled("idle minute", 2)
+
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
+	must(t, r.UntilGone(ctx, samplemodule.TypicalModule))
+	settled("removal", 170)
+}
+
+// logRequests logs requests by verb and resource.
+func logRequests(t *testing.T, what string, requests []cluster.Request) {
+	t.Helper()
+	counts := map[string]int{}
+	for _, request := range requests {
+		what := request.Verb + " " + request.Resource
+		if request.Resource == "secrets" {
+			what += " " + request.Name[:min(len(request.Name), len("kyma-pull-content"))]
+		}
+		counts[what]++
+	}
+	t.Logf("%s: %d requests, %.1f per object", what, len(requests), float64(len(requests))/samplemodule.TypicalObjects)
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		t.Logf("%4d %s", counts[kind], kind)
+	}
+}

@@ -1,0 +1,240 @@
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+// Server-side apply is one request per object. It needs no dry run and no read: the API server leaves an object alone
+// that is already as the request has it, and the response shows whether it changed; see ownFields. Objects that are
+// settled are skipped.
+
+// moment bounds the time for which a pass waits for the API server: for the first list of a watch, and for a definition
+// to be served. A longer wait ends the pass, so that the worker is free for other modules.
+const moment = 1500 * time.Millisecond
+
+// servedAfter is the usual time after which the API server serves a kind whose definition was just established. A watch
+// that starts earlier fails once.
+const servedAfter = 200 * time.Millisecond
+
+// applyPlan applies stage by stage and returns the objects that were not as they should be. It returns a text instead
+// if a stage has to wait for the one before it. Objects that are refused do not block the others.
+func (i *Installer) applyPlan(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	known *memo,
+	p plan,
+	seen keys,
+) (applied []key, wait string, err error) {
+	a := i.actor(m)
+	for _, o := range p.shared {
+		if guard.KeyOf(o) == p.unlabeled {
+			continue
+		}
+		// Namespaces that many modules know are applied under the module's own name, so that each keeps its own labels there.
+		if _, err := a.applyObject(ctx, o, client.FieldOwner(i.FieldManager+"/"+m.ModuleLabel())); err != nil {
+			return nil, "", objectError{guard.KeyOf(o), err}
+		}
+	}
+	defined := definedGroups(p)
+	i.watches.begin(p.inventory, defined)
+	var refused []error
+	for _, stage := range p.stages {
+		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
+			err := i.unlistable(ctx, a, resourceOf(o))
+			if err != nil {
+				refused = append(refused, objectError{guard.KeyOf(o), err})
+			}
+			return err != nil
+		})
+		if len(stage) == 0 {
+			continue
+		}
+		inPlace, err := i.ensureWatches(ctx, resourcesOf(stage), defined)
+		switch {
+		case meta.IsNoMatchError(err) && len(refused) > 0:
+			return applied, "", errors.Join(refused...)
+		case meta.IsNoMatchError(err):
+			return applied, "waiting for the API server to serve " + err.Error(), nil
+		case err != nil:
+			return applied, "", errors.Join(append(refused, err)...)
+		case !inPlace:
+			return applied, "waiting for watches to start", nil
+		}
+		changed, err := i.applyStage(ctx, m, known, stage, p, seen)
+		applied = append(applied, changed...)
+		if err != nil {
+			if refused = append(refused, err); passing(err) && !passesByItself(err) {
+				return applied, "", err
+			}
+			continue
+		}
+		if wait, err := i.unestablished(ctx, a, known, stage); err != nil || wait != "" && len(refused) == 0 {
+			return applied, wait, err
+		}
+	}
+	if err := errors.Join(refused...); err != nil && !isInForce(m) {
+		return applied, "", errors.Join(err, a.applyInterceptors(ctx, p))
+	}
+	return applied, "", errors.Join(refused...)
+}
+
+// maxUnanswered bounds the objects of one kind for which the API server waits for a webhook that does not answer.
+const maxUnanswered = 3
+
+// applyStage applies objects one by one. A refused object does not block the others. seen are objects that changed.
+func (i *Installer) applyStage(
+	ctx context.Context,
+	m *v1beta2.Manifest,
+	known *memo,
+	stage []*unstructured.Unstructured,
+	p plan,
+	seen keys,
+) ([]key, error) {
+	a := i.actor(m)
+	isSettled := func(o *unstructured.Unstructured) bool { return i.isSettled(known, o) }
+	stage = slices.DeleteFunc(slices.Clone(stage), isSettled)
+	stage, err := i.withoutCompleted(ctx, m, stage, seen)
+	if err != nil {
+		return nil, err
+	}
+	desired, err := i.keepLive(ctx, a, stage, p)
+	if err != nil {
+		return nil, err
+	}
+	var applied []key
+	var refused []error
+	unanswered := map[schema.GroupKind]int{}
+	for n, o := range desired {
+		k := guard.KeyOf(o)
+		if unanswered[k.GroupKind()] >= maxUnanswered {
+			continue
+		}
+		before, err := i.before(ctx, a, o, p)
+		var live *unstructured.Unstructured
+		if err == nil {
+			live, err = a.applyTaking(ctx, o)
+		}
+		if err != nil {
+			if passing(err) && !passesByItself(err) {
+				return applied, errors.Join(append(refused, objectError{k, err})...)
+			}
+			if passesByItself(err) {
+				unanswered[k.GroupKind()]++
+			}
+			refused = append(refused, objectError{k, err})
+			continue
+		}
+		if i.settle(known, o, live) != before {
+			applied = append(applied, k)
+		}
+		if o != stage[n] {
+			delete(known.settled, k) // it has values of others, which they may give up
+		}
+	}
+	return applied, errors.Join(refused...)
+}
+
+// applyObject applies an object as it is, and returns the API server's copy of it.
+func (a *actor) applyObject(
+	ctx context.Context,
+	o *unstructured.Unstructured,
+	options ...client.ApplyOption,
+) (*unstructured.Unstructured, error) {
+	live := o.DeepCopy()
+	options = append(options, client.ForceOwnership)
+	if err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(live), options...); err != nil {
+		return nil, err
+	}
+	return live, nil
+}
+
+// ensureWatches waits a moment until the watches of resources are in place. A kind that the plan defines may be served
+// in a moment as well.
+func (i *Installer) ensureWatches(
+	ctx context.Context,
+	resources []v1beta2.Resource,
+	defined map[string]bool,
+) (bool, error) {
+	started := time.Now()
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		inPlace, err := i.watches.ensure(resources)
+		coming := err == nil
+		if meta.IsNoMatchError(err) {
+			coming = slices.ContainsFunc(resources, func(r v1beta2.Resource) bool { return defined[r.Group] })
+			pause = 200 * time.Millisecond
+		}
+		if inPlace || !coming || time.Since(started) > moment || !sleep(ctx, pause) {
+			return inPlace, err
+		}
+	}
+}
+
+// sleep reports whether the pause passed before the context ended.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// unestablished waits a moment until the API server serves the definitions of a stage. It names one that is not served
+// by then.
+func (i *Installer) unestablished(
+	ctx context.Context,
+	a *actor,
+	known *memo,
+	stage []*unstructured.Unstructured,
+) (string, error) {
+	started, waited := time.Now(), false
+	for _, o := range stage {
+		k := guard.KeyOf(o)
+		if !guard.IsCRD(k.GroupKind()) || i.isReady(known, resourceOf(o)) {
+			continue
+		}
+		live := known.fresh[k]
+		for {
+			if live == nil {
+				var err error
+				if live, err = a.get(ctx, resourceOf(o)); err != nil {
+					return "", err
+				}
+				known.keepFresh(k, live)
+			}
+			state, message := judgeOne(observation{key: k, object: live})
+			if state == v1beta2.StateReady {
+				break
+			}
+			if live == nil || time.Since(started) > moment {
+				return fmt.Sprintf("waiting for %s: %s", k, message), nil
+			}
+			i.watches.awaitChange(ctx, resourceOf(o), live.GetResourceVersion())
+			live, waited = nil, true
+		}
+	}
+	if waited {
+		sleep(ctx, servedAfter)
+	}
+	return "", nil
+}
+
+// isReady reports whether an object was ready in the version that its watch shows.
+func (i *Installer) isReady(known *memo, r v1beta2.Resource) bool {
+	version := known.ready[keyOf(r)]
+	return version != "" && version == i.watches.version(r)
+}

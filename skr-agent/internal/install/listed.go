@@ -1,0 +1,93 @@
+package install
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+const (
+	// fewToList is the number of objects of a kind in a namespace from which one list replaces reading each of them.
+	fewToList = 2
+	// maxListed bounds such a list. Objects beyond it are read one by one.
+	maxListed = 100
+)
+
+// listing identifies the objects of a kind in a namespace.
+type listing struct {
+	schema.GroupKind
+	namespace string
+}
+
+// listed are the metadata of objects, by what was listed whole.
+type listed map[listing]map[key]*metav1.PartialObjectMetadata
+
+var errNotListed = errors.New("not listed")
+
+// object returns an object, nil if it does not exist, or errNotListed.
+func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
+	all, ok := l[listing{k.GroupKind(), k.Namespace}]
+	if !ok {
+		return nil, errNotListed
+	}
+	return all[k], nil
+}
+
+// list lists the kinds that have several of the objects. Kinds with many objects, and those that cannot be listed, are
+// left out.
+func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) (listed, error) {
+	counts := map[listing]int{}
+	versions := map[listing]schema.GroupVersion{}
+	for _, o := range objects {
+		k := guard.KeyOf(o)
+		of := listing{k.GroupKind(), k.Namespace}
+		counts[of]++
+		versions[of] = o.GroupVersionKind().GroupVersion()
+	}
+	found := listed{}
+	for of, n := range counts {
+		if n < fewToList {
+			continue
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(versions[of].WithKind(of.Kind + "List"))
+		err := a.cluster.List(ctx, list, client.InNamespace(of.namespace), client.Limit(maxListed))
+		switch {
+		case isUnserved(err), isUnconverted(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err),
+			err == nil && list.Continue != "":
+			continue
+		case err != nil:
+			return nil, err
+		}
+		all := make(map[key]*metav1.PartialObjectMetadata, len(list.Items))
+		for i := range list.Items {
+			o := &list.Items[i]
+			o.SetGroupVersionKind(versions[of].WithKind(of.Kind))
+			all[keyIn(of.GroupKind, o.Namespace, o.Name)] = o
+		}
+		found[of] = all
+	}
+	return found, nil
+}
+
+// isUndefined records an object as absent whose kind only this plan defines: its definition does not exist.
+func (p *plan) isUndefined(o *unstructured.Unstructured) bool {
+	gvk := o.GroupVersionKind()
+	for _, definition := range p.stages[0] {
+		if !p.absent.has(guard.KeyOf(definition)) || !guard.IsCRD(definition.GroupVersionKind().GroupKind()) {
+			continue
+		}
+		if served := guard.ServedKind(definition); served.Group == gvk.Group && served.Kind == gvk.Kind {
+			p.absent[guard.KeyOf(o)] = struct{}{}
+			return true
+		}
+	}
+	return false
+}

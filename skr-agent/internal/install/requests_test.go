@@ -1,0 +1,153 @@
+package install
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// requestCount counts the installer's requests by verb and resource.
+type requestCount struct {
+	mu     sync.Mutex // guards counts
+	counts map[string]int
+}
+
+func (c *requestCount) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		what := r.Method + " " + resourceIn(r.URL.Path)
+		query := r.URL.Query()
+		for _, kind := range []string{"watch", "dryRun"} {
+			if query.Has(kind) {
+				what += " " + kind
+			}
+		}
+		c.mu.Lock()
+		c.counts[what]++
+		c.mu.Unlock()
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// resourceIn returns the resource of a path, with its name removed.
+func resourceIn(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	at := 2
+	if parts[0] == "apis" {
+		at = 3
+	}
+	if len(parts) > at+1 && parts[at] == "namespaces" && len(parts) > at+2 {
+		at += 2
+	}
+	if len(parts) <= at {
+		return "discovery"
+	}
+	if len(parts) > at+2 {
+		return parts[at] + "/" + parts[at+2]
+	}
+	return parts[at]
+}
+
+// take returns the requests since the last call, and logs them.
+func (c *requestCount) take(t *testing.T, what string) int {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sum := 0
+	var text strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(c.counts)) {
+		sum += c.counts[kind]
+		fmt.Fprintf(&text, "\n%4d %s", c.counts[kind], kind)
+	}
+	t.Logf("%s: %d requests%s", what, sum, text.String())
+	c.counts = map[string]int{}
+	return sum
+}
+
+// A typical module has 27 objects of 15 kinds. The bounds include discovery, the watches' first lists, Events and the
+// Manifest's own requests. They are counts, so that a busy machine does not change them.
+func TestInstallerSendsFewRequestsForATypicalModule(t *testing.T) {
+	w := newWorld(t)
+	w.halt()
+	count := &requestCount{counts: map[string]int{}}
+	w.config.Wrap(count.wrap)
+	w.start()
+	content, err := os.ReadFile("../../../integration/samplemodule/typical.yaml")
+	require.NoError(t, err)
+	typical := func(version string) string {
+		return fmt.Sprintf(string(content), version, "example.org/lantern:"+version)
+	}
+	withCR := func(m *v1beta2.Manifest) {
+		m.Spec.Resource = &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "lantern.kyma-pull.dev/v1", "kind": "Lantern",
+			"metadata": map[string]any{"name": "default"}, "spec": map[string]any{"text": "bright"},
+		}}
+		m.Spec.CustomResourcePolicy = v1beta2.PolicyCreateAndDelete
+	}
+	settled := func(what string) int {
+		w.state("lantern", v1beta2.StateReady, "")
+		time.Sleep(2 * time.Second) // until the watches have reported the installer's own writes
+		return count.take(t, what)
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		most int
+	}{
+		{"install", func() {
+			w.wants("lantern", typical("1.0.0"), version("1.0.0"), withCR)
+			w.runs(home, "lantern-manager")
+		}, 75},
+		{"promotion", func() {
+			w.wants("lantern", typical("1.1.0"), version("1.1.0"), withCR)
+			w.runsVersion(home, "lantern-manager", "1.1.0")
+		}, 40},
+	} {
+		step.do()
+		if n := settled(step.what); n > step.most {
+			t.Errorf("%s: %d requests, want at most %d", step.what, n, step.most)
+		}
+	}
+	w.halt()
+	w.start()
+	time.Sleep(3 * time.Second)
+	if n := count.take(t, "restart"); n > 55 {
+		t.Errorf("restart: %d requests, want at most 55", n)
+	}
+	w.remove("lantern")
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "lantern") })
+	if n := count.take(t, "removal"); n > 120 {
+		t.Errorf("removal: %d requests, want at most 120", n)
+	}
+}
+
+// runsVersion makes the Deployment ready once its image has a version.
+func (w *world) runsVersion(namespace, name, version string) {
+	w.Helper()
+	d := &unstructured.Unstructured{}
+	d.SetAPIVersion("apps/v1")
+	d.SetKind("Deployment")
+	w.eventually("Deployment "+name+" "+version, func() bool {
+		if !w.exists(d, namespace, name) {
+			return false
+		}
+		containers, _, _ := unstructured.NestedSlice(d.Object, "spec", "template", "spec", "containers")
+		container, _ := containers[0].(map[string]any)
+		return container["image"] == "example.org/lantern:"+version
+	})
+	w.runs(namespace, name)
+}

@@ -1,0 +1,134 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"hash/fnv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+)
+
+// ownFields identify our part of an object: a fingerprint of our entry in managedFields, and the time of the last apply
+// that changed something. The API server changes neither when an apply finds the object as it should be. It takes a
+// field out of our entry when another client changes or removes the field.
+type ownFields struct{ fields, at string }
+
+// ownFieldsOf returns our part of an object, by its managedFields. Raw fields are compared as sets: JSON has them in
+// several orders.
+func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields {
+	sum := fnv.New128a()
+	var own ownFields
+	for _, e := range entries {
+		isApply := e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+		if e.Manager != manager || !isApply || e.FieldsV1 == nil {
+			continue
+		}
+		raw := e.FieldsV1.GetRawBytes()
+		var set fieldpath.Set
+		if err := set.FromJSON(bytes.NewReader(raw)); err == nil {
+			if canonical, err := set.ToJSON(); err == nil {
+				raw = canonical
+			}
+		}
+		_, _ = sum.Write(raw)
+		if e.Time != nil {
+			own.at = e.Time.UTC().Format(time.RFC3339)
+		}
+	}
+	own.fields = base64.RawStdEncoding.EncodeToString(sum.Sum(nil))
+	return own
+}
+
+// settled is an object that is as its content has it, for as long as its watch shows the same own fields.
+type settled struct {
+	content [sha256.Size]byte
+	own     ownFields
+}
+
+func contentOf(o *unstructured.Unstructured) [sha256.Size]byte {
+	text, err := json.Marshal(o.Object)
+	if err != nil {
+		return [sha256.Size]byte{} // no object that was read from JSON
+	}
+	return sha256.Sum256(text)
+}
+
+// isSettled reports whether an object needs no apply: this process applied the same content before, and the watch of
+// its kind shows that our fields have not changed since.
+func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
+	was, ok := known.settled[guard.KeyOf(o)]
+	if !ok || was.content != contentOf(o) {
+		return false
+	}
+	shown, sure := i.watches.shown(resourceOf(o))
+	return sure && shown == was.own
+}
+
+// settle records the API server's response to an apply, and returns our part of the object.
+func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownFields {
+	k := guard.KeyOf(o)
+	own := ownFieldsOf(live.GetManagedFields(), i.FieldManager)
+	i.watches.wrote(k, live.GetResourceVersion(), own)
+	known.settleAs(o, own)
+	if known.ready[k] != live.GetResourceVersion() {
+		delete(known.ready, k)
+	}
+	delete(known.looked, k)
+	if hasStatus(resourceOf(o)) {
+		known.keepFresh(k, live)
+	}
+	return own
+}
+
+func (k *memo) settleAs(o *unstructured.Unstructured, own ownFields) {
+	if k.settled == nil {
+		k.settled = map[key]settled{}
+	}
+	k.settled[guard.KeyOf(o)] = settled{contentOf(o), own}
+}
+
+// keepFresh keeps a response of the API server for this pass.
+func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
+	if k.fresh == nil {
+		k.fresh = map[key]*unstructured.Unstructured{}
+	}
+	k.fresh[of] = live
+}
+
+// settleUnchanged settles an object that a dry run did not change. Times have a resolution of a second: an apply of the
+// last seconds could have the same time as the dry run.
+func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstructured) {
+	own := ownFieldsOf(tried.GetManagedFields(), i.FieldManager)
+	at, err := time.Parse(time.RFC3339, own.at)
+	shown, sure := i.watches.shown(resourceOf(o))
+	if err == nil && sure && shown == own && i.now().Sub(at).Abs() > 5*time.Second {
+		known.settleAs(o, own)
+	}
+}
+
+// before returns our part of an object before it is applied, empty if the object does not exist or is not ours. It
+// costs a request only where the watch of the kind may be behind.
+func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
+	if p.absent.has(guard.KeyOf(o)) {
+		return ownFields{}, nil
+	}
+	if shown, sure := i.watches.shown(resourceOf(o)); sure {
+		return shown, nil
+	}
+	live, err := a.owned(ctx, resourceOf(o))
+	if live == nil || err != nil {
+		if isUnconverted(err) {
+			err = nil // applying the object reports the same error
+		}
+		return ownFields{}, err
+	}
+	return ownFieldsOf(live.ManagedFields, i.FieldManager), nil
+}

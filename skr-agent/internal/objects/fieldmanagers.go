@@ -1,0 +1,108 @@
+package objects
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// FieldManager identifies the entries of a manager in managedFields, except those of subresources.
+type FieldManager struct {
+	Name      string
+	Operation metav1.ManagedFieldsOperationType
+}
+
+func (m FieldManager) has(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == m.Name && e.Operation == m.Operation && e.Subresource == ""
+}
+
+// FieldManagers returns managers by their exact names, whatever they do.
+func FieldManagers(names []string) []FieldManager {
+	var all []FieldManager
+	for _, name := range names {
+		all = append(all,
+			FieldManager{name, metav1.ManagedFieldsOperationApply},
+			FieldManager{name, metav1.ManagedFieldsOperationUpdate})
+	}
+	return all
+}
+
+// RemoveFieldManagers returns managedFields without the entries of managers, nil if they have none. An empty entry
+// clears managedFields.
+func RemoveFieldManagers(entries []metav1.ManagedFieldsEntry, managers []FieldManager) []metav1.ManagedFieldsEntry {
+	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isOneOf(managers, e) }
+	left := slices.DeleteFunc(slices.Clone(entries), isTheirs)
+	switch len(left) {
+	case len(entries):
+		return nil
+	case 0:
+		return []metav1.ManagedFieldsEntry{{}}
+	}
+	return left
+}
+
+// ReplaceFieldManagers returns managedFields in which another manager has applied the fields of managers, nil if they
+// have none.
+func ReplaceFieldManagers(
+	entries []metav1.ManagedFieldsEntry,
+	managers []FieldManager,
+	by string,
+) ([]metav1.ManagedFieldsEntry, error) {
+	var left []metav1.ManagedFieldsEntry
+	var own *metav1.ManagedFieldsEntry
+	applier := FieldManager{by, metav1.ManagedFieldsOperationApply}
+	for _, e := range entries {
+		if applier.has(e) {
+			own = e.DeepCopy()
+		}
+	}
+	found := false
+	for _, e := range entries {
+		switch {
+		case applier.has(e):
+		case !isOneOf(managers, e):
+			left = append(left, e)
+		case own == nil:
+			own, found = e.DeepCopy(), true
+			own.Manager, own.Operation = by, metav1.ManagedFieldsOperationApply
+		default:
+			found = true
+			fields, err := union(own.FieldsV1, e.FieldsV1)
+			if err != nil {
+				return nil, fmt.Errorf("managedFields of %s: %w", e.Manager, err)
+			}
+			own.FieldsV1 = fields
+		}
+	}
+	if !found {
+		return nil, nil
+	}
+	return append(left, *own), nil
+}
+
+func isOneOf(managers []FieldManager, e metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(managers, func(m FieldManager) bool { return m.has(e) })
+}
+
+// union returns the fields of two entries.
+func union(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
+	var both fieldpath.Set
+	for _, fields := range []*metav1.FieldsV1{a, b} {
+		if fields == nil {
+			continue
+		}
+		var set fieldpath.Set
+		if err := set.FromJSON(bytes.NewReader(fields.GetRawBytes())); err != nil {
+			return nil, err
+		}
+		both = *both.Union(&set)
+	}
+	raw, err := both.ToJSON()
+	if err != nil {
+		return nil, err
+	}
+	return metav1.NewFieldsV1(string(raw)), nil
+}
