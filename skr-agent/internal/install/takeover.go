@@ -3,7 +3,6 @@ package install
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/fluxcd/pkg/ssa"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,16 +13,13 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
-	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply:
-// what a version does not have any more would stay in an object for as long as somebody else owns it.
+// applyOptions are those for objects of modules. Fields that lifecycle-manager owns become ours with the first apply.
 func applyOptions() ssa.ApplyOptions {
 	options := ssa.DefaultApplyOptions()
-	options.Cleanup.FieldManagers = append(
-		options.Cleanup.FieldManagers,
-		agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())...)
+	options.Cleanup.FieldManagers = append(options.Cleanup.FieldManagers, takeover.FieldManagers()...)
 	return options
 }
 
@@ -50,30 +46,18 @@ func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMe
 
 // releaseDefaultCR removes the module's marks from its default CR. Lifecycle-manager identifies it by kind and name.
 func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMetadata) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,%q:null},"annotations":{%q:null}}}`,
-		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
-	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
+	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
 }
 
-// giveBack makes lifecycle-manager the owner of the fields of an object that are ours, as if it had applied them, and
-// removes our mark. So its next apply removes what its version does not have. One that changed meanwhile is an error of
-// the moment.
+// giveBack returns an object to lifecycle-manager. One that changed since it was read is an error of the moment.
 func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string) error {
 	o, err := a.get(ctx, r)
 	if o == nil || err != nil {
 		return err
 	}
-	ours := []ssa.FieldManager{{Name: manager, ExactMatch: true, OperationType: metav1.ManagedFieldsOperationApply}}
-	patches, err := ssa.PatchReplaceFieldsManagers(o, ours, v1beta2.FieldManagerApplier)
-	if err != nil {
-		return objectError{keyOf(r), err}
-	}
 	before := o.DeepCopy()
-	annotations := o.GetAnnotations()
-	delete(annotations, v1beta2.AnnotationOwnedBy)
-	o.SetAnnotations(annotations)
-	if len(patches) > 0 {
-		o.SetManagedFields(patches[0].Value)
+	if err := takeover.GiveFields(o, manager); err != nil {
+		return objectError{keyOf(r), err}
 	}
 	if err := a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(
 		err,

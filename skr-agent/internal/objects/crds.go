@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 const (
@@ -139,7 +139,7 @@ func define(ctx context.Context, uncached client.Client, crd *unstructured.Unstr
 	}
 	if live != nil {
 		// A field that ours does not have would stay for as long as lifecycle-manager owns it.
-		err := moveFields(ctx, uncached, live, FieldManagers(v1beta2.LifecycleManagerFieldManagers()), FieldOwner)
+		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return err
 		}
