@@ -85,6 +85,8 @@ type Options struct {
 	BlobHosts []string
 	// Clusters lends API servers of this machine, nil to start new ones.
 	Clusters *cluster.Pool
+	// Programs are the programs to run, the zero value to build them from this checkout.
+	Programs Binaries
 	// Account creates the programs' accounts instead of the files of rights, nil for none.
 	Account Account
 }
@@ -161,8 +163,10 @@ func (f *Fleet) Up(ctx context.Context) error {
 			return err
 		}
 	}
-	if f.binaries, err = Build(); err != nil {
-		return err
+	if f.binaries = f.options.Programs; f.binaries == (Binaries{}) {
+		if f.binaries, err = Build(); err != nil {
+			return err
+		}
 	}
 	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
 		return fmt.Errorf("make keys: %w", err)

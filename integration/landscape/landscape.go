@@ -1,18 +1,24 @@
 // Package landscape creates the objects that lifecycle-manager leaves in a control plane and in runtimes. Its input is
-// modules; its output is Manifests and marked objects.
+// modules; its output is objects as lifecycle-manager wrote them in the recording, for these modules.
 //
-// Source: lifecycle-manager, internal/manifest, internal/service/manifest/render, internal/remote, pkg/module/common.
+// The folder recorded has the recording: the objects that a running lifecycle-manager wrote to, after each of six steps,
+// with UIDs, times, keys and addresses replaced. source.txt names lifecycle-manager's commit. The test of
+// integration/lifecyclemanager records it again.
 package landscape
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -26,94 +32,204 @@ type Module struct {
 }
 
 // ManifestName returns the name of lifecycle-manager's Manifest of a module.
-func ManifestName(kyma, module string) string { return kyma + "-" + module + "-1234567" }
+//
+// Source: lifecycle-manager, pkg/module/common.
+func ManifestName(kyma, module string) string {
+	component := sample.Version{Module: module}.Component()
+	hash := fnv.New32()
+	_, _ = hash.Write([]byte(component + module))
+	return fmt.Sprintf("%s-%s-%v", kyma, component[strings.LastIndexByte(component, '/')+1:], hash.Sum32())
+}
 
-// Manifest returns lifecycle-manager's Manifest of a module in the control plane. Its status is to be written apart.
-func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
-	manifest := &v1beta2.Manifest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: kyma.Namespace, Name: ManifestName(kyma.Name, m.Module),
-			Labels: map[string]string{
-				v1beta2.LabelKymaName:   kyma.Name,
-				v1beta2.LabelModuleName: m.Module,
-				v1beta2.LabelChannel:    m.Channel,
-				v1beta2.LabelManagedBy:  "lifecycle-manager",
-			},
-			Annotations: map[string]string{v1beta2.AnnotationFQDN: m.Component(), "sync-oci-ref": m.ContentDigest().String()},
-			Finalizers: []string{
-				v1beta2.FinalizerManifest,
-				v1beta2.LifecycleManagerFinalizerResource,
-				v1beta2.LifecycleManagerFinalizerLabels,
-			}},
-		Spec: v1beta2.ManifestSpec{Version: m.Version.Version, Install: v1beta2.InstallInfo{Name: "raw-manifest"}},
+// Kyma returns lifecycle-manager's Kyma in the control plane with its status, as recorded for these modules. Its status is
+// written apart.
+func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma, error) {
+	kyma := &v1beta2.Kyma{}
+	if err := recorded("kcp", "Kyma", RecordedKyma, kyma); err != nil {
+		return nil, err
 	}
-	manifest.Spec.Install.Source.Raw = fmt.Appendf(nil, `{"ref":%q,"type":"oci-dir"}`, m.ContentDigest())
-	manifest.Status.State = v1beta2.StateReady
+	kyma.Name, kyma.Generation, kyma.ManagedFields, kyma.Spec = name, 0, nil, spec
+	kyma.Labels[v1beta2.LabelRuntimeID] = name
+	entries := kyma.Status.Modules
+	kyma.Status.Modules = nil
+	for _, m := range modules {
+		entry := *entries[shapeOf(m)].DeepCopy()
+		entry.Name, entry.FQDN, entry.OcmComponentName = m.Module, m.Component(), m.Component()
+		entry.Channel, entry.Version = m.Channel, m.Version.Version
+		entry.Manifest.PartialMeta.Name = ManifestName(name, m.Module)
+		entry.Template.PartialMeta.Name = m.Template().Name
+		if cr := m.Template().Spec.Data; cr != nil {
+			entry.Resource.APIVersion, entry.Resource.Kind = cr.GetAPIVersion(), cr.GetKind()
+			entry.Resource.PartialMeta.Name, entry.Resource.PartialMeta.Namespace = cr.GetName(), cr.GetNamespace()
+		}
+		kyma.Status.Modules = append(kyma.Status.Modules, entry)
+	}
+	return kyma, nil
+}
+
+// The recorded modules are shapes for others: scaler has a default CR, mailer has none.
+var shapes = []string{"scaler", "mailer"}
+
+func shapeOf(m Module) int {
+	if m.DefaultCR != "" {
+		return 0
+	}
+	return 1
+}
+
+// Manifest returns lifecycle-manager's Manifest of a module in the control plane, as recorded. Its status is written apart.
+func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
+	manifest := &v1beta2.Manifest{}
+	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapes[shapeOf(m)]), manifest); err != nil {
+		return nil, err
+	}
+	manifest.Name, manifest.Namespace = ManifestName(kyma.Name, m.Module), kyma.Namespace
+	manifest.Generation, manifest.ManagedFields = 0, nil
+	manifest.Labels[v1beta2.LabelKymaName], manifest.Labels[v1beta2.LabelModuleName] = kyma.Name, m.Module
+	manifest.Labels[v1beta2.LabelChannel] = m.Channel
+	for annotation, value := range manifest.Annotations {
+		switch {
+		case strings.HasPrefix(value, "sha256:"):
+			manifest.Annotations[annotation] = m.ContentDigest().String()
+		case strings.Contains(value, "/module/"):
+			manifest.Annotations[annotation] = m.Component()
+		}
+	}
+	manifest.OwnerReferences[0].Name, manifest.OwnerReferences[0].UID = kyma.Name, kyma.UID
+	template := m.Template()
+	manifest.Spec.Version, manifest.Spec.Manager, manifest.Spec.Resource = m.Version.Version, template.Spec.Manager, template.Spec.Data
+	source := map[string]any{}
+	if err := json.Unmarshal(manifest.Spec.Install.Source.Raw, &source); err != nil {
+		return nil, err
+	}
+	source["name"], source["ref"] = m.Component(), m.ContentDigest()
+	raw, err := json.Marshal(source)
+	if err != nil {
+		return nil, err
+	}
+	manifest.Spec.Install.Source.Raw = raw
+	manifest.Status.Synced = nil
 	objects, err := Objects(m.Manifest)
 	for _, o := range objects {
-		manifest.Status.Synced = append(
-			manifest.Status.Synced,
-			v1beta2.Resource{
-				Name:             o.GetName(),
-				Namespace:        o.GetNamespace(),
-				GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind()),
-			},
-		)
+		manifest.Status.Synced = append(manifest.Status.Synced, v1beta2.Resource{
+			Name: o.GetName(), Namespace: o.GetNamespace(), GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind()),
+		})
 	}
 	return manifest, err
 }
 
-// Applied is an object with the field manager by which lifecycle-manager wrote it: by an apply, or for a default CR by a
-// create.
+// Applied is an object with the field manager by which lifecycle-manager wrote it: by an apply, or by a create.
 type Applied struct {
 	Object  *unstructured.Unstructured
 	Manager string
 	Created bool
 }
 
-// Installed returns what lifecycle-manager applies of a module to the runtime of a Kyma, in its order.
+// Installed returns the objects of a module in the runtime of a Kyma, in lifecycle-manager's order, with the recorded
+// marks and field managers.
 func Installed(kyma string, m Module) ([]Applied, error) {
-	var all []Applied
-	objects, err := Objects(m.Manifest)
+	all, err := Recorded("1-installed", "skr")
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range objects {
-		o.SetLabels(
-			with(
-				o.GetLabels(),
-				map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"},
-			),
-		)
-		o.SetAnnotations(
-			with(
-				o.GetAnnotations(),
-				map[string]string{v1beta2.AnnotationOwnedByDeprecated: sample.Namespace + "/" + ManifestName(kyma, m.Module)},
-			),
-		)
-		all = append(all, Applied{Object: o, Manager: v1beta2.FieldManagerApplier})
+	marked, bare := all["ConfigMap/kyma-system/scaler-settings"], all["Scaler/kyma-system/default"]
+	if marked == nil || bare == nil {
+		return nil, errors.New("the recording has no objects of module scaler")
 	}
-	crs, err := Objects(m.DefaultCR)
-	for _, o := range crs {
-		all = append(all, Applied{Object: o, Manager: v1beta2.LifecycleManagerFinalizerResource, Created: true})
+	var installed []Applied
+	for _, of := range []struct {
+		text string
+		like *unstructured.Unstructured
+	}{{m.Manifest, marked}, {m.DefaultCR, bare}} {
+		objects, err := Objects(of.text)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			o.SetLabels(marks(o.GetLabels(), of.like.GetLabels(), kyma, m))
+			o.SetAnnotations(marks(o.GetAnnotations(), of.like.GetAnnotations(), kyma, m))
+			installed = append(installed, written(o, of.like))
+		}
+	}
+	return installed, nil
+}
+
+// marks returns the labels or annotations of an object with those of a recorded object of module scaler.
+func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
+	if len(recorded) == 0 {
+		return own
+	}
+	all := maps.Clone(own)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for key, value := range recorded {
+		all[key] = strings.ReplaceAll(value, ManifestName(RecordedKyma, "scaler"), ManifestName(kyma, m.Module))
+	}
+	return all
+}
+
+// written returns an object with the first field manager of a recorded one.
+func written(o, like *unstructured.Unstructured) Applied {
+	first := like.GetManagedFields()[0]
+	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
+}
+
+// RuntimeKyma returns the Kyma in a runtime as lifecycle-manager writes it: it creates the Kyma, and applies its marks.
+func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
+	all, err := Recorded("1-installed", "skr")
+	if err != nil {
+		return nil, err
+	}
+	o := all["Kyma/kyma-system/default"]
+	fields := o.GetManagedFields()
+	marked := &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind()}}
+	marked.SetNamespace(o.GetNamespace())
+	marked.SetName(o.GetName())
+	created := marked.DeepCopy()
+	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	labels[v1beta2.LabelRuntimeID] = kyma
+	for key, value := range annotations {
+		annotations[key] = strings.Replace(value, sample.Namespace+"/"+RecordedKyma, sample.Namespace+"/"+kyma, 1)
+	}
+	marked.SetLabels(labels)
+	marked.SetAnnotations(annotations)
+	if created.Object["spec"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&spec); err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(fields, func(f metav1.ManagedFieldsEntry) bool { return f.Operation == metav1.ManagedFieldsOperationUpdate })
+	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, written(marked, o)}, nil
+}
+
+// Leftovers returns what lifecycle-manager has in a runtime for itself, beside definitions, in an order that an API server
+// accepts.
+func Leftovers() (all []Applied, err error) {
+	objects, err := Recorded("1-installed", "skr")
+	for _, key := range slices.Backward(slices.Sorted(maps.Keys(objects))) {
+		o := objects[key]
+		if fields := o.GetManagedFields(); fields[0].Manager != "lifecycle-manager" || o.GetKind() == "CustomResourceDefinition" {
+			continue
+		}
+		own := written(o, o)
+		o.SetManagedFields(nil)
+		unstructured.RemoveNestedField(o.Object, "metadata", "generation")
+		unstructured.RemoveNestedField(o.Object, "status")
+		all = append(all, own)
 	}
 	return all, err
 }
 
-// Leftovers is some of what lifecycle-manager has in a runtime for itself.
-const Leftovers = `---
-apiVersion: v1
-kind: Service
-metadata: {name: skr-webhook, namespace: kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}
-spec: {ports: [{port: 443}], selector: {app: skr-webhook}}
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: skr-webhook-priority, labels: {operator.kyma-project.io/managed-by: kyma}}
-value: 2000000
-`
-
 // Objects returns those of YAML documents, without what the API server alone writes.
-func Objects(text string) (all []*unstructured.Unstructured, err error) {
+func Objects(text string) ([]*unstructured.Unstructured, error) {
+	all, err := decode(text)
+	for _, o := range all {
+		unstructured.RemoveNestedField(o.Object, "status")
+		unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+	}
+	return all, err
+}
+
+func decode(text string) (all []*unstructured.Unstructured, err error) {
 	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
 		o := &unstructured.Unstructured{}
 		err := decoder.Decode(&o.Object)
@@ -124,18 +240,7 @@ func Objects(text string) (all []*unstructured.Unstructured, err error) {
 			return nil, err
 		}
 		if len(o.Object) > 0 {
-			unstructured.RemoveNestedField(o.Object, "status")
-			unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
 			all = append(all, o)
 		}
 	}
-}
-
-func with(all, more map[string]string) map[string]string {
-	next := maps.Clone(all)
-	if next == nil {
-		next = map[string]string{}
-	}
-	maps.Copy(next, more)
-	return next
 }

@@ -149,14 +149,15 @@ func judge(from, to string) string {
 }
 
 // levels orders the folders below the internal/ of each program. A folder imports only from folders with a lower level.
+// The folder of takeovers has levels of its own inside, because the core and the command line call parts of it.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
 		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
-		"publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5, "command": 6,
+		"takeover/phase": 0, "takeover/command": 5, "publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5, "command": 6,
 	},
 	"skr-agent/internal/": {
-		"contentstore": 0, "core": 0, "guard": 0, "intake": 0, "secrets": 0, "watch": 0,
-		"importer": 1, "objects": 1, "prove": 1, "pull": 1, "install": 2, "agent": 3, "command": 4,
+		"takeover": 0, "contentstore": 1, "core": 1, "guard": 1, "intake": 1, "secrets": 1, "watch": 1,
+		"importer": 2, "objects": 2, "prove": 2, "pull": 2, "install": 3, "agent": 4, "command": 5,
 	},
 }
 
@@ -181,6 +182,8 @@ func TestLevelJudgeRefusesUpwardImports(t *testing.T) {
 		{"kcp-publisher/internal/core/plan", "kcp-publisher/internal/publish", false},
 		{"kcp-publisher/internal/gitops/follow", "kcp-publisher/internal/components/component", false},
 		{"kcp-publisher/internal/attic", "kcp-publisher/internal/core/plan", false},
+		{"kcp-publisher/internal/core/plan", "kcp-publisher/internal/takeover/phase", true},
+		{"kcp-publisher/internal/core/plan", "kcp-publisher/internal/takeover", false},
 		{"skr-agent/internal/agent", "skr-agent/internal/install", true},
 		{"skr-agent/internal/install", "skr-agent/internal/agent", false},
 	} {
@@ -199,8 +202,8 @@ func judgeLevel(from, to string) string {
 		if !inProgram || !ours || folder(source) == folder(target) {
 			continue
 		}
-		high, known := order[folder(source)]
-		low, targetKnown := order[folder(target)]
+		high, known := levelOf(order, source)
+		low, targetKnown := levelOf(order, target)
 		switch {
 		case !known || !targetKnown:
 			return fmt.Sprintf("%s imports %s: add the folder to levels in integration/layout", from, to)
@@ -209,6 +212,14 @@ func judgeLevel(from, to string) string {
 		}
 	}
 	return ""
+}
+
+// levelOf returns the level of a package's folder, or of the folder inside it.
+func levelOf(order map[string]int, path string) (level int, known bool) {
+	if level, known = order[path]; !known {
+		level, known = order[folder(path)]
+	}
+	return level, known
 }
 
 func folder(path string) string {

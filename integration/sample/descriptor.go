@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/yaml"
@@ -42,11 +43,13 @@ func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	if err := yaml.Unmarshal(descriptor, &document); err != nil {
 		return nil, err
 	}
-	context := func(host, path string) any {
-		return map[string]any{"type": "OCIRegistry", "baseUrl": host, "subPath": path, "componentNameMapping": "urlPath"}
-	}
-	document["component"].(map[string]any)["repositoryContexts"] = []any{context("origin.example", "built"), context(host, path)}
+	document["component"].(map[string]any)["repositoryContexts"] = []any{repository("origin.example", "built"), repository(host, path)}
 	return json.Marshal(document)
+}
+
+// repository is a repository context.
+func repository(host, path string) any {
+	return map[string]any{"type": "OCIRegistry", "baseUrl": host, "subPath": path, "componentNameMapping": "urlPath"}
 }
 
 const normalisation = "jsonNormalisation/v3"
@@ -75,6 +78,9 @@ func (v Version) Descriptor() ([]byte, error) {
 			"name": v.Component(), "version": v.Version, "provider": "kyma-pull.dev",
 			"repositoryContexts": []any{}, "sources": []any{}, "componentReferences": references, "resources": resources,
 		},
+	}
+	if host, path, found := strings.Cut(v.Context, "/"); found {
+		document["component"].(map[string]any)["repositoryContexts"] = []any{repository(host, path)}
 	}
 	signatures, err := v.sign(document)
 	if err != nil {

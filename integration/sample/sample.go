@@ -38,6 +38,9 @@ type Version struct {
 	RequiresDowntime bool
 	// Resources are those of the component; none means the Manifest as its raw-manifest.
 	Resources []Resource
+	// Context is the host and path of the repository that the descriptor names, empty for none. Lifecycle-manager installs
+	// nothing without it.
+	Context string
 	// References are components that this one refers to.
 	References []Version
 	// Signed makes the component carry signatures over all of it.

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -28,32 +27,29 @@ type landscapeOf struct {
 	f *fleet.Fleet
 }
 
-// kyma makes a Kyma in the control plane, with a Manifest for each module.
+// kyma makes a Kyma in the control plane as it was recorded, with a Manifest for each module. Early versions of
+// lifecycle-manager put a second finalizer on it.
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	kyma := fleet.NewKyma(name, "regular") // what the broker asked for once; the runtime's own Kyma has the modules
+	spec := v1beta2.KymaSpec{Channel: "regular"} // what the broker asked for once; the runtime's own Kyma has the modules
+	kyma, err := landscape.Kyma(name, spec, modules...)
+	must(l.t, err)
 	for key, value := range labels {
 		kyma.Labels[key] = value
 	}
-	kyma.Labels[v1beta2.LabelManagedBy] = "lifecycle-manager"
-	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
+	kyma.Finalizers = append(kyma.Finalizers, v1beta2.LifecycleManagerFinalizerPurge)
+	status := kyma.Status
 	must(l.t, l.f.Control.Create(ctx, kyma))
-	status := v1beta2.KymaStatus{ActiveChannel: "regular", State: v1beta2.StateReady}
-	for _, kind := range append([]string{v1beta2.ConditionModules, v1beta2.ConditionModuleCatalog}, v1beta2.LifecycleManagerConditions...) {
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Ready", Message: "by lifecycle-manager"})
-	}
 	for _, m := range modules {
-		manifest := l.manifest(kyma, m)
-		status.Modules = append(status.Modules, v1beta2.ModuleStatus{Name: m.Module, FQDN: m.Component(), Channel: m.Channel, Version: m.Version.Version, State: v1beta2.StateReady,
-			Manifest: &v1beta2.TrackingObject{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"}, PartialMeta: v1beta2.PartialMeta{Name: manifest.Name, Namespace: manifest.Namespace}}})
+		l.manifest(kyma, m)
 	}
 	before := kyma.DeepCopy()
 	kyma.Status = status
 	must(l.t, l.f.Control.Status().Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-func (l landscapeOf) manifest(kyma *v1beta2.Kyma, m landscape.Module) *v1beta2.Manifest {
+func (l landscapeOf) manifest(kyma *v1beta2.Kyma, m landscape.Module) {
 	l.t.Helper()
 	manifest, err := landscape.Manifest(kyma, m)
 	must(l.t, err)
@@ -62,7 +58,6 @@ func (l landscapeOf) manifest(kyma *v1beta2.Kyma, m landscape.Module) *v1beta2.M
 	before := manifest.DeepCopy()
 	manifest.Status = status
 	must(l.t, l.f.Control.Status().Patch(l.t.Context(), manifest, client.MergeFrom(before)))
-	return manifest
 }
 
 // install brings into a runtime what lifecycle-manager installs there: its definitions, its Kyma and its modules.
@@ -80,25 +75,29 @@ func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landsc
 		spec.Modules = append(spec.Modules, asked)
 		installed, err := landscape.Installed(r.ID, m)
 		must(l.t, err)
-		for _, a := range installed {
-			if a.Created {
-				l.create(r, a.Object, a.Manager)
-			} else {
-				l.apply(r, a.Object, a.Manager)
-			}
-		}
+		l.write(r, installed)
 		template, err := yaml.Marshal(m.Template())
 		must(l.t, err)
 		for _, o := range l.objects(strings.Replace(string(template), "namespace: "+sample.Namespace, "namespace: "+v1beta2.RuntimeNamespace, 1)) {
 			l.apply(r, o, "catalog-sync")
 		}
 	}
-	kyma, err := yaml.Marshal(&v1beta2.Kyma{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Kyma"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName,
-			Labels: map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelWatchedBy: v1beta2.ManagedByKyma}}, Spec: spec})
+	kyma, err := landscape.RuntimeKyma(r.ID, spec)
 	must(l.t, err)
-	for _, o := range l.objects(string(kyma) + landscape.Leftovers) {
-		l.apply(r, o, "lifecycle-manager")
+	leftovers, err := landscape.Leftovers()
+	must(l.t, err)
+	l.write(r, slices.Concat(kyma, leftovers))
+}
+
+// write writes objects as lifecycle-manager did.
+func (l landscapeOf) write(r *fleet.Runtime, all []landscape.Applied) {
+	l.t.Helper()
+	for _, a := range all {
+		if a.Created {
+			l.create(r, a.Object, a.Manager)
+		} else {
+			l.apply(r, a.Object, a.Manager)
+		}
 	}
 }
 

@@ -24,18 +24,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// prioritized is scaler 1.7.0 with pods of the PriorityClass that it brings, as keda has it.
-func prioritized() sample.Version {
-	v := sample.Scaler("1.7.0")
-	v.Manifest = strings.Replace(
-		v.Manifest,
-		"      serviceAccountName: scaler-manager\n",
-		"      serviceAccountName: scaler-manager\n      priorityClassName: scaler-priority\n",
-		1,
-	)
-	return v
-}
-
 // asks runs `kcp-publisher takeover` and says whether it succeeded.
 func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
@@ -83,7 +71,7 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 	l = landscapeOf{t, f}
 	calm := sample.Scaler("1.9.0")
 	calm.RequiresDowntime = true
-	must(t, f.Offer(ctx, prioritized(), sample.Scaler("1.8.0"), calm, sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
+	must(t, f.Offer(ctx, landscape.Prioritized(), sample.Scaler("1.8.0"), calm, sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
 	must(
 		t,
 		f.Release(
@@ -97,9 +85,9 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
 
 	first := map[string]string{"landscape": "first"}
-	scaler := landscape.Module{Version: prioritized(), Channel: "regular"}
+	scaler := landscape.Module{Version: landscape.Prioritized(), Channel: "regular"}
 	fast, mailer := landscape.Module{
-		Version: prioritized(),
+		Version: landscape.Prioritized(),
 		Channel: "fast",
 	}, landscape.Module{
 		Version: sample.Mailer("1.1.0"),

@@ -258,3 +258,37 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 		t.Errorf("after the upgrade: %+v", m)
 	}
 }
+
+// TestDisconnectedRuntimeUpgradesWhenItsAdminChose proves that a runtime's admin chooses the time of an upgrade before the
+// operator's window: the choice is reported to the control plane, and counts without a connection.
+func TestDisconnectedRuntimeUpgradesWhenItsAdminChose(t *testing.T) {
+	ctx := t.Context()
+	f := planned(t)
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	choose := func(at string) {
+		t.Helper()
+		own, err := r.Kyma(ctx)
+		must(t, err)
+		before := own.DeepCopy()
+		own.Annotations = map[string]string{v1beta2.AnnotationUpgradeAt: at}
+		must(t, r.API.Patch(ctx, own, client.MergeFrom(before)))
+	}
+	amend(t, f, r, func(k *v1beta2.Kyma) {
+		k.Annotations = map[string]string{v1beta2.AnnotationEarlyUpgrades: v1beta2.True}
+	})
+	promote(t, f, "2.0.0")
+	untilWaiting(t, r, "scaler", "1.7.0", v1beta2.AnnotationUpgradeAt)
+	choose("2098-01-01T00:00:00Z")
+	untilWaiting(t, r, "scaler", "1.7.0", "begins at 2098-01-01T00:00:00Z, as the runtime's admin chose")
+
+	f.Publisher().Kill()
+	must(t, f.Registry.Stop())
+	choose(time.Now().UTC().Format(time.RFC3339))
+	until(t, fleet.Generous, "the disconnected runtime is upgraded", func() (bool, string) {
+		config, err := settings(ctx, r)
+		return err == nil && config.Data["version"] == "2.0.0", fmt.Sprint(err)
+	})
+	must(t, f.Registry.Resume())
+	must(t, f.StartPublisher())
+	must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateReady))
+}

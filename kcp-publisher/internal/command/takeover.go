@@ -2,192 +2,44 @@ package command
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
+	takeover "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/command"
 )
 
-// takeoverFlags are the common flags of all takeover commands.
-type takeoverFlags struct {
+// takeoverHost is the control plane of the commands of takeovers.
+type takeoverHost struct {
 	controlPlane
-	selector, format string
-	all, dryRun      bool
-	gone             bool
-	// offered is what lifecycle-manager finds in the control plane, and deadline when waiting ends.
-	offered     *catalog.Snapshot
-	deadline    time.Time
-	timeout     time.Duration
 	restricted  []string
 	maintenance maintenanceFlags
 }
 
 func newTakeover() *cobra.Command {
-	f := &takeoverFlags{}
-	cmd := cli.Group("takeover", "take over Kymas from lifecycle-manager, or return them",
-		f.newPlan(), f.newStart(), f.newStatus(), f.newAbort(), f.newFinish())
-	flags := cmd.PersistentFlags()
-	f.add(flags, "the Kymas and of lifecycle-manager's Manifests")
-	flags.StringVarP(&f.selector, "selector", "l", "", "select Kymas with matching labels")
-	flags.BoolVar(&f.all, "all", false, "select all Kymas of the namespace")
-	for _, step := range cmd.Commands() {
-		each(step, f.kymaNames)
-	}
-	return cmd
-}
-
-func (f *takeoverFlags) newPlan() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "plan [KYMA...]", Short: "show the changes and blockers of a takeover; without names, for all Kymas",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, plans, err := f.plans(cmd, args, true)
-			if err != nil {
-				return err
-			}
-			return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { drawPlans(out, plans) })
+	h := &takeoverHost{}
+	return takeover.New(takeover.Host{
+		AddFlags: func(flags *pflag.FlagSet) { h.add(flags, "the Kymas and of lifecycle-manager's Manifests") },
+		AddPlanFlags: func(flags *pflag.FlagSet) {
+			h.maintenance.add(flags)
+			restrictedFlag(flags, &h.restricted)
 		},
-	}
-	f.planFlags(cmd)
-	return cmd
-}
-
-func (f *takeoverFlags) planFlags(cmd *cobra.Command) {
-	f.maintenance.add(cmd.Flags())
-	restrictedFlag(cmd.Flags(), &f.restricted)
-	cli.OutputFlag(cmd.Flags(), &f.format)
-}
-
-func (f *takeoverFlags) newStart() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "start [KYMA...]", Short: "start the takeover of Kymas: the publisher adopts their modules at the installed versions",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			kymas, plans, err := f.plans(cmd, args, false)
-			if err != nil {
-				return err
-			}
-			if f.dryRun {
-				return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { drawPlans(out, plans) })
-			}
-			return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
-				at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
-				switch phase := plans[at].Phase; {
-				case phase != takeover.PhaseNone && phase != takeover.PhaseReturn && phase != string(bundle.TakeoverAdopt):
-					return nil, fmt.Errorf("its takeover is already in phase %s", phase)
-				case len(plans[at].Obstacles) > 0:
-					return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
-				}
-				return takeover.Start(ctx, api, kyma)
-			})
-		},
-	}
-	f.planFlags(cmd)
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
-	return cmd
-}
-
-func (f *takeoverFlags) newStatus() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "status [KYMA...]", Short: "show the progress of takeovers; without names, for all Kymas",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connect()
-			if err != nil {
-				return err
-			}
-			kymas, err := f.selected(cmd.Context(), api, args, true)
-			if err != nil {
-				return err
-			}
-			all := make([]takeover.Standing, 0, len(kymas))
-			for i := range kymas {
-				all = append(all, takeover.Stand(&kymas[i]))
-			}
-			return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { drawStandings(out, all) })
-		},
-	}
-	cli.OutputFlag(cmd.Flags(), &f.format)
-	return cmd
-}
-
-func (f *takeoverFlags) newAbort() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "abort [KYMA...]", Short: "return Kymas to lifecycle-manager; their modules stay installed",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connect()
-			if err != nil {
-				return err
-			}
-			fleet, err := f.fleet(cmd.Context(), api)
-			if err != nil {
-				return err
-			}
-			f.offered = fleet.Catalog
-			return f.advance(cmd, args, bundle.TakeoverRelease, f.giveBack)
-		},
-	}
-	f.waitFlags(cmd)
-	return cmd
-}
-
-func (f *takeoverFlags) newFinish() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "finish [KYMA...]", Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.advance(cmd, args, bundle.TakeoverClean, takeover.Finish)
-		},
-	}
-	f.waitFlags(cmd)
-	cmd.Flags().BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
-	return cmd
-}
-
-func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the runtimes' reports; run the command again to continue afterwards")
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes and make none")
-	cli.OutputFlag(cmd.Flags(), &f.format)
-}
-
-// plans returns the selected Kymas with the plans of their takeovers.
-func (f *takeoverFlags) plans(cmd *cobra.Command, args []string, everybody bool) ([]v1beta2.Kyma, []takeover.Plan, error) {
-	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
-	if err != nil {
-		return nil, nil, err
-	}
-	api, err := f.connect()
-	if err != nil {
-		return nil, nil, err
-	}
-	kymas, err := f.selected(cmd.Context(), api, args, everybody)
-	if err != nil {
-		return nil, nil, err
-	}
-	l := takeover.Landscape{Rules: plan.Rules{Maintenance: maintenance}}
-	if l.Fleet, err = f.fleet(cmd.Context(), api); err != nil {
-		return nil, nil, err
-	}
-	var manifests v1beta2.ManifestList
-	if err := api.List(cmd.Context(), &manifests, client.InNamespace(f.namespace)); err != nil {
-		return nil, nil, fmt.Errorf("list lifecycle-manager's Manifests in %s: %w", f.namespace, err)
-	}
-	l.Manifests = manifests.Items
-	return kymas, takeover.New(l, kymas, time.Now()), nil
+		Complete:    func(cmd *cobra.Command) { each(cmd, h.kymaNames) },
+		Connect:     h.connect,
+		Namespace:   func() string { return h.namespace },
+		Fleet:       h.fleet,
+		Maintenance: h.maintenance.maintenance,
+		NewTable:    newTable,
+	})
 }
 
 // fleet returns the control plane's objects.
-func (f *takeoverFlags) fleet(ctx context.Context, api client.Client) (plan.Fleet, error) {
-	all, err := readFleet(ctx, api, f.namespace)
+func (h *takeoverHost) fleet(ctx context.Context, api client.Reader) (plan.Fleet, error) {
+	all, err := readFleet(ctx, api, h.namespace)
 	if err != nil {
 		return plan.Fleet{}, err
 	}
@@ -206,38 +58,6 @@ func (f *takeoverFlags) fleet(ctx context.Context, api client.Client) (plan.Flee
 	for _, m := range all.metas {
 		metas = append(metas, m)
 	}
-	fleet.Catalog, err = catalog.New(templates, metas, f.restricted...)
+	fleet.Catalog, err = catalog.New(templates, metas, h.restricted...)
 	return fleet, err
-}
-
-// selected returns the Kymas that the command line selects, sorted by name. With everybody, no selection means all.
-func (f *takeoverFlags) selected(ctx context.Context, api client.Client, args []string, everybody bool) ([]v1beta2.Kyma, error) {
-	ways := 0
-	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
-		if given {
-			ways++
-		}
-	}
-	if ways > 1 || ways == 0 && !everybody {
-		return nil, cli.Usage(errors.New("want exactly one of: names of Kymas, --selector, --all"))
-	}
-	selector, err := labels.Parse(f.selector)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--selector: %w", err))
-	}
-	var list v1beta2.KymaList
-	if err := api.List(ctx, &list, client.InNamespace(f.namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, fmt.Errorf("list Kymas in %s: %w", f.namespace, err)
-	}
-	kymas := list.Items
-	if len(args) > 0 {
-		kymas = slices.DeleteFunc(kymas, func(k v1beta2.Kyma) bool { return !slices.Contains(args, k.Name) })
-		for _, name := range args {
-			if !slices.ContainsFunc(kymas, func(k v1beta2.Kyma) bool { return k.Name == name }) {
-				return nil, fmt.Errorf("Kyma %s/%s not found", f.namespace, name)
-			}
-		}
-	}
-	slices.SortFunc(kymas, func(a, b v1beta2.Kyma) int { return strings.Compare(a.Name, b.Name) })
-	return kymas, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
 // addFinalizer keeps a deleted Kyma until its runtime is empty.
@@ -45,11 +46,12 @@ func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 
 // removeFinalizer completes the deletion of a Kyma for a reason.
 func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason, message string) error {
-	if err := k.removeManifests(ctx, kyma); err != nil {
+	if err := takeover.RemoveManifests(ctx, k.Client, k.direct, kyma); err != nil {
 		return err
 	}
 	before := kyma.DeepCopy()
-	dropFinalizers(kyma)
+	controllerutil.RemoveFinalizer(kyma, v1beta2.FinalizerKyma)
+	takeover.RemoveFinalizer(kyma)
 	if err := k.Client.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}

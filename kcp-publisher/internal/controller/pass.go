@@ -18,6 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // pass is one reconciliation of a Kyma: the facts that determine its actions, and the results of those actions.
@@ -128,7 +130,7 @@ func (k *Kymas) askNewest(ctx context.Context, p *pass) {
 // admit checks whether publishing for a Kyma is allowed.
 func (k *Kymas) admit(ctx context.Context, p *pass) {
 	kyma := p.kyma
-	p.status = ingest.Facts{Generation: kyma.Generation, Finished: kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished}
+	p.status = ingest.Facts{Generation: kyma.Generation, Finished: phase.Finished(kyma)}
 	if p.status.PublishError = k.refusal(ctx, p); p.status.PublishError != nil {
 		p.facts.Admitted = reconcile.No
 		return
@@ -152,7 +154,7 @@ func (k *Kymas) refusal(ctx context.Context, p *pass) (err error) {
 		return err
 	}
 	plan.Begin(p.kyma)
-	return k.inherit(ctx, p.kyma)
+	return takeover.Inherit(ctx, k.direct, p.kyma)
 }
 
 // checkBundle compares the published bundle with the Kyma without its report.

@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
 // reports fetches and verifies the latest report of each runtime, and records it in the fleet. It is safe for
@@ -268,9 +269,11 @@ func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	key, errKey := trust.EncodePublicKey(newest.Accepted.Key)
 	thumbprint, errThumb := trust.Thumbprint(newest.Accepted.Key)
 	if errKey == nil && errThumb == nil {
-		done, cloned := takeoverDone(kyma), plan.Cloned(kyma)
+		done, cloned := takeover.Done(kyma), plan.Cloned(kyma)
 		ingest.Remember(&kyma.Status, *newest.Accepted, key, thumbprint, k.reports.past(newest.Arrived))
-		k.announceTakeover(kyma, done)
+		if note := takeover.Announcement(kyma, done); note != "" {
+			k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonTakeover, "Takeover", note)
+		}
 		if now := plan.Cloned(kyma); now != nil && cloned == nil {
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonCloneDetected, "Ingest", "%s", noted(now.Error()))
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // Options configure a Publisher.
@@ -242,7 +243,7 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		return d, err
 	}
 	if adopted.Last != nil && adopted.Kept() == nil {
-		request.Versions = newest(request.Versions, request.Floors(&adopted.Last.State, adopted.Last.Versions))
+		request.Versions = newest(request.Versions, phase.Floors(request.Takeover, &adopted.Last.State, adopted.Last.Versions))
 	}
 	request, left := plan.Understood(request)
 	if err := request.CheckTakeover(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // Landscape is what a control plane has.
@@ -130,7 +131,7 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	if !kyma.DeletionTimestamp.IsZero() {
 		all = append(all, "the Kyma is being deleted: lifecycle-manager has to end that")
 	}
-	if _, err := plan.TakeoverPhase(kyma); err != nil {
+	if _, err := phase.Of(kyma); err != nil {
 		all = append(all, err.Error())
 	}
 	if Phase(kyma) == PhaseNone && isOurs(kyma) {

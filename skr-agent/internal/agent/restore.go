@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 const (
@@ -175,7 +176,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 		a.lost.poll()
 	}
 	b := a.Puller.Current()
-	if !released(b) && (definitions || a.undefined || !a.Now().Before(a.nextDefinitions)) {
+	if !takeover.Releases(b) && (definitions || a.undefined || !a.Now().Before(a.nextDefinitions)) {
 		a.nextDefinitions = a.Now().Add(definitionsInterval)
 		if err := a.restoreDefinitions(ctx, log); err != nil {
 			problems["definitions"] = err.Error()
@@ -221,7 +222,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 
 // restoreObjects restores objects of the agent's kinds, unless the runtime was released.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
-	if released(b) {
+	if takeover.Releases(b) {
 		return nil, nil
 	}
 	return a.Keeper.Restore(ctx, b)

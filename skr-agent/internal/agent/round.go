@@ -5,6 +5,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 // roundFacts is the input of a round's decision, after it read the runtime and started to fetch content.
@@ -51,7 +52,7 @@ func decideRound(f roundFacts) roundActions {
 		// Modules whose content is present are installed now. The others, and the report, wait for the fetch.
 		return roundActions{sync: syncStaged, postponed: f.postponed || f.polled, again: minRound}
 	}
-	actions := roundActions{report: true, status: !released(f.bundle)}
+	actions := roundActions{report: true, status: !takeover.Releases(f.bundle)}
 	polled := f.polled
 	if f.bundle != nil {
 		actions.sync, polled = syncAll, f.polled || f.postponed

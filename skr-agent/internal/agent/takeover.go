@@ -10,10 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// released reports whether the runtime was given back to lifecycle-manager, which then writes the Kyma's status, the
-// catalog and their definitions.
-func released(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
-
 // recordRemoved logs the removed objects of lifecycle-manager once, and emits an Event.
 func (a *Agent) recordRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundle.ObjectRef) {
 	if len(removed) == a.leftovers {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 // Owner identifies the module that owns objects.
@@ -31,43 +32,14 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
 		return true
 	}
-	return by.installedByKyma(o) || mark == "" && module == by.Module
+	return takeover.Installed(o, by.Namespace, by.Module, by.Component) || mark == "" && module == by.Module
 }
 
 // OwnsDefaultCR is Owns for a default CR. Lifecycle-manager creates it without a mark, and early versions with
 // their label only.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+o.Labels[v1beta2.LabelModuleName] == ""
-	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && (isKymas(o) || createdByKyma(o)))
-}
-
-// createdByKyma reports whether lifecycle-manager created a default CR. Its field manager is the only trace of that.
-// The API server records Update for a create.
-//
-// Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
-func createdByKyma(o *metav1.PartialObjectMetadata) bool {
-	return slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == v1beta2.LifecycleManagerFinalizerResource && e.Operation == metav1.ManagedFieldsOperationUpdate &&
-			e.Subresource == ""
-	})
-}
-
-// installedByKyma reports whether lifecycle-manager installed an object for this module. Its mark is the name of a
-// Manifest in the control plane, KYMA-COMPONENT-HASH. An object that a Manifest of this runtime has marked since
-// then belongs to that Manifest.
-func (by Owner) installedByKyma(o *metav1.PartialObjectMetadata) bool {
-	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], by.Namespace+"/") {
-		return false
-	}
-	return slices.ContainsFunc(
-		[]string{v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationOwnedBy},
-		func(annotation string) bool {
-			_, manifest, _ := strings.Cut(o.Annotations[annotation], "/")
-			return slices.ContainsFunc([]string{by.Module, by.Component}, func(name string) bool {
-				return name != "" && strings.Contains("-"+manifest+"-", "-"+name+"-")
-			})
-		},
-	)
+	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && takeover.MadeDefaultCR(o))
 }
 
 // MayDelete returns the test for objects in a Manifest's inventory that are deleted with it: the objects that it
@@ -78,12 +50,9 @@ func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bo
 	if !inherited {
 		return by.Made
 	}
-	return func(o *metav1.PartialObjectMetadata) bool { return by.Made(o) || by.installedByKyma(o) }
-}
-
-// isKymas reports whether an object has a label of lifecycle-manager, in its present or its former form.
-func isKymas(o *metav1.PartialObjectMetadata) bool {
-	return slices.Contains([]string{v1beta2.ManagedByKyma, "declarative-v2"}, o.Labels[v1beta2.LabelManagedBy])
+	return func(o *metav1.PartialObjectMetadata) bool {
+		return by.Made(o) || takeover.Installed(o, by.Namespace, by.Module, by.Component)
+	}
 }
 
 // Applied reports whether a field manager applied an object that has no mark. The field manager stays when the mark

@@ -13,18 +13,16 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
-	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// applyTaking applies an object and takes over the fields that lifecycle-manager owns in it. Otherwise fields that a
-// version does not have any more would stay in the object for as long as lifecycle-manager owns them.
+// applyTaking applies an object and takes over the fields that lifecycle-manager owns in it.
 func (a *actor) applyTaking(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := a.applyObject(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	former := agentobjects.FieldManagers(v1beta2.LifecycleManagerFieldManagers())
-	entries, err := agentobjects.ReplaceFieldManagers(live.GetManagedFields(), former, a.manager)
+	entries, err := takeover.TakenFields(live.GetManagedFields(), a.manager)
 	if err != nil || len(entries) == 0 {
 		return live, err
 	}
@@ -61,30 +59,18 @@ func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMe
 
 // releaseDefaultCR removes the module's marks from its default CR. Lifecycle-manager identifies it by kind and name.
 func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMetadata) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,%q:null},"annotations":{%q:null}}}`,
-		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
-	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
+	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
 }
 
-// giveBack makes lifecycle-manager the owner of the fields of an object that are ours, as if it had applied them, and
-// removes our mark. So its next apply removes what its version does not have. One that changed meanwhile is an error of
-// the moment.
+// giveBack returns an object to lifecycle-manager. One that changed since it was read is an error of the moment.
 func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string) error {
 	o, err := a.get(ctx, r)
 	if o == nil || err != nil {
 		return err
 	}
-	ours := []agentobjects.FieldManager{{Name: manager, Operation: metav1.ManagedFieldsOperationApply}}
-	entries, err := agentobjects.ReplaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
-	if err != nil {
-		return objectError{keyOf(r), err}
-	}
 	before := o.DeepCopy()
-	annotations := o.GetAnnotations()
-	delete(annotations, v1beta2.AnnotationOwnedBy)
-	o.SetAnnotations(annotations)
-	if len(entries) > 0 {
-		o.SetManagedFields(entries)
+	if err := takeover.GiveFields(o, manager); err != nil {
+		return objectError{keyOf(r), err}
 	}
 	if err := a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(
 		err,

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/charts"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 const (
@@ -155,7 +155,7 @@ func defineOver(
 		return live, nil // in a single cluster the definitions are the control plane's, which serve more than these
 	default:
 		// A field that ours does not have would stay for as long as lifecycle-manager owns it.
-		err := moveFields(ctx, uncached, live, FieldManagers(v1beta2.LifecycleManagerFieldManagers()), FieldOwner)
+		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
 		}

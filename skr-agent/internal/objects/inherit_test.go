@@ -68,6 +68,6 @@ func TestAManifestHasTheListOfWhatItInheritsBeforeAnybodyActsOnIt(t *testing.T) 
 		m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{Name: "new", Namespace: namespace, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}})
 	})
 	metav1.SetMetaDataAnnotation(&stale.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
-	require.ErrorContains(t, w.inherit(ctx, stale, []bundle.ObjectRef{config("d")}), "the object has been modified")
+	require.ErrorContains(t, w.writer().Inherit(ctx, stale, []bundle.ObjectRef{config("d")}), "the object has been modified")
 	require.Contains(t, names(), "new")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 // Syncer writes to one runtime. Reads may come from a cache. It is used by one goroutine.
@@ -39,7 +40,7 @@ type Syncer struct {
 	attempts attempts
 	settled  settled
 	labels   labeling
-	takeover takeover
+	takeover takeover.Phases
 
 	// written is the digest of the last bundle that was written whole; complete is set while it is the latest one.
 	written  string
@@ -78,8 +79,8 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		s.deleteAll(ctx, b.Statement.Predicate.Sealed)
 		return s.attempts.end()
 	}
-	if b.State.Takeover == bundle.TakeoverRelease {
-		s.takeOver(ctx, b)
+	if takeover.Releases(b) {
+		s.takeover.Run(ctx, b, s.writer())
 		return s.outcome()
 	}
 	s.install(ctx, b, b.State.Manifests, unstaged, gate, now)
@@ -90,7 +91,7 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		}
 	}
 	s.removals(ctx, b.Statement.Predicate.Removals)
-	s.takeOver(ctx, b)
+	s.takeover.Run(ctx, b, s.writer())
 	return s.outcome()
 }
 
@@ -129,9 +130,17 @@ func (s *Syncer) install(
 	}
 }
 
+// writer is what the phases of a takeover write with.
+func (s *Syncer) writer() takeover.Writer {
+	return takeover.Writer{
+		Client: s.Client, Uncached: s.Uncached, Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch, Delete: s.delete,
+		Definitions: definitions, Owner: FieldOwner, Owners: []string{FieldOwner, defaultOwner},
+	}
+}
+
 func (s *Syncer) outcome() Outcome {
 	out := s.attempts.end()
-	out.PhaseDone, out.Removed = s.takeover.done, s.takeover.removed
+	out.PhaseDone, out.Removed = s.takeover.Done, s.takeover.Removed
 	return out
 }
 
@@ -217,7 +226,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 		case err != nil:
 			return fmt.Errorf("create Manifest %s/%s: %w", namespace, want.Name, err)
 		}
-		return s.inherit(ctx, manifest, want.Inherited)
+		return s.writer().Inherit(ctx, manifest, want.Inherited)
 	}
 	if err != nil {
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
@@ -225,7 +234,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 	if !manifest.DeletionTimestamp.IsZero() {
 		return s.renewLeaving(ctx, manifest, want, images) // it comes back once it is gone
 	}
-	if err := s.inherit(ctx, manifest, want.Inherited); err != nil {
+	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
 	}
 	if gate.Holds(manifest, want) {

@@ -1,74 +1,22 @@
 package objects
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
-
-func TestOnlyWhatBearsLifecycleManagersMarkIsALeftover(t *testing.T) {
-	kymas := map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
-	for name, c := range map[string]struct {
-		meta metav1.ObjectMeta
-		want bool
-	}{
-		"its label":                          {metav1.ObjectMeta{Labels: kymas}, true},
-		"applied by it":                      {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager"}}}, true},
-		"its hand on the status":             {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager", Subresource: "status"}}}, false},
-		"nobody's mark":                      {metav1.ObjectMeta{}, false},
-		"another tool's label":               {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false},
-		"a module's of ours":                 {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"}}, false},
-		"a module's of lifecycle-manager's":  {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false},
-		"a module's that was left in place":  {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "kyma", v1beta2.LabelModuleName: "watcher"}}, false},
-		"handed over to a module by its own": {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false},
-	} {
-		if got := isLeftover(&metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-	for _, o := range leftovers {
-		require.NoError(t, o.Check())
-	}
-}
-
-func TestTheRightsForATakeoverAreThoseThatItTakes(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "rbac", "takeover.yaml"))
-	require.NoError(t, err)
-	given := map[string]bool{}
-	for _, document := range strings.Split(string(text), "\n---\n") {
-		role := rbacv1.ClusterRole{}
-		require.NoError(t, yaml.Unmarshal([]byte(document), &role))
-		for _, rule := range role.Rules {
-			require.Equal(t, []string{"get", "delete"}, rule.Verbs)
-			for _, name := range rule.ResourceNames {
-				given[role.Namespace+" "+rule.APIGroups[0]+" "+rule.Resources[0]+" "+name] = true
-			}
-		}
-	}
-	taken := map[string]bool{}
-	for _, o := range leftovers {
-		resource, _ := meta.UnsafeGuessKindToResource(o.GVK())
-		taken[o.Namespace+" "+o.Group+" "+resource.Resource+" "+o.Name] = true
-	}
-	require.Equal(t, taken, given)
-}
 
 func (w *world) leave(o bundle.ObjectRef, change func(*unstructured.Unstructured)) {
 	w.Helper()
@@ -112,8 +60,8 @@ func TestWhatLifecycleManagerLeftIsRemovedByNameAndMark(t *testing.T) {
 	theirs := func(o *unstructured.Unstructured) {
 		o.SetAnnotations(map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"})
 	}
-	deployment, service, account := leftovers[1], leftovers[2], leftovers[len(leftovers)-1]
-	secret := leftovers[4]
+	deployment, service, account := takeover.Leftovers[1], takeover.Leftovers[2], takeover.Leftovers[len(takeover.Leftovers)-1]
+	secret := takeover.Leftovers[4]
 	another := bundle.ObjectRef{Version: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "skr-webhook-mine"}
 	w.leave(deployment, as)
 	w.leave(service, as)

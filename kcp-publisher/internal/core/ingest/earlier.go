@@ -6,6 +6,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // A status counts only for the bundle that it names by digest. Most bundles change no module all the same: a catalog, a
@@ -80,6 +81,9 @@ func (f Facts) tells(module string) bool {
 func (f Facts) tellsAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }
+
+// released reports whether the newest bundle gives the runtime back to lifecycle-manager.
+func (f Facts) released() bool { return f.Published != nil && phase.Released(f.Published.State) }
 
 // running returns the version of a module that runs: as the newest report says, empty where the runtime does not have
 // it. What a report leaves out is as it was known.

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // Facts are what is known of one runtime now.
@@ -91,7 +92,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() && requestCounts(before, *r.Agent, report, seen) {
 		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
-	hearTakeover(r, report.Report)
+	phase.Hear(r, report.Report)
 	if report.Enrolled {
 		forgetCertificate(r, thumbprint)
 		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))}
@@ -145,7 +146,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	after.Modules, why.Modules = modules(before.Modules, why.Modules, facts)
 	why.Publish = publishReason(facts.PublishError)
 	if facts.Finished {
-		dropLifecycleManager(&after)
+		phase.Forget(&after)
 	}
 
 	set := setter(&after.Conditions, facts.Generation, now)

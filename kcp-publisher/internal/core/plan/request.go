@@ -10,6 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // Request returns what a Kyma's runtime asks for: what the Kyma says, and what leaves it by the newest report, nil
@@ -39,6 +40,16 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	request.Running = running(kyma.Status.Runtime, report)
 	request.Lacks = lacks(kyma.Status.Runtime, report)
 	return request, takeOver(&request, kyma)
+}
+
+// takeOver completes a request with the takeover's part.
+func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
+	asked, err := phase.Ask(kyma)
+	request.Takeover, request.Inherited, request.Unheard = asked.Phase, asked.Inherited, asked.Unheard
+	if asked.Unheard {
+		request.Asked.Modules = nil
+	}
+	return err
 }
 
 // carried returns the labels of a Kyma that its runtime gets because the operator says so, nil for none.

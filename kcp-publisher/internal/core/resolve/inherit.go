@@ -2,25 +2,15 @@ package resolve
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
-
-// Inherited is a module that lifecycle-manager installed in a runtime.
-type Inherited struct {
-	Module, Channel, Version string
-	// Unmanaged is true if lifecycle-manager had left the objects to their users.
-	Unmanaged bool
-	// Objects are the installed objects, in the order of bundle.SortObjects.
-	Objects []bundle.ObjectRef
-}
 
 // inherit sets inherited modules to exactly the installed version, regardless of channels, rollouts and visibility. It
 // adds modules that are not requested: the agent must adopt a module before it can remove it.
@@ -45,8 +35,7 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 		}
 		w.inherited, w.gate = inherited, rollout.Decision{}
 		if w.choice, w.err = snapshot.Installed(inherited.Module, channel, inherited.Version); w.err != nil {
-			w.err = reason.Errorf(reason.ModuleNotInherited, "module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that version until the runtime has it from its agent",
-				inherited.Module, inherited.Version, w.err)
+			w.err = inherited.NotOffered(w.err)
 		}
 	}
 	return all
@@ -67,33 +56,12 @@ func (w wish) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	return manifest
 }
 
-// returned reports whether the last bundle gave the runtime back to lifecycle-manager.
-func (r Request) returned(last *bundle.DesiredState) bool {
-	return r.Takeover != bundle.TakeoverRelease && last != nil && last.Takeover == bundle.TakeoverRelease
-}
-
-// Floors returns the versions of the last bundle that count as given to the runtime. A bundle that gave the runtime back
-// can name versions that the runtime never had, because they waited for a window: of these, only mandatory modules
-// count, which do not wait.
-func (r Request) Floors(last *bundle.DesiredState, versions map[string]string) map[string]string {
-	if !r.returned(last) {
-		return versions
-	}
-	mandatory := map[string]string{}
-	for i := range last.Manifests {
-		if m := &last.Manifests[i]; m.IsMandatory() && versions[m.Module] != "" {
-			mandatory[m.Module] = versions[m.Module]
-		}
-	}
-	return mandatory
-}
-
 // holds returns a message about the version that an inherited module gets after its adoption, empty if it is the same.
 func (w *wish) holds() string {
 	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
 		return ""
 	}
-	return fmt.Sprintf("is taken over in version %s, which lifecycle-manager installed; %s follows once the runtime has reported it", w.inherited.Version, w.offered)
+	return w.inherited.Follows(w.offered)
 }
 
 // released returns the result that gives modules back: those of the last bundle, unchanged.
@@ -105,10 +73,10 @@ func (r Result) released(request Request) Result {
 // keeping returns the result with exactly the modules of the last bundle. Modules that were given back belong to
 // lifecycle-manager and are left out.
 func (r Result) keeping(request Request) Result {
-	if last := request.Last; last != nil && !request.returned(last) {
+	if last := request.Last; last != nil && !phase.Returned(request.Takeover, last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
 	}
-	maps.Copy(r.Versions, request.Floors(request.Last, request.Versions))
+	maps.Copy(r.Versions, phase.Floors(request.Takeover, request.Last, request.Versions))
 	maps.Copy(r.Versions, Versions(r.State))
 	r.Asked = slices.Sorted(maps.Keys(r.Versions))
 	return r

@@ -9,6 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // installed makes a module one that lifecycle-manager installed.
@@ -16,7 +17,7 @@ func (w *world) installed(module, version string) *world {
 	w.request.Takeover = bundle.TakeoverAdopt
 	w.request.Inherited = append(
 		w.request.Inherited,
-		Inherited{Module: module, Channel: "regular", Version: version, Objects: []bundle.ObjectRef{
+		phase.Inherited{Module: module, Channel: "regular", Version: version, Objects: []bundle.ObjectRef{
 			{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "kyma-system", Name: module},
 		}},
 	)
@@ -54,17 +55,17 @@ func TestVersionsOfABundleThatGaveTheRuntimeBackCountForMandatoryModulesOnly(t *
 		Manifests: []bundle.Manifest{guard, {Name: "keda", Module: "keda", Version: "1.1.0"}},
 	}
 	versions := map[string]string{"guard": "1.1.0", "keda": "1.1.0"}
-	if got := (Request{Takeover: bundle.TakeoverAdopt}).Floors(last, versions); !maps.Equal(
+	if got := phase.Floors(bundle.TakeoverAdopt, last, versions); !maps.Equal(
 		got,
 		map[string]string{"guard": "1.1.0"},
 	) {
 		t.Errorf("a new takeover keeps %v", got)
 	}
-	if got := (Request{Takeover: bundle.TakeoverRelease}).Floors(last, versions); !maps.Equal(got, versions) {
+	if got := phase.Floors(bundle.TakeoverRelease, last, versions); !maps.Equal(got, versions) {
 		t.Errorf("the release keeps %v", got)
 	}
 	last.Takeover = ""
-	if got := (Request{}).Floors(last, versions); !maps.Equal(got, versions) {
+	if got := phase.Floors("", last, versions); !maps.Equal(got, versions) {
 		t.Errorf("another bundle keeps %v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
 // Request is what one runtime asks for.
@@ -63,7 +64,7 @@ type Request struct {
 	Unheard bool
 	// Inherited are the modules, sorted by name, that lifecycle-manager installed in the runtime and that the runtime has
 	// not reported as its agent's yet: each stays at exactly its version.
-	Inherited []Inherited
+	Inherited []phase.Inherited
 	// Lacks are the features, sorted, that the runtime's agent is known not to understand: nothing that needs one of them
 	// is written.
 	Lacks []bundle.Feature
@@ -124,7 +125,7 @@ type wish struct {
 	running string
 	// inherited is what lifecycle-manager installed of the module, nil for nothing or once the runtime's agent has it;
 	// offered is the version that the module would have without it.
-	inherited *Inherited
+	inherited *phase.Inherited
 	offered   string
 	// settling: the module stays without a problem, because it is not known yet whether its removal has to wait.
 	settling bool
@@ -170,7 +171,7 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
-	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version) || request.returned(request.Last) && !w.choice.Mandatory) {
+	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version) || phase.Returned(request.Takeover, request.Last) && !w.choice.Mandatory) {
 		w.floor = i.Version
 	}
 	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may

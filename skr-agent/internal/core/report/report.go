@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 // Facts are the current state of the runtime.
@@ -131,7 +132,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			)
 		}
 	}
-	modules = append(modules, released(facts, modules)...)
+	modules = append(modules, takeover.Released(facts.takeover(), modules)...)
 	for name, why := range facts.Waiting {
 		if version, is := facts.Unmanaged[name]; is &&
 			!slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
@@ -180,12 +181,20 @@ func message(m *v1beta2.Manifest) string {
 
 func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
+// takeover returns the facts about a takeover.
+func (f Facts) takeover() takeover.Facts {
+	return takeover.Facts{
+		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, Unstaged: f.Unstaged,
+		Trouble: f.Trouble, Unmanaged: f.Unmanaged, Message: message,
+	}
+}
+
 // New returns a report within its limits, without sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
 		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem), Trouble: facts.Trouble,
-		Takeover: takeover(facts),
+		Takeover: takeover.Progress(facts.takeover()),
 	}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{
@@ -226,7 +235,7 @@ const maxConditionBytes = 4096
 // KymaStatus returns the new status of the runtime's own Kyma.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
-	withoutLifecycleManager(&after, facts)
+	takeover.Forget(&after, facts.Bundle)
 	after.Modules = moduleStatuses(facts)
 	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), judged(before, facts)
 	after.ActiveChannel = facts.Kyma.Spec.Channel

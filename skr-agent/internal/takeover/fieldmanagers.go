@@ -1,4 +1,4 @@
-package objects
+package takeover
 
 import (
 	"bytes"
@@ -9,30 +9,30 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// FieldManager identifies the entries of a manager in managedFields, except those of subresources.
-type FieldManager struct {
+// fieldManager identifies the entries of a manager in managedFields, except those of subresources.
+type fieldManager struct {
 	Name      string
 	Operation metav1.ManagedFieldsOperationType
 }
 
-func (m FieldManager) has(e metav1.ManagedFieldsEntry) bool {
+func (m fieldManager) has(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == m.Name && e.Operation == m.Operation && e.Subresource == ""
 }
 
-// FieldManagers returns managers by their exact names, whatever they do.
-func FieldManagers(names []string) []FieldManager {
-	var all []FieldManager
+// fieldManagers returns managers by their exact names, whatever they do.
+func fieldManagers(names []string) []fieldManager {
+	var all []fieldManager
 	for _, name := range names {
 		all = append(all,
-			FieldManager{name, metav1.ManagedFieldsOperationApply},
-			FieldManager{name, metav1.ManagedFieldsOperationUpdate})
+			fieldManager{name, metav1.ManagedFieldsOperationApply},
+			fieldManager{name, metav1.ManagedFieldsOperationUpdate})
 	}
 	return all
 }
 
-// RemoveFieldManagers returns managedFields without the entries of managers, nil if they have none. An empty entry
+// removeFieldManagers returns managedFields without the entries of managers, nil if they have none. An empty entry
 // clears managedFields.
-func RemoveFieldManagers(entries []metav1.ManagedFieldsEntry, managers []FieldManager) []metav1.ManagedFieldsEntry {
+func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldManager) []metav1.ManagedFieldsEntry {
 	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isOneOf(managers, e) }
 	left := slices.DeleteFunc(slices.Clone(entries), isTheirs)
 	switch len(left) {
@@ -44,16 +44,16 @@ func RemoveFieldManagers(entries []metav1.ManagedFieldsEntry, managers []FieldMa
 	return left
 }
 
-// ReplaceFieldManagers returns managedFields in which another manager has applied the fields of managers, nil if they
+// replaceFieldManagers returns managedFields in which another manager has applied the fields of managers, nil if they
 // have none.
-func ReplaceFieldManagers(
+func replaceFieldManagers(
 	entries []metav1.ManagedFieldsEntry,
-	managers []FieldManager,
+	managers []fieldManager,
 	by string,
 ) ([]metav1.ManagedFieldsEntry, error) {
 	var left []metav1.ManagedFieldsEntry
 	var own *metav1.ManagedFieldsEntry
-	applier := FieldManager{by, metav1.ManagedFieldsOperationApply}
+	applier := fieldManager{by, metav1.ManagedFieldsOperationApply}
 	for _, e := range entries {
 		if applier.has(e) {
 			own = e.DeepCopy()
@@ -83,8 +83,8 @@ func ReplaceFieldManagers(
 	return append(left, *own), nil
 }
 
-func isOneOf(managers []FieldManager, e metav1.ManagedFieldsEntry) bool {
-	return slices.ContainsFunc(managers, func(m FieldManager) bool { return m.has(e) })
+func isOneOf(managers []fieldManager, e metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(managers, func(m fieldManager) bool { return m.has(e) })
 }
 
 // union returns the fields of two entries.

@@ -33,7 +33,7 @@ type takeoverStep func(ctx context.Context, api client.Client, kyma *v1beta2.Kym
 
 // each runs a step for every Kyma. A failure does not stop the others.
 func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeoverStep) error {
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 	s := step{Kyma: name}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		kyma := &v1beta2.Kyma{}
-		if err := api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, kyma); err != nil {
-			return fmt.Errorf("read Kyma %s/%s: %w", f.namespace, name, err)
+		if err := api.Get(ctx, client.ObjectKey{Namespace: f.Namespace(), Name: name}, kyma); err != nil {
+			return fmt.Errorf("read Kyma %s/%s: %w", f.Namespace(), name, err)
 		}
 		done, err := do(ctx, api, kyma)
 		s.Done = append(s.Done, done...)
@@ -85,7 +85,7 @@ func (f *takeoverFlags) advance(
 	phase bundle.TakeoverPhase,
 	rest takeoverStep,
 ) error {
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	case f.dryRun:
 		return []string{"would remove its labels"}, nil
 	}
-	done, err := takeover.Unfinalize(ctx, api, f.namespace)
+	done, err := takeover.Unfinalize(ctx, api, f.Namespace())
 	if err != nil {
 		return done, err
 	}
@@ -262,7 +262,7 @@ func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]str
 	if f.dryRun {
 		return nil, nil
 	}
-	done, err := takeover.Unfinalize(ctx, api, f.namespace)
+	done, err := takeover.Unfinalize(ctx, api, f.Namespace())
 	return append(done, "nothing else to remove"), err
 }
 
@@ -312,8 +312,8 @@ func drawSteps(out io.Writer, steps []step) {
 	}
 }
 
-func drawPlans(out io.Writer, plans []takeover.Plan) {
-	t := newTable(out)
+func (f *takeoverFlags) drawPlans(out io.Writer, plans []takeover.Plan) {
+	t := f.NewTable(out)
 	t.AppendHeader(table.Row{"KYMA", "PHASE", "MODULE", "CHANNEL", "INSTALLED", "THEN", "NOTE"})
 	for _, p := range plans {
 		if len(p.Modules) == 0 {
@@ -341,8 +341,8 @@ func drawPlans(out io.Writer, plans []takeover.Plan) {
 	}
 }
 
-func drawStandings(out io.Writer, all []takeover.Standing) {
-	t := newTable(out)
+func (f *takeoverFlags) drawStandings(out io.Writer, all []takeover.Standing) {
+	t := f.NewTable(out)
 	t.AppendHeader(table.Row{"KYMA", "PHASE", "STATE", "ADOPTED", "NEXT"})
 	for _, s := range all {
 		t.AppendRow(

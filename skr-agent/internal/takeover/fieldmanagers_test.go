@@ -1,4 +1,4 @@
-package objects
+package takeover
 
 import (
 	"testing"

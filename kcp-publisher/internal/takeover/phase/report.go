@@ -1,4 +1,4 @@
-package ingest
+package phase
 
 import (
 	"slices"
@@ -9,15 +9,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// hearTakeover notes how far a runtime is taken over. It is believed only about the newest bundle: what is left in the
+// Hear records how far a runtime is taken over. It is believed only about the newest bundle: what is left in the
 // registry of a takeover that was aborted says nothing of the next one.
-func hearTakeover(r *v1beta2.RuntimeStatus, report bundle.Report) {
+func Hear(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t, said := r.Takeover, report.Takeover
 	if t == nil || said == nil || string(said.Phase) != t.Published || r.Published == nil || report.Observed == nil ||
 		report.Observed.Digest.String() != r.Published.Digest {
 		return
 	}
-	t.Heard, t.Message = true, bounded(said.Message)
+	t.Heard, t.Message = true, bundle.Bounded(said.Message, bundle.MaxMessageBytes)
 	for i := range t.Modules {
 		if m := &t.Modules[i]; !m.Adopted && adopted(m, report) {
 			m.Adopted, m.Objects = true, nil // they are in the inventory of the runtime's own Manifest
@@ -28,7 +28,7 @@ func hearTakeover(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	}
 	t.Done = string(said.Phase)
 	for _, o := range said.Removed {
-		if name := bounded(o.String()); !slices.Contains(t.Removed, name) && len(t.Removed) < bundle.MaxRemovedReported {
+		if name := bundle.Bounded(o.String(), bundle.MaxMessageBytes); !slices.Contains(t.Removed, name) && len(t.Removed) < bundle.MaxRemovedReported {
 			t.Removed = append(t.Removed, name)
 		}
 	}
@@ -42,14 +42,8 @@ func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	return len(m.Objects) == 0 && slices.ContainsFunc(report.Modules, func(r bundle.ReportedModule) bool { return r.Name == m.Name && r.Version != "" })
 }
 
-// released reports whether the newest bundle gives the runtime back to lifecycle-manager. Modules keep their versions:
-// lifecycle-manager continues with them.
-func (f Facts) released() bool {
-	return f.Published != nil && f.Published.State.Takeover == bundle.TakeoverRelease
-}
-
-// dropLifecycleManager removes from a status what nobody writes any more.
-func dropLifecycleManager(status *v1beta2.KymaStatus) {
+// Forget removes the takeover and lifecycle-manager's conditions from the status of a Kyma that was taken over.
+func Forget(status *v1beta2.KymaStatus) {
 	status.Runtime.Takeover = nil
 	for _, kind := range v1beta2.LifecycleManagerConditions {
 		meta.RemoveStatusCondition(&status.Conditions, kind)

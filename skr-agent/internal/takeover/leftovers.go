@@ -1,4 +1,4 @@
-package objects
+package takeover
 
 import (
 	"slices"
@@ -10,12 +10,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// leftovers are what lifecycle-manager itself has in a runtime, beside modules: what tells it of changes there, in the
+// Leftovers are what lifecycle-manager itself has in a runtime, beside modules: what tells it of changes there, in the
 // order of removal. The webhook goes before what serves it, and what pods need after them. Objects of versions of
 // before are among them.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
-var leftovers = []bundle.ObjectRef{
+var Leftovers = []bundle.ObjectRef{
 	{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration", Name: "skr-webhook"},
 	{Group: "apps", Version: "v1", Kind: "Deployment", Namespace: namespace, Name: "skr-webhook"},
 	{Version: "v1", Kind: "Service", Namespace: namespace, Name: "skr-webhook"},
@@ -31,9 +31,9 @@ var leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
 }
 
-// isLeftover reports whether an object with the name of a leftover is one: it bears lifecycle-manager's label or was
+// IsLeftover reports whether an object with the name of a leftover is one: it bears lifecycle-manager's label or was
 // applied by it, and neither a module nor anybody else marked it as theirs.
-func isLeftover(o *metav1.PartialObjectMetadata) bool {
+func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationAdopt} {
 		if o.Annotations[annotation] != "" {
 			return false

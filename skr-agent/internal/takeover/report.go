@@ -1,4 +1,4 @@
-package report
+package takeover
 
 import (
 	"cmp"
@@ -11,8 +11,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// takeover returns the progress of the takeover phase in the bundle in force, nil without one.
-func takeover(facts Facts) *bundle.ReportedTakeover {
+// Facts are the agent's facts about the phase of the bundle in force.
+type Facts struct {
+	// Bundle is the bundle in force, nil for none.
+	Bundle    *bundle.Bundle
+	Manifests []v1beta2.Manifest
+	// PhaseDone and Removed are from Phases.
+	PhaseDone string
+	Removed   []bundle.ObjectRef
+	// Unstaged contains the error of each module whose content is missing.
+	Unstaged map[string]error
+	// Trouble summarizes failed writes into the runtime, nil for none.
+	Trouble *bundle.ReportedTrouble
+	// Unmanaged contains the versions of unmanaged modules by name.
+	Unmanaged map[string]string
+	// Message returns the problem of a Manifest, empty for none.
+	Message func(*v1beta2.Manifest) string
+}
+
+// Releases reports whether a bundle gives the runtime back to lifecycle-manager, which then writes the Kyma's status, the
+// catalog and their definitions.
+func Releases(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
+
+// Progress returns the progress of the phase in the bundle in force, nil without one.
+func Progress(facts Facts) *bundle.ReportedTakeover {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
 		return nil
 	}
@@ -31,10 +53,10 @@ func takeover(facts Facts) *bundle.ReportedTakeover {
 	return t
 }
 
-// released returns the modules that were given back and have no Manifest anymore. Lifecycle-manager continues with
+// Released returns the modules that were given back and have no Manifest anymore. Lifecycle-manager continues with
 // their versions.
-func released(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
-	if facts.Bundle == nil || facts.Bundle.State.Takeover != bundle.TakeoverRelease {
+func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
+	if !Releases(facts.Bundle) {
 		return nil
 	}
 	for name, version := range facts.Unmanaged {
@@ -57,16 +79,16 @@ func unfinished(facts Facts) string {
 				"waiting until Manifest %s is gone and %d others: %s",
 				m.Name,
 				len(facts.Manifests)-1,
-				cmp.Or(message(m), "its objects are being given back"),
+				cmp.Or(facts.Message(m), "its objects are being given back"),
 			),
 		)
 	}
 	return "waiting until it is done"
 }
 
-// withoutLifecycleManager removes conditions of the runtime's Kyma that only lifecycle-manager updated.
-func withoutLifecycleManager(status *v1beta2.KymaStatus, facts Facts) {
-	if facts.Bundle == nil || facts.Bundle.State.Takeover != bundle.TakeoverClean {
+// Forget removes conditions of the runtime's Kyma that only lifecycle-manager updated.
+func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
+	if b == nil || b.State.Takeover != bundle.TakeoverClean {
 		return
 	}
 	for _, kind := range v1beta2.LifecycleManagerConditions {
@@ -88,7 +110,7 @@ func adopted(facts Facts) (modules []string, why string) {
 		}
 		reason := "it is not there yet"
 		if i >= 0 {
-			reason = cmp.Or(message(&facts.Manifests[i]), "it is being applied")
+			reason = cmp.Or(facts.Message(&facts.Manifests[i]), "it is being applied")
 		}
 		if refused := facts.Unstaged[want.Module]; refused != nil {
 			reason = refused.Error()
@@ -104,3 +126,5 @@ func isAdopted(m *v1beta2.Manifest) bool {
 	return m.Annotations[v1beta2.AnnotationInherited] != "" && m.DeletionTimestamp.IsZero() &&
 		(m.Applied() != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))
 }
+
+func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }

@@ -1,4 +1,4 @@
-package objects
+package takeover
 
 import (
 	"context"
@@ -14,18 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// inherit adds to the list of a module's objects those that lifecycle-manager installed, once for each list of them:
+// Inherit adds to the list of a module's objects those that lifecycle-manager installed, once for each list of them:
 // what was deleted since is not added again. The installer stands back while the list is written, and looks at the
 // Manifest when it is.
 //
 // A crash in between is gone on with: the annotation that says that it is done is written last, together with the
 // installer's leave.
-func (s *Syncer) inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
+func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
 	digest := inheritedDigest(inherited)
 	if digest == "" || manifest.Annotations[v1beta2.AnnotationInherited] == digest {
 		return nil
 	}
-	if err := s.standBack(ctx, manifest); err != nil {
+	if err := w.standBack(ctx, manifest); err != nil {
 		return err
 	}
 	before := manifest.DeepCopy()
@@ -34,20 +34,20 @@ func (s *Syncer) inherit(ctx context.Context, manifest *v1beta2.Manifest, inheri
 		manifest.Status.State = v1beta2.StateProcessing
 	}
 	// By the version, so that a list that a cache does not show yet is not lost.
-	if err := s.Client.Status().Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := w.Client.Status().Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the inherited objects of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
 	before = manifest.DeepCopy()
 	delete(manifest.Annotations, v1beta2.AnnotationRestoring)
 	metav1.SetMetaDataAnnotation(&manifest.ObjectMeta, v1beta2.AnnotationInherited, digest)
-	return s.patch(ctx, before, manifest, "Manifest")
+	return w.Patch(ctx, before, manifest, "Manifest")
 }
 
 // standBack has the installer leave a Manifest alone.
-func (s *Syncer) standBack(ctx context.Context, manifest *v1beta2.Manifest) error {
+func (w Writer) standBack(ctx context.Context, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	metav1.SetMetaDataAnnotation(&manifest.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
-	return s.patch(ctx, before, manifest, "Manifest")
+	return w.Patch(ctx, before, manifest, "Manifest")
 }
 
 // inheritedDigest stands for a list of inherited objects; empty for none.

@@ -1,0 +1,100 @@
+package landscape
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+//go:embed recorded/*.yaml
+var recordings embed.FS
+
+// Recorded returns the objects that changed in a step of the recording in a cluster, kcp or skr, by KIND/NAMESPACE/NAME.
+func Recorded(step, cluster string) (map[string]*unstructured.Unstructured, error) {
+	text, err := recordings.ReadFile("recorded/" + step + "." + cluster + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	all, err := decode(string(text))
+	if err != nil {
+		return nil, err
+	}
+	objects := map[string]*unstructured.Unstructured{}
+	for _, o := range all {
+		if _, removed := o.Object["removed"]; !removed {
+			objects[o.GetKind()+"/"+o.GetNamespace()+"/"+o.GetName()] = o
+		}
+	}
+	return objects, nil
+}
+
+// recorded reads an object of the control plane's namespace after the installation.
+func recorded(cluster, kind, name string, into any) error {
+	all, err := Recorded("1-installed", cluster)
+	if err != nil {
+		return err
+	}
+	key := kind + "/" + sample.Namespace + "/" + name
+	if all[key] == nil {
+		return fmt.Errorf("the recording has no %s", key)
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(all[key].Object, into)
+}
+
+// RecordedKyma is the Kyma of the recording.
+const RecordedKyma = "one"
+
+// Prioritized is scaler 1.7.0 with pods of the PriorityClass that it brings, as keda has it.
+func Prioritized() sample.Version {
+	v := sample.Scaler("1.7.0")
+	v.Manifest = strings.Replace(
+		v.Manifest,
+		"      serviceAccountName: scaler-manager\n",
+		"      serviceAccountName: scaler-manager\n      priorityClassName: scaler-priority\n",
+		1,
+	)
+	return v
+}
+
+// Guard is a mandatory module.
+func Guard(version string) sample.Version {
+	return sample.Version{Module: "guard", Version: version, Manifest: fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: guard-settings, namespace: kyma-system}
+data: {version: "%s"}
+`, version)}
+}
+
+// RecordedVersions are the versions of modules in the recording's catalog.
+func RecordedVersions() []sample.Version {
+	return []sample.Version{Prioritized(), sample.Scaler("1.8.0"), sample.Mailer("1.1.0"), Guard("1.0.0")}
+}
+
+// RecordedReleases are the recording's channels at its beginning, and its mandatory module.
+func RecordedReleases() []*v1beta2.ModuleReleaseMeta {
+	scaler, mailer := sample.Scaler("").Component(), sample.Mailer("").Component()
+	guard := sample.Release("guard", Guard("").Component())
+	guard.Spec.Channels, guard.Spec.Mandatory = nil, &v1beta2.Mandatory{Version: "1.0.0"}
+	return []*v1beta2.ModuleReleaseMeta{
+		sample.Release("scaler", scaler, sample.Channel("regular", "1.7.0")),
+		sample.Release("mailer", mailer, sample.Channel("regular", "1.1.0")),
+		guard,
+	}
+}
+
+// UserScaler is a custom resource that a user made of the scaler's kind.
+func UserScaler() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("sample.kyma-pull.dev/v1")
+	o.SetKind("Scaler")
+	o.SetNamespace("default")
+	o.SetName("users")
+	return o
+}

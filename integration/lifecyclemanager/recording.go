@@ -1,0 +1,162 @@
+package lifecyclemanager
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// Operator is the field manager of the recorder's own writes.
+const Operator = "operator"
+
+// others are the field managers of programs that are not lifecycle-manager.
+var others = []string{
+	Operator, "lifecyclemanager.test", "kube-apiserver", "kube-controller-manager", "kubernetes-service-cidr-controller", "kwok", "kwok-controller",
+	"storage-version-migrator", "api-priority-and-fairness-config-consumer-v1", "api-priority-and-fairness-config-producer-v1",
+}
+
+// Cluster is a recorded cluster.
+type Cluster struct {
+	Config *rest.Config
+	// Replace are texts that differ between two recordings, such as a registry's port, with their replacement.
+	Replace map[string]string
+}
+
+// Objects returns the objects that lifecycle-manager wrote to, as it left them, by kind, namespace and name. Values that
+// differ between two recordings are replaced.
+func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
+	found, err := discovery.NewDiscoveryClientForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	api, err := dynamic.NewForConfig(c.Config)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := found.ServerPreferredResources()
+	if err != nil {
+		return nil, fmt.Errorf("list the kinds of the cluster: %w", err)
+	}
+	all := map[string]*unstructured.Unstructured{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, kind := range list.APIResources {
+			if !slices.Contains(kind.Verbs, "list") || kind.Kind == "Event" || kind.Kind == "Lease" {
+				continue
+			}
+			objects, err := api.Resource(gv.WithResource(kind.Name)).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return nil, fmt.Errorf("list %s: %w", kind.Name, err)
+			}
+			for i := range objects.Items {
+				o := &objects.Items[i]
+				if !written(o) {
+					continue
+				}
+				normalize(o, c.Replace)
+				all[Key(o)] = o
+			}
+		}
+	}
+	return all, nil
+}
+
+// Key returns the place of an object in a recording.
+func Key(o *unstructured.Unstructured) string {
+	return strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
+}
+
+// written reports whether lifecycle-manager wrote to an object.
+func written(o *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return !slices.Contains(others, f.Manager) })
+}
+
+// moment replaces all times, and identity all UIDs.
+const (
+	moment   = "2026-01-01T00:00:00Z"
+	identity = "00000000-0000-0000-0000-000000000000"
+)
+
+var isTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+
+// normalize replaces what differs between two recordings, and removes what only other programs wrote.
+func normalize(o *unstructured.Unstructured, replace map[string]string) {
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "selfLink"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return slices.Contains(others, f.Manager) && f.Manager != Operator
+	}))
+	switch o.GetKind() {
+	case "CustomResourceDefinition": // its schema is lifecycle-manager's own, which other files have
+		unstructured.RemoveNestedField(o.Object, "spec")
+		unstructured.RemoveNestedField(o.Object, "status")
+		o.SetManagedFields(withoutSpec(o.GetManagedFields()))
+	case "Secret":
+		for key := range o.Object["data"].(map[string]any) {
+			o.Object["data"].(map[string]any)[key] = "cmVwbGFjZWQ=" // "replaced"
+		}
+	case "Service":
+		for _, field := range []string{"clusterIP", "clusterIPs"} {
+			unstructured.RemoveNestedField(o.Object, "spec", field)
+		}
+	case "Deployment":
+		unstructured.RemoveNestedField(o.Object, "status")
+	}
+	o.Object = replaced(o.Object, replace).(map[string]any)
+}
+
+// withoutSpec returns the owners of an object's fields without those below its spec.
+func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	for i := range all {
+		if strings.Contains(string(all[i].FieldsV1.Raw), `"f:spec"`) {
+			all[i].FieldsV1.Raw = []byte(`{"f:spec":{}}`)
+		}
+	}
+	return all
+}
+
+// replaced returns a value with its times, UIDs, and the given texts replaced.
+func replaced(value any, by map[string]string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, item := range v {
+			switch key {
+			case "uid":
+				v[key] = identity
+			case "caBundle":
+				v[key] = "cmVwbGFjZWQ="
+			case "operator.kyma-project.io/pod-restart-trigger":
+				v[key] = "1"
+			default:
+				v[key] = replaced(item, by)
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = replaced(v[i], by)
+		}
+	case string:
+		if isTime.MatchString(v) {
+			return moment
+		}
+		for _, text := range slices.Sorted(maps.Keys(by)) {
+			v = strings.ReplaceAll(v, text, by[text])
+		}
+		return v
+	}
+	return value
+}

@@ -1,0 +1,70 @@
+package scenario
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// TestProgramsWorkWithoutTakeovers builds both programs with their folders of takeovers replaced by stubs, and installs,
+// upgrades and removes a module. The stubs are all that the rest of the programs uses of these folders.
+func TestProgramsWorkWithoutTakeovers(t *testing.T) {
+	suite.Long(t)
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{Programs: withoutTakeovers(t)})
+	if output, err := f.Ask(ctx, "takeover", "status"); err == nil {
+		t.Errorf("the publisher has the command takeover: %s", output)
+	}
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0")))
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	deleteKyma(t, f, r)
+	untilForgotten(t, r, fleet.Generous)
+}
+
+// withoutTakeovers builds the programs with stubs for the folders of takeovers.
+func withoutTakeovers(t *testing.T) fleet.Binaries {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	must(t, err)
+	stubs := filepath.Join(root, "integration", "scenario", "testdata", "notakeover")
+	publisher := filepath.Join(root, "kcp-publisher", "internal", "takeover")
+	agent := filepath.Join(root, "skr-agent", "internal", "takeover")
+	replace := map[string]string{}
+	for _, folder := range []string{publisher, agent} {
+		must(t, filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(entry.Name(), ".go") {
+				replace[path] = "" // removed
+			}
+			return err
+		}))
+	}
+	for path, stub := range map[string]string{
+		filepath.Join(publisher, "stub.go"):            "publisher.go",
+		filepath.Join(publisher, "phase", "stub.go"):   "publisher-phase.go",
+		filepath.Join(publisher, "command", "stub.go"): "publisher-command.go",
+		filepath.Join(agent, "stub.go"):                "agent.go",
+	} {
+		replace[path] = filepath.Join(stubs, stub)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	must(t, err)
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-trimpath",
+		"-ldflags", "-s -w", "-o", dir+"/", "./kcp-publisher", "./skr-agent")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the programs without takeovers: %v\n%s", err, output)
+	}
+	return fleet.Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
+}

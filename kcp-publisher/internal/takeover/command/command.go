@@ -1,0 +1,234 @@
+// Package command is the command `kcp-publisher takeover`. The command line of the publisher gives it a Host.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
+)
+
+// Host is what the publisher's command line provides to the commands.
+type Host struct {
+	// AddFlags adds the flags of the control plane, and AddPlanFlags those that affect resolution.
+	AddFlags, AddPlanFlags func(*pflag.FlagSet)
+	// Complete completes the names of Kymas as arguments of a command.
+	Complete  func(*cobra.Command)
+	Connect   func() (client.Client, error)
+	Namespace func() string
+	// Fleet reads the objects of the control plane.
+	Fleet func(context.Context, client.Reader) (plan.Fleet, error)
+	// Maintenance reads the policy of maintenance windows, and calls remark for each rule without an effect.
+	Maintenance func(remark func(string)) (plan.Maintenance, error)
+	NewTable    func(io.Writer) table.Writer
+}
+
+// takeoverFlags are the common flags of all takeover commands.
+type takeoverFlags struct {
+	Host
+	selector, format string
+	all, dryRun      bool
+	gone             bool
+	// offered is what lifecycle-manager finds in the control plane, and deadline when waiting ends.
+	offered  *catalog.Snapshot
+	deadline time.Time
+	timeout  time.Duration
+}
+
+// New returns the command.
+func New(host Host) *cobra.Command {
+	f := &takeoverFlags{Host: host}
+	cmd := cli.Group("takeover", "take over Kymas from lifecycle-manager, or return them",
+		f.newPlan(), f.newStart(), f.newStatus(), f.newAbort(), f.newFinish())
+	flags := cmd.PersistentFlags()
+	f.AddFlags(flags)
+	flags.StringVarP(&f.selector, "selector", "l", "", "select Kymas with matching labels")
+	flags.BoolVar(&f.all, "all", false, "select all Kymas of the namespace")
+	for _, step := range cmd.Commands() {
+		f.Complete(step)
+	}
+	return cmd
+}
+
+func (f *takeoverFlags) newPlan() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plan [KYMA...]", Short: "show the changes and blockers of a takeover; without names, for all Kymas",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, plans, err := f.plans(cmd, args, true)
+			if err != nil {
+				return err
+			}
+			return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { f.drawPlans(out, plans) })
+		},
+	}
+	f.planFlags(cmd)
+	return cmd
+}
+
+func (f *takeoverFlags) planFlags(cmd *cobra.Command) {
+	f.AddPlanFlags(cmd.Flags())
+	cli.OutputFlag(cmd.Flags(), &f.format)
+}
+
+func (f *takeoverFlags) newStart() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "start [KYMA...]", Short: "start the takeover of Kymas: the publisher adopts their modules at the installed versions",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kymas, plans, err := f.plans(cmd, args, false)
+			if err != nil {
+				return err
+			}
+			if f.dryRun {
+				return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { f.drawPlans(out, plans) })
+			}
+			return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+				at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
+				switch phase := plans[at].Phase; {
+				case phase != takeover.PhaseNone && phase != takeover.PhaseReturn && phase != string(bundle.TakeoverAdopt):
+					return nil, fmt.Errorf("its takeover is already in phase %s", phase)
+				case len(plans[at].Obstacles) > 0:
+					return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
+				}
+				return takeover.Start(ctx, api, kyma)
+			})
+		},
+	}
+	f.planFlags(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the plan and change nothing")
+	return cmd
+}
+
+func (f *takeoverFlags) newStatus() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "status [KYMA...]", Short: "show the progress of takeovers; without names, for all Kymas",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := f.Connect()
+			if err != nil {
+				return err
+			}
+			kymas, err := f.selected(cmd.Context(), api, args, true)
+			if err != nil {
+				return err
+			}
+			all := make([]takeover.Standing, 0, len(kymas))
+			for i := range kymas {
+				all = append(all, takeover.Stand(&kymas[i]))
+			}
+			return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { f.drawStandings(out, all) })
+		},
+	}
+	cli.OutputFlag(cmd.Flags(), &f.format)
+	return cmd
+}
+
+func (f *takeoverFlags) newAbort() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "abort [KYMA...]", Short: "return Kymas to lifecycle-manager; their modules stay installed",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := f.Connect()
+			if err != nil {
+				return err
+			}
+			fleet, err := f.Fleet(cmd.Context(), api)
+			if err != nil {
+				return err
+			}
+			f.offered = fleet.Catalog
+			return f.advance(cmd, args, bundle.TakeoverRelease, f.giveBack)
+		},
+	}
+	f.waitFlags(cmd)
+	return cmd
+}
+
+func (f *takeoverFlags) newFinish() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "finish [KYMA...]", Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.advance(cmd, args, bundle.TakeoverClean, takeover.Finish)
+		},
+	}
+	f.waitFlags(cmd)
+	cmd.Flags().BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
+	return cmd
+}
+
+func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the runtimes' reports; run the command again to continue afterwards")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes and make none")
+	cli.OutputFlag(cmd.Flags(), &f.format)
+}
+
+// plans returns the selected Kymas with the plans of their takeovers.
+func (f *takeoverFlags) plans(cmd *cobra.Command, args []string, everybody bool) ([]v1beta2.Kyma, []takeover.Plan, error) {
+	maintenance, err := f.Maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+	if err != nil {
+		return nil, nil, err
+	}
+	api, err := f.Connect()
+	if err != nil {
+		return nil, nil, err
+	}
+	kymas, err := f.selected(cmd.Context(), api, args, everybody)
+	if err != nil {
+		return nil, nil, err
+	}
+	l := takeover.Landscape{Rules: plan.Rules{Maintenance: maintenance}}
+	if l.Fleet, err = f.Fleet(cmd.Context(), api); err != nil {
+		return nil, nil, err
+	}
+	var manifests v1beta2.ManifestList
+	if err := api.List(cmd.Context(), &manifests, client.InNamespace(f.Namespace())); err != nil {
+		return nil, nil, fmt.Errorf("list lifecycle-manager's Manifests in %s: %w", f.Namespace(), err)
+	}
+	l.Manifests = manifests.Items
+	return kymas, takeover.New(l, kymas, time.Now()), nil
+}
+
+// selected returns the Kymas that the command line selects, sorted by name. With everybody, no selection means all.
+func (f *takeoverFlags) selected(ctx context.Context, api client.Client, args []string, everybody bool) ([]v1beta2.Kyma, error) {
+	ways := 0
+	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
+		if given {
+			ways++
+		}
+	}
+	if ways > 1 || ways == 0 && !everybody {
+		return nil, cli.Usage(errors.New("want exactly one of: names of Kymas, --selector, --all"))
+	}
+	selector, err := labels.Parse(f.selector)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--selector: %w", err))
+	}
+	var list v1beta2.KymaList
+	if err := api.List(ctx, &list, client.InNamespace(f.Namespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("list Kymas in %s: %w", f.Namespace(), err)
+	}
+	kymas := list.Items
+	if len(args) > 0 {
+		kymas = slices.DeleteFunc(kymas, func(k v1beta2.Kyma) bool { return !slices.Contains(args, k.Name) })
+		for _, name := range args {
+			if !slices.ContainsFunc(kymas, func(k v1beta2.Kyma) bool { return k.Name == name }) {
+				return nil, fmt.Errorf("Kyma %s/%s not found", f.Namespace(), name)
+			}
+		}
+	}
+	slices.SortFunc(kymas, func(a, b v1beta2.Kyma) int { return strings.Compare(a.Name, b.Name) })
+	return kymas, nil
+}

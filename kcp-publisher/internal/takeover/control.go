@@ -1,0 +1,91 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
+)
+
+// The controller of Kymas calls the functions of this file.
+
+// Inherit records lifecycle-manager's installed modules in the status of a Kyma that is taken over. It does so only
+// once, so that Manifests that are deleted later uninstall nothing.
+func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) error {
+	is, err := phase.Of(kyma)
+	if is != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
+		return err
+	}
+	manifests, err := readManifests(ctx, direct, kyma)
+	if err != nil {
+		return err
+	}
+	kyma.Status.Runtime.Takeover = Remember(kyma, manifests)
+	return nil
+}
+
+// readManifests returns lifecycle-manager's Manifests of a Kyma.
+func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
+	var all v1beta2.ManifestList
+	if err := direct.List(ctx, &all, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
+		return nil, fmt.Errorf("list lifecycle-manager's Manifests of Kyma %s/%s, which rbac/takeover.yaml of the chart allows: %w", kyma.Namespace, kyma.Name, err)
+	}
+	return Of(kyma, all.Items), nil
+}
+
+// Announcement returns the note of an Event for a phase that the runtime has newly completed, empty for none. before is
+// the phase that it had completed before.
+func Announcement(kyma *v1beta2.Kyma, before string) string {
+	t := kyma.Status.Runtime.Takeover
+	if t == nil || t.Done == before {
+		return ""
+	}
+	switch bundle.TakeoverPhase(t.Done) {
+	case bundle.TakeoverAdopt:
+		return "the runtime has adopted its modules"
+	case bundle.TakeoverRelease:
+		return "the runtime has returned its modules to lifecycle-manager"
+	}
+	if len(t.Removed) > 0 {
+		return "the runtime removed leftovers of lifecycle-manager: " + strings.Join(t.Removed, ", ")
+	}
+	return "the runtime had no leftovers of lifecycle-manager"
+}
+
+// Done returns the phase that the runtime of a Kyma has completed, empty for none.
+func Done(kyma *v1beta2.Kyma) string {
+	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil {
+		return r.Takeover.Done
+	}
+	return ""
+}
+
+// RemoveManifests removes lifecycle-manager's Manifests of a deleted Kyma that was being taken over. It removes their
+// finalizers first: lifecycle-manager would uninstall the modules of deleted Manifests, and without lifecycle-manager
+// the finalizers would stay.
+func RemoveManifests(ctx context.Context, api client.Client, direct client.Reader, kyma *v1beta2.Kyma) error {
+	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
+		return nil // those of a finished takeover are deleted already
+	}
+	manifests, err := readManifests(ctx, direct, kyma)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for i := range manifests {
+		failed = append(failed, RemoveManifest(ctx, api, &manifests[i]))
+	}
+	return errors.Join(failed...)
+}
+
+// RemoveFinalizer removes the finalizer of an absent lifecycle-manager from a Kyma.
+func RemoveFinalizer(kyma *v1beta2.Kyma) {
+	controllerutil.RemoveFinalizer(kyma, v1beta2.LifecycleManagerFinalizerPurge)
+}

@@ -1,0 +1,80 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// TakenFields returns managedFields in which a manager has applied lifecycle-manager's fields, nil if there are none. A
+// field that a version of a module does not have any more would stay in an object for as long as lifecycle-manager owns
+// it.
+func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
+	return replaceFieldManagers(entries, lifecycleManager(), by)
+}
+
+// lifecycleManager are the field managers of lifecycle-manager.
+func lifecycleManager() []fieldManager { return fieldManagers(v1beta2.LifecycleManagerFieldManagers()) }
+
+// TakeFields makes a field manager the owner of the fields of an object that are lifecycle-manager's.
+func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, to string) error {
+	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
+}
+
+// GiveFields makes lifecycle-manager the owner of the fields of a module's object that a manager applied, as if
+// lifecycle-manager had applied them, and removes the module's mark. Its next apply then removes what its version does not
+// have. It changes only the given object.
+func GiveFields(o *unstructured.Unstructured, from string) error {
+	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
+	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
+	if err != nil {
+		return err
+	}
+	annotations := o.GetAnnotations()
+	delete(annotations, v1beta2.AnnotationOwnedBy)
+	o.SetAnnotations(annotations)
+	if len(entries) > 0 {
+		o.SetManagedFields(entries)
+	}
+	return nil
+}
+
+// ReleaseDefaultCR returns the patch that removes a module's marks from its default CR. Lifecycle-manager identifies the
+// CR by kind and name.
+func ReleaseDefaultCR() []byte {
+	return fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,%q:null},"annotations":{%q:null}}}`,
+		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
+}
+
+// handFields makes another manager the owner of the fields of an object that are ours, or nobody where that is empty.
+func (w Writer) handFields(ctx context.Context, o *unstructured.Unstructured, to string) error {
+	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
+}
+
+// moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that
+// is empty. The object is as it was read: one that changed since is tried again.
+func moveFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string) error {
+	entries := removeFieldManagers(o.GetManagedFields(), from)
+	if to != "" {
+		var err error
+		if entries, err = replaceFieldManagers(o.GetManagedFields(), from, to); err != nil {
+			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	before := o.DeepCopy()
+	o.SetManagedFields(entries)
+	err := uncached.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(as))
+	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
+		return fmt.Errorf("change the owner of fields of %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}

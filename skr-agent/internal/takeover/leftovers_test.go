@@ -1,0 +1,63 @@
+package takeover
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+func TestOnlyWhatBearsLifecycleManagersMarkIsALeftover(t *testing.T) {
+	kymas := map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
+	for name, c := range map[string]struct {
+		meta metav1.ObjectMeta
+		want bool
+	}{
+		"its label":                          {metav1.ObjectMeta{Labels: kymas}, true},
+		"applied by it":                      {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager"}}}, true},
+		"its hand on the status":             {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager", Subresource: "status"}}}, false},
+		"nobody's mark":                      {metav1.ObjectMeta{}, false},
+		"another tool's label":               {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false},
+		"a module's of ours":                 {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"}}, false},
+		"a module's of lifecycle-manager's":  {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false},
+		"a module's that was left in place":  {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "kyma", v1beta2.LabelModuleName: "watcher"}}, false},
+		"handed over to a module by its own": {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false},
+	} {
+		if got := IsLeftover(&metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	for _, o := range Leftovers {
+		require.NoError(t, o.Check())
+	}
+}
+
+func TestTheRightsForATakeoverAreThoseThatItTakes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "rbac", "takeover.yaml"))
+	require.NoError(t, err)
+	given := map[string]bool{}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		role := rbacv1.ClusterRole{}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &role))
+		for _, rule := range role.Rules {
+			require.Equal(t, []string{"get", "delete"}, rule.Verbs)
+			for _, name := range rule.ResourceNames {
+				given[role.Namespace+" "+rule.APIGroups[0]+" "+rule.Resources[0]+" "+name] = true
+			}
+		}
+	}
+	taken := map[string]bool{}
+	for _, o := range Leftovers {
+		resource, _ := meta.UnsafeGuessKindToResource(o.GVK())
+		taken[o.Namespace+" "+o.Group+" "+resource.Resource+" "+o.Name] = true
+	}
+	require.Equal(t, taken, given)
+}
