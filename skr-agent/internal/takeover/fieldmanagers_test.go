@@ -22,7 +22,7 @@ func fieldsOf(
 
 func TestFieldManagersAreReplacedAndRemoved(t *testing.T) {
 	const apply, update = metav1.ManagedFieldsOperationApply, metav1.ManagedFieldsOperationUpdate
-	former := FieldManagers([]string{"former"})
+	former := fieldManagers([]string{"former"})
 	a, b, ab := `{"f:data":{"f:a":{}}}`, `{"f:data":{"f:b":{}}}`, `{"f:data":{"f:a":{},"f:b":{}}}`
 	status, ours := fieldsOf("former", update, "status", a), fieldsOf("ours", apply, "", a)
 	both := fieldsOf("ours", apply, "", ab)
@@ -39,11 +39,11 @@ func TestFieldManagersAreReplacedAndRemoved(t *testing.T) {
 			entries{status, fieldsOf("former", apply, "", a)}, entries{status, ours}, entries{status},
 		},
 	} {
-		replaced, err := ReplaceFieldManagers(c.before, former, "ours")
+		replaced, err := replaceFieldManagers(c.before, former, "ours")
 		require.NoError(t, err, name)
 		require.Equal(t, c.replaced, replaced, name)
-		require.Equal(t, c.removed, RemoveFieldManagers(c.before, former), name)
+		require.Equal(t, c.removed, removeFieldManagers(c.before, former), name)
 	}
-	_, err := ReplaceFieldManagers(entries{fieldsOf("former", apply, "", "no"), ours}, former, "ours")
+	_, err := replaceFieldManagers(entries{fieldsOf("former", apply, "", "no"), ours}, former, "ours")
 	require.ErrorContains(t, err, "managedFields of former")
 }
