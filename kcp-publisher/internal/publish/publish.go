@@ -310,7 +310,7 @@ func (p *Publisher) next(ctx context.Context, record *Record, d *decision, runti
 	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
 	}
-	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical()}
+	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical(), Values: request.AllValues().Only(result.State.UsedValues())}
 	d.predicate, d.reason = plan.Next(d.adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	return nil
 }
@@ -404,6 +404,7 @@ func (p *Publisher) replace(ctx context.Context, record *Record, runtime string,
 }
 
 func (p *Publisher) resolve(ctx context.Context, record *Record, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
+	request.DefinedValues = snapshot.DefinedValues(request.AllValues())
 	request.Labels = snapshot.Relevant(request.Labels)
 	in := inputs{Revision: snapshot.Revision}
 	if kept != nil {

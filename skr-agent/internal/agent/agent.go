@@ -74,6 +74,8 @@ type Options struct {
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
+	// Inspect returns details of a module. Nil means that reports have none.
+	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
 	// Deployment is the agent's own, nil if bundles must not change it.
 	Deployment *upgrade.Deployment
 	// UpgradeDeadline is the time in which another image must prove itself once it leads.
@@ -116,6 +118,8 @@ type Agent struct {
 	secrets *bundle.ReportedSecrets
 	// unreadable is the error of parsing the request in the runtime's Kyma.
 	unreadable error
+	// details are the last details of modules, by name of the Manifest.
+	details map[string]inspected
 	// leftovers is the number of removed leftovers that were logged.
 	leftovers int
 	contents

@@ -26,6 +26,7 @@ type actor struct {
 	cluster   client.Client
 	apply     *ssa.ResourceManager
 	discovery discovery.DiscoveryInterface
+	pods      rest.Interface // for logs
 }
 
 func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
@@ -48,7 +49,11 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &actor{user: user, cluster: cluster, apply: ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: fieldManager}), discovery: served}
+	pods, err := newPodClient(config, http)
+	if err != nil {
+		return nil, err
+	}
+	a := &actor{pods: pods, user: user, cluster: cluster, apply: ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: fieldManager}), discovery: served}
 	a.apply.SetConcurrency(4)
 	return a, nil
 }

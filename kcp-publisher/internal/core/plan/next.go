@@ -37,6 +37,8 @@ type Wanted struct {
 	Versions map[string]string
 	// Critical are the features that an agent must understand to follow the documents.
 	Critical []bundle.Feature
+	// Values are the values of the runtime that the documents use.
+	Values bundle.Values
 	// KeepsAll: no module is removed, because they are given back or the runtime's request is not known yet.
 	KeepsAll bool
 }
@@ -70,7 +72,7 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	if !wanted.KeepsAll {
 		next.Removals = before.pending(last, asked, r)
 	}
-	next.Critical = wanted.Critical
+	next.Critical, next.Values = wanted.Critical, wanted.Values
 	next.Rollback = before.rollbacks(r.given(), wanted.Versions, r.Observed)
 	switch {
 	case adopted.Deviation != nil || last == nil && next.Previous != nil:

@@ -60,6 +60,8 @@ type Facts struct {
 	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
+	// Details are the requested details of modules by name of the Manifest.
+	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
 	ClusterScoped map[string]bool
 }
@@ -77,6 +79,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
 			},
 		}
+		module.Details = facts.Details[m.Name]
 		if module.Version != m.Spec.Version {
 			module.Wanted = m.Spec.Version
 		}
