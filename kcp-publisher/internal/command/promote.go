@@ -21,33 +21,41 @@ import (
 
 // promoteFlags are the flags of `promote`.
 type promoteFlags struct {
+	controlPlane
 	from, to, url, author, branch, key, format string
-	dryRun, create                             bool
+	dryRun, create, yes                        bool
+	restricted                                 []string
 	git                                        gitFlags
 }
 
 func newPromote() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
-		Use: "promote MODULE", Short: "promote the version of one channel to another with a commit", Args: cli.Exactly(1, "a module"),
-		Long: "promote changes one version in the ModuleReleaseMeta of a module, commits the change with a sign-off and pushes it to the branch or a new branch.\n" +
-			"It keeps the comments and formatting of the file.",
+		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: cli.Exactly(1, "a module"),
+		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the change with a sign-off and pushes it to the\n" +
+			"branch or a new branch; it keeps the comments and formatting of the file. Without it, promote shows the affected runtimes, asks for a\n" +
+			"confirmation and changes the ModuleReleaseMeta in the control plane.",
+		Example: "  kcp-publisher promote keda --from fast --to regular\n" +
+			"  kcp-publisher promote keda --from fast --to regular --git-url https://git.example/fleet --author 'Ann <ann@example.org>'",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "source channel of the version")
 	flags.StringVar(&f.to, "to", "", "target channel of the version")
-	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
+	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository; default: change the control plane")
 	f.git.add(flags)
 	flags.StringVar(&f.author, "author", "", `committer for commit and sign-off, "NAME <ADDRESS>"`)
 	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: commit to --git-branch")
 	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
 	flags.BoolVar(&f.create, "create", false, "create the target channel if the module does not have it")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the change without making it")
+	flags.BoolVar(&f.yes, "yes", false, "change the control plane without asking")
+	f.add(flags, "the ModuleReleaseMeta")
+	restrictedFlag(flags, &f.restricted)
 	cli.OutputFlag(flags, &f.format)
-	cli.Complete(cmd, atDefault().modules)
-	cli.CompleteFlag(cmd, "from", atDefault().channels)
-	cli.CompleteFlag(cmd, "to", atDefault().channels)
+	cli.Complete(cmd, f.modules)
+	cli.CompleteFlag(cmd, "from", f.channels)
+	cli.CompleteFlag(cmd, "to", f.channels)
 	return cmd
 }
 
@@ -63,8 +71,13 @@ type promoted struct {
 func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	if err := cli.RequireFlags(
 		cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""},
-		cli.Required{Flag: "--git-url", Given: f.url != ""}, cli.Required{Flag: "--author", Given: f.author != ""},
 	); err != nil {
+		return err
+	}
+	if f.url == "" {
+		return f.direct(cmd, module)
+	}
+	if err := cli.RequireFlags(cli.Required{Flag: "--author", Given: f.author != ""}); err != nil {
 		return err
 	}
 	if f.git.tag != "" {
