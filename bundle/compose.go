@@ -92,8 +92,8 @@ func checkStatement(data []byte) *refusal.Error {
 	if refused != nil {
 		return refused
 	}
-	var statement Statement
-	return decodeStatement(signed.Envelope.Payload, PredicateDesiredState, &statement)
+	_, refused = decodeBundleStatement(signed.Envelope.Payload)
+	return refused
 }
 
 // NewManifest returns an encoded image manifest.

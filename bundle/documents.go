@@ -211,6 +211,9 @@ func (m Manifest) Check() error {
 	if m.Name == "" || m.Module == "" {
 		return errors.New("name and module are required")
 	}
+	if _, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues]); err != nil {
+		return fmt.Errorf("annotation %s: %w", v1beta2.AnnotationUsesValues, err)
+	}
 	if n := len(m.Release); n > trust.MaxReleaseDocuments {
 		return fmt.Errorf("release: %d documents, at most %d", n, trust.MaxReleaseDocuments)
 	}

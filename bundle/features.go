@@ -27,11 +27,16 @@ const (
 	// FeatureChecks is Manifest.Checks and ReportedModule.Checks. It is never critical: the publisher leaves the checks
 	// out for an agent without it.
 	FeatureChecks Feature = "checks"
+	// FeatureDetails is Settings.Details.
+	FeatureDetails Feature = "report-details"
+	// FeatureValues is Predicate.Values and the annotation uses-values of a Manifest.
+	FeatureValues Feature = "values"
 )
 
 // features lists all features of this version, sorted. Every supported version supports the rest of the wire format.
 var features = []Feature{
-	FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover,
+	FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureDetails, FeatureTakeover,
+	FeatureValues,
 }
 
 // Limits of feature lists.
@@ -55,6 +60,9 @@ func (s Settings) Features() []Feature {
 	if len(s.NamespaceLabels) > 0 {
 		all = append(all, FeatureNamespaceLabels)
 	}
+	if len(s.Details) > 0 {
+		all = append(all, FeatureDetails)
+	}
 	return all
 }
 
@@ -72,6 +80,8 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 			s.ImagePullSecret = ""
 		case FeatureNamespaceLabels:
 			s.NamespaceLabels = nil
+		case FeatureDetails:
+			s.Details = nil
 		}
 	}
 	return s, left
@@ -86,6 +96,9 @@ func (m Manifest) Features() []Feature {
 	}
 	if len(m.Inherited) > 0 {
 		all = append(all, FeatureTakeover)
+	}
+	if m.Annotations[v1beta2.AnnotationUsesValues] != "" {
+		all = append(all, FeatureValues)
 	}
 	return all
 }

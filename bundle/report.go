@@ -84,6 +84,8 @@ type Report struct {
 
 // Truncated lists the omitted parts of a report. An omitted module still exists.
 type Truncated struct {
+	// Details is true if details of modules were omitted.
+	Details bool `json:"details,omitempty"`
 	// Messages is true if messages were shortened or omitted, Objects if Manifest and Resource of modules were omitted.
 	Messages bool `json:"messages,omitempty"`
 	Objects  bool `json:"objects,omitempty"`
@@ -143,6 +145,8 @@ type ReportedModule struct {
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
 	// Checks are the results of the checks in the module's Manifest, sorted by name. A check without a result is missing.
 	Checks []ReportedCheck `json:"checks,omitempty"`
+	// Details are the details that the settings request, nil for none.
+	Details *ModuleDetails `json:"details,omitempty"`
 }
 
 // ReportedCheck is the result of a check of one module. Passes, Failures and Unknowns count the measurements.
@@ -280,8 +284,8 @@ type Reporter struct {
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	// Content is the digest of the report without its time, its sequence, the report that it follows, and the measurements
-	// of checks: of those it covers the results only.
+	// Content is the digest of the report without its time, its sequence, the report that it follows, its details, and the
+	// measurements of checks: of those it covers the results only.
 	Content digest.Digest
 	Key     crypto.PublicKey
 	// Enrolled is true if this report enrolled Key.
@@ -357,6 +361,7 @@ func (from Reporter) checkIdentity(report Report) *refusal.Error {
 
 // content returns AcceptedReport.Content.
 func (r Report) content() digest.Digest {
+	r = r.WithoutDetails() // they change often, and no decision depends on them
 	r.Time, r.Sequence, r.Follows = time.Time{}, 0, ""
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {

@@ -193,6 +193,9 @@ func (r Report) checkModules() error {
 		if err := m.checkReported(); err != nil {
 			return fmt.Errorf("modules[%d].%w", i, err)
 		}
+		if err := m.Details.check(); err != nil {
+			return fmt.Errorf("modules[%d].details.%w", i, err)
+		}
 		seen[m.Name] = true
 	}
 	return nil

@@ -31,6 +31,8 @@ type Settings struct {
 	// Autonomy allows the runtime to follow its own Kyma before the control plane responds: AutonomyCatalog, or empty
 	// to disallow it.
 	Autonomy string `json:"autonomy,omitempty"`
+	// Details are the details that the agent adds to its reports, sorted.
+	Details []Detail `json:"details,omitempty"`
 	// Agent is the image of the agent, by digest. Empty leaves the agent's image to its installation.
 	Agent string `json:"agent,omitempty"`
 }
@@ -92,6 +94,9 @@ func (s Settings) Check() error {
 		}
 	}
 	if err := s.checkNamespace(); err != nil {
+		return err
+	}
+	if err := s.checkDetails(); err != nil {
 		return err
 	}
 	names := map[string]string{}

@@ -67,6 +67,8 @@ type Predicate struct {
 	// Critical lists the features that a reader must support to follow the bundle, sorted. A reader without one of them
 	// refuses the bundle.
 	Critical []Feature `json:"critical,omitempty"`
+	// Values are the values that the state's modules use and the runtime has.
+	Values Values `json:"values,omitempty"`
 	// Kyma names the runtime's Kyma in the control plane. Its UID is KymaUID. Publishers from before 0.1.0 leave it out.
 	Kyma *trust.Kyma `json:"kyma,omitempty"`
 	// FormerKymas are the Kymas that handed the runtime over, the newest last, at most MaxFormerKymas. An agent that

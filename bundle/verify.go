@@ -168,10 +168,22 @@ func authenticStatement(
 	if refused != nil {
 		return statement, signedBy{}, refused
 	}
-	if refusal := decodeStatement(payload, PredicateDesiredState, &statement); refusal != nil {
-		return statement, signedBy{}, refusal
+	if statement, refused = decodeBundleStatement(payload); refused != nil {
+		return statement, signedBy{}, refused
 	}
 	return statement, signedBy{hint, digest.FromBytes(payload)}, nil
+}
+
+// decodeBundleStatement decodes the statement of a bundle and checks the limits of its values.
+func decodeBundleStatement(payload []byte) (Statement, *refusal.Error) {
+	var statement Statement
+	if refused := decodeStatement(payload, PredicateDesiredState, &statement); refused != nil {
+		return statement, refused
+	}
+	if err := statement.Predicate.Values.Check(); err != nil {
+		return statement, refusal.New(refusal.Malformed, "statement: values: %w", err)
+	}
+	return statement, nil
 }
 
 // decodeStatement decodes an authenticated statement of one predicate type into v. It compares the type first, because

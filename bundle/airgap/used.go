@@ -15,6 +15,8 @@ type UsedQuestion struct {
 	Manifest bundle.Manifest `json:"manifest"`
 	// Contents are the blobs for rendering, by digest.
 	Contents map[digest.Digest][]byte `json:"contents"`
+	// Values are the runtime's values that the module uses.
+	Values bundle.Values `json:"values,omitempty"`
 	// ImagePaths are the fields of custom resources that hold images.
 	ImagePaths []bundle.ImagePath `json:"imagePaths,omitempty"`
 	// KubernetesVersion is the runtime's, or empty if it is not known.

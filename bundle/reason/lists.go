@@ -20,6 +20,8 @@ const (
 	ModuleNotInherited Reason = "ModuleNotInherited"
 	// AgentOutdated: the agent lacks a feature of the module. It is also a reason for not publishing.
 	AgentOutdated Reason = "AgentOutdated"
+	// ValueUndefined: the module uses a value that the runtime does not have. It is also a reason of a module in a report.
+	ValueUndefined Reason = v1beta2.ReasonValueUndefined
 	// RemovalHeld: the control plane would remove the module, and an operator has not approved that yet.
 	RemovalHeld Reason = "RemovalHeld"
 )
@@ -28,6 +30,7 @@ const (
 var Problems = []Reason{
 	ModuleUnknown, ChannelMissing, TemplateMissing, TemplateDoubled, CatalogInvalid, PinUnavailable, ModuleNotOffered,
 	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited, AgentOutdated, RemovalHeld,
+	ValueUndefined,
 	Other,
 }
 
@@ -64,7 +67,7 @@ const (
 var Modules = []Reason{
 	Forbidden, ApplyFailed, Immutable, Conflict, Protected, UnknownKind, ImagesBroken, ImagePull, ContentMissing,
 	ContentBroken, SourceBroken, Timeout, Installing, Removing, Restoring, CustomResourcesExist, ReportsError,
-	ReportsWarning, Progressing, WindowAwaited, WindowMissing, Other,
+	ReportsWarning, Progressing, WindowAwaited, WindowMissing, ValueUndefined, Other,
 }
 
 // Reasons of the Secrets in a report: why not all of them match the bundle. Forbidden and Conflict also apply.

@@ -59,6 +59,8 @@ var runBy = map[string][]string{
 	"docs/guides/repair.md":                         {charts},
 	"docs/guides/kind.md":                           {taken}, // the tests on kind themselves
 	"docs/guides/maintenance.md":                    {operators},
+	"docs/guides/values.md":                         {"TestRuntimesWithDifferentValuesShareOneDocument"},
+	"docs/guides/failure-details.md":                {"TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails"},
 	"docs/guides/modules.md":                        {operators},
 	"docs/guides/notifications.md":                  {charts},
 	"docs/guides/promotion-trains.md":               {trains},

@@ -32,6 +32,8 @@ type Version struct {
 	Manifest string
 	// DefaultCR is the module's default CR, empty for none.
 	DefaultCR string
+	// UsesValues are the names of the runtime's values that it refers to, divided by commas.
+	UsesValues string
 	// Manager is the Deployment in kyma-system whose readiness is the module's, empty for none.
 	Manager string
 	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
@@ -76,6 +78,9 @@ func (v Version) Template() *v1beta2.ModuleTemplate {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: v.Module + "-" + v.Version, Labels: map[string]string{v1beta2.LabelModuleName: v.Module}},
 		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: v.Module, Version: v.Version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)}, RequiresDowntime: v.RequiresDowntime},
+	}
+	if v.UsesValues != "" {
+		template.Annotations = map[string]string{v1beta2.AnnotationUsesValues: v.UsesValues}
 	}
 	if v.Manager != "" {
 		template.Spec.Manager = &v1beta2.Manager{

@@ -72,9 +72,7 @@ func (c *Cluster) add(flags, own *pflag.FlagSet) {
 
 // Config returns the configuration from the flags and the kubeconfig.
 func (c *Cluster) Config() (*rest.Config, error) {
-	loading := clientcmd.NewDefaultClientConfigLoadingRules()
-	loading.ExplicitPath = c.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &c.overrides).ClientConfig()
+	config, err := c.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, fmt.Errorf("there is no kubeconfig of %s: name one with --kubeconfig or $KUBECONFIG", c.what)
@@ -83,4 +81,11 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
 	return config, nil
+}
+
+// loader reads the kubeconfig that the flags select.
+func (c *Cluster) loader() clientcmd.ClientConfig {
+	loading := clientcmd.NewDefaultClientConfigLoadingRules()
+	loading.ExplicitPath = c.kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &c.overrides)
 }

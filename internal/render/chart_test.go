@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // kubernetes is the cluster that charts are tested for.
@@ -160,6 +161,24 @@ func TestValuesComeInTwoForms(t *testing.T) {
 			require.ErrorContains(t, err, c.err)
 		})
 	}
+}
+
+func TestValuesOfARuntimeAreTextInAChartsValues(t *testing.T) {
+	hostile := "x,c=injected\nc: injected # {{ .Release.Name }}"
+	substitute := bundle.ModuleValues{"region": &hostile}
+	template := settingsMap(`{{ printf "%v/%v" .Values.a.b .Values.c | quote }}`)
+	for name, layer := range map[string]string{
+		"a mapping": "a: {b: '${kyma-pull.dev/values.region}'}",
+		"overrides": "configs: [{name: any, overrides: 'a.b=${kyma-pull.dev/values.region}'}]",
+	} {
+		in := chartWith(t, template, "values.yaml", "a: {b: x}\nc: z\n")
+		in.Values, in.Substitute = []byte(layer), substitute
+		require.Equal(t, map[string]any{"value": hostile + "/z"}, rendered(t, in)["data"], name)
+	}
+	in := chartWith(t, template, "values.yaml", "a: {b: x}\nc: z\n")
+	in.Values, in.Substitute = []byte("a: {b: '${kyma-pull.dev/values.zone}'}"), substitute
+	_, err := Render(in)
+	require.ErrorContains(t, err, "does not list it")
 }
 
 func TestInstallJobsBecomeOrderedJobs(t *testing.T) {

@@ -61,6 +61,8 @@ type Input struct {
 	Path string
 	// Values is the module's config layer, nil for none. Only charts have values; for other content it is not looked at.
 	Values []byte
+	// Substitute are the runtime's values for the placeholders in Values.
+	Substitute bundle.ModuleValues
 	// Release names the release, which is the module; messages about the content name it.
 	Release string
 	// Namespace is the release's.

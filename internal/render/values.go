@@ -45,10 +45,14 @@ func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("config layer: %w", err)
 		}
-		return overrides, nil
+		values = overrides
 	}
 	if values == nil {
 		values = map[string]any{}
+	}
+	// The values replace text in parsed strings only, also in overrides, so they cannot add others.
+	if err := in.Substitute.Substitute(values); err != nil {
+		return nil, fmt.Errorf("config layer: %w", err)
 	}
 	return values, nil
 }

@@ -19,6 +19,8 @@ type AppliedVersion struct {
 	LocalizedImages []string `json:"localizedImages,omitempty"`
 	// Images is the value of AnnotationImages when the version was applied.
 	Images string `json:"images,omitempty"`
+	// Values is the value of AnnotationValues when the version was applied.
+	Values string `json:"values,omitempty"`
 	// ImagesLeftOut is true if LocalizedImages and Images were too long for the annotation. The agent can then not
 	// render the version again, so its drift is not corrected while another version is refused.
 	ImagesLeftOut bool `json:"imagesLeftOut,omitempty"`
@@ -34,6 +36,7 @@ const maxAppliedBytes = 64 << 10
 func (m *Manifest) Wanted() AppliedVersion {
 	wanted := AppliedVersion{
 		Version: m.Spec.Version, Install: m.Spec.Install, Config: m.Spec.Config, LocalizedImages: m.Spec.LocalizedImages, Images: m.Annotations[AnnotationImages],
+		Values: m.Annotations[AnnotationValues],
 	}
 	text, err := json.Marshal(struct {
 		AppliedVersion

@@ -30,6 +30,8 @@ const (
 	ReasonContentMissing = "ContentMissing"
 	// ReasonContentBroken: a module's content could not be read or rendered.
 	ReasonContentBroken = "ContentBroken"
+	// ReasonValueUndefined: a module uses a value that its runtime does not have. The message names both.
+	ReasonValueUndefined = "ValueUndefined"
 	// ReasonSourceBroken: a Manifest's spec.install.source does not name any content.
 	ReasonSourceBroken = "SourceBroken"
 	// ReasonUnknownKind: a module has objects of a kind that the API server does not serve.

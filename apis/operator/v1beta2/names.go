@@ -123,6 +123,15 @@ const (
 	// AnnotationRequiresFeatures is specific to kyma-pull: on a ModuleTemplate, the agent features that its version
 	// requires, separated by commas. Bundles copy it to the Manifest.
 	AnnotationRequiresFeatures = "kyma-pull.dev/requires-features"
+	// AnnotationValues is specific to kyma-pull: on a Kyma in KCP, named values of its runtime, as a JSON object of
+	// strings. On a Manifest, the agent writes the values that the module uses; null is an undefined value.
+	AnnotationValues = "kyma-pull.dev/values"
+	// AnnotationReportDetails is specific to kyma-pull: on a Kyma in KCP, the details that its runtime adds to reports,
+	// separated by commas: events, logs of failing containers, and objects of modules.
+	AnnotationReportDetails = "kyma-pull.dev/report-details"
+	// AnnotationUsesValues is specific to kyma-pull: on a ModuleTemplate, the names of the values that its default CR and
+	// chart values refer to, separated by commas. Bundles copy it to the Manifest.
+	AnnotationUsesValues = "kyma-pull.dev/uses-values"
 	// AnnotationRemoval is specific to kyma-pull: "true" on a Manifest whose module the agent removes because of a
 	// bundle. A Manifest that is deleted without it is restored, and its module stays.
 	AnnotationRemoval = "kyma-pull.dev/removal"

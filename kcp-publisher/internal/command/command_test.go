@@ -184,7 +184,7 @@ func TestExitCodes(t *testing.T) {
 		"A place with a scheme too":                   {"publish --from " + empty + " --to https://host/path --keys " + dir, cli.ExitUsage, "--to: location"},
 		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, cli.ExitUsage, "--components ./nowhere: is not a folder or file"},
 		"An output format that is not known too":      {"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`},
-		"enroll without a runtime too":                {"enroll", cli.ExitUsage, "want one runtime id, got 0 arguments"},
+		"enroll without a runtime too":                {"enroll", cli.ExitUsage, "no runtime is selected"},
 		"enroll of what can be no runtime too":        {"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`},
 		"why without a runtime too":                   {"why", cli.ExitUsage, "want a runtime id"},
 		"run without a location too":                  {"run", cli.ExitUsage, "--location is required"},

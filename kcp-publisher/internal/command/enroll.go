@@ -2,7 +2,12 @@ package command
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,109 +21,218 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
+// enrollFlags are the flags of `enroll`.
+type enrollFlags struct {
+	targets
+	dir, location, notifications, owner, uid, output string
+	validity                                         time.Duration
+	registry                                         cli.Registry
+	password, replace                                bool
+	generation                                       int
+}
+
+// enrolled is one runtime to enroll, with the Kyma that its token counts for.
+type enrolled struct {
+	id   string
+	kyma trust.Kyma
+}
+
 func newEnroll() *cobra.Command {
-	var dir, location, notifications string
-	var validity time.Duration
-	var registry cli.Registry
-	var password, replace bool
-	var generation int
-	var owner, uid string
+	f := &enrollFlags{}
 	cmd := &cobra.Command{
-		Use: "enroll RUNTIME-ID", Short: "print the bootstrap Secret for a runtime's agent", Args: cli.Exactly(1, "one runtime id"),
+		Use: "enroll [RUNTIME-ID]...", Short: "print the bootstrap Secret for a runtime's agent, or write those of several",
 		Long: "enroll prints a Secret with a token that lets the runtime's agent introduce its key. The token counts for one Kyma: --kyma, or else the\n" +
 			"Kyma " + defaultNamespace + "/RUNTIME-ID. The newest token that an agent uses decides which of several Kymas owns the runtime. With --replace, the\n" +
-			"runtime can come from another control plane: its agent drops the root of trust and the bundle that it remembers, and uninstalls nothing.",
+			"runtime can come from another control plane: its agent drops the root of trust and the bundle that it remembers, and uninstalls nothing.\n" +
+			"For several runtimes, enroll writes one file for each to --output-dir. --selector, --health and --all read them from the control plane.",
 		Example: "  kcp-publisher enroll berlin --keys keys --location registry.example/fleet | kubectl --context berlin apply -f -\n" +
-			"  kcp-publisher enroll berlin --kyma kcp-system/berlin-2 --replace --keys keys --location registry.example/fleet",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := trust.CheckRuntimeID(args[0]); err != nil {
-				return cli.Usage(err)
-			}
-			kyma, err := trust.ParseKyma(cmp.Or(owner, args[0]))
-			if err != nil {
-				return cli.Usage(fmt.Errorf("--kyma: %w", err))
-			}
-			kyma.UID = uid
-			if err := kyma.Check(); err != nil {
-				return cli.Usage(fmt.Errorf("--kyma-uid: %w", err))
-			}
-			if location == "" {
-				return cli.Usage(fmt.Errorf("--location is required: the registry prefix that the runtime pulls from"))
-			}
-			root, err := keys.Folder{Dir: dir}.Root()
-			if err != nil {
-				return err
-			}
-			secret, err := keys.Folder{Dir: dir}.TokenSecret()
-			if err != nil {
-				return err
-			}
-			token, err := secret.IssueFor(kyma, args[0], time.Now().Add(validity))
-			if err != nil {
-				return err
-			}
-			access, err := registry.Access(store.Access{})
-			if err != nil {
-				return err
-			}
-			if password {
-				if access.DockerConfig, err = registryCredentials(access.DockerConfig, dir, location, args[0], generation); err != nil {
-					return err
-				}
-			}
-			if notifications != "" {
-				if access.DockerConfig, err = notificationCredentials(access.DockerConfig, dir, notifications, args[0], generation); err != nil {
-					return err
-				}
-			}
-			data := map[string]string{
-				"root.json": string(root.Raw),
-				"location":  location,
-				"runtime":   args[0],
-				"token":     token.String(),
-				"kyma":      kyma.Namespace + "/" + kyma.Name,
-			}
-			if uid != "" {
-				data["kymaUID"] = uid
-			}
-			if replace {
-				data["replace"] = v1beta2.True
-			}
-			if notifications != "" {
-				data["notifications"] = notifications
-			}
-			for field, value := range map[string][]byte{".dockerconfigjson": access.DockerConfig, "ca.crt": access.CA} {
-				if len(value) > 0 {
-					data[field] = string(value)
-				}
-			}
-			manifest, err := yaml.Marshal(map[string]any{
-				"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-				"metadata":   map[string]any{"name": "skr-agent-bootstrap", "namespace": v1beta2.RuntimeNamespace},
-				"stringData": data,
-			})
-			if err != nil {
-				return err
-			}
-			_, err = cli.Raw(cmd.OutOrStdout()).Write(manifest)
-			return err
-		},
+			"  kcp-publisher enroll berlin --kyma kcp-system/berlin-2 --replace --keys keys --location registry.example/fleet\n" +
+			"  kcp-publisher enroll --health NeverReported --output-dir secrets --keys keys --location registry.example/fleet",
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	keysFlag(cmd.Flags(), &dir)
-	cmd.Flags().StringVar(&location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
-	cmd.Flags().
-		StringVar(&owner, "kyma", "", "[NAMESPACE/]NAME of the Kyma that the token counts for; default: "+defaultNamespace+"/RUNTIME-ID")
-	cmd.Flags().StringVar(&uid, "kyma-uid", "", "UID of that Kyma; the token then counts for this object alone")
-	cmd.Flags().
-		BoolVar(&replace, "replace", false, "replace the runtime's former control plane: its agent drops the root of trust that it remembers")
-	cmd.Flags().DurationVar(&validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
-	registry.AddConfigFlag(cmd.Flags(), "docker config.json with the agent's own credentials, never the publisher's")
-	cmd.Flags().
-		BoolVar(&password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
-	cmd.Flags().
-		IntVar(&generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes earlier ones")
-	cmd.Flags().
-		StringVar(&notifications, "notifications-url", "", "https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
-	registry.AddCAFlag(cmd.Flags())
+	f.targets.add(cmd)
+	cmd.Args = func(_ *cobra.Command, args []string) error { return f.check(args) }
+	flags := cmd.Flags()
+	flags.Lookup("dry-run").Usage = "list the selected runtimes and write nothing"
+	flags.Lookup("yes").Usage = fmt.Sprintf("enroll more than %d runtimes without asking", unconfirmed)
+	flags.StringVar(&f.output, "output-dir", "", "folder for one file per runtime, RUNTIME-ID.yaml; required for several runtimes")
+	keysFlag(flags, &f.dir)
+	flags.StringVar(&f.location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
+	flags.StringVar(&f.owner, "kyma", "", "[NAMESPACE/]NAME of the Kyma that the token counts for; default: "+defaultNamespace+"/RUNTIME-ID")
+	flags.StringVar(&f.uid, "kyma-uid", "", "UID of that Kyma; the token then counts for this object alone")
+	flags.BoolVar(&f.replace, "replace", false, "replace the runtime's former control plane: its agent drops the root of trust that it remembers")
+	flags.DurationVar(&f.validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
+	f.registry.AddConfigFlag(flags, "docker config.json with the agent's own credentials, never the publisher's")
+	flags.BoolVar(&f.password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
+	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes earlier ones")
+	flags.StringVar(&f.notifications, "notifications-url", "",
+		"https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
+	f.registry.AddCAFlag(flags)
 	return cmd
+}
+
+func (f *enrollFlags) check(args []string) error {
+	if err := f.targets.check(args); err != nil {
+		return err
+	}
+	one := len(args) == 1
+	switch {
+	case f.location == "":
+		return cli.Usage(errors.New("--location is required: the registry prefix that the runtime pulls from"))
+	case !one && (f.owner != "" || f.uid != ""):
+		return cli.Usage(errors.New("--kyma and --kyma-uid: name one runtime"))
+	case !one && f.output == "" && !f.dryRun:
+		return cli.Usage(errors.New("--output-dir is required to enroll several runtimes: the folder for their Secrets"))
+	}
+	return nil
+}
+
+func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
+	all, err := f.selected(cmd, args)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if f.dryRun {
+		for _, one := range all {
+			fmt.Fprintf(out, "runtime %s of Kyma %s: enroll (dry run)\n", one.id, one.kyma)
+		}
+		fmt.Fprintf(out, "%s selected, nothing is written\n", several(len(all), "runtime"))
+		return nil
+	}
+	if f.output == "" {
+		manifest, err := f.secret(all[0])
+		if err != nil {
+			return err
+		}
+		_, err = cli.Raw(out).Write(manifest)
+		return err
+	}
+	if len(all) > unconfirmed {
+		if err := confirm(cmd, f.yes, fmt.Sprintf("enroll %s", several(len(all), "runtime"))); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(f.output, 0o700); err != nil {
+		return err
+	}
+	for _, one := range all {
+		manifest, err := f.secret(one)
+		if err != nil {
+			return fmt.Errorf("runtime %s: %w", one.id, err)
+		}
+		path := filepath.Join(f.output, one.id+".yaml")
+		if err := writeNew(path, manifest); err != nil {
+			return fmt.Errorf("runtime %s: %w", one.id, err)
+		}
+		fmt.Fprintf(out, "runtime %s: wrote %s\n", one.id, path)
+	}
+	fmt.Fprintf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", several(len(all), "runtime"))
+	return nil
+}
+
+// writeNew writes a file that only its owner can read, unless it exists.
+func writeNew(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s already exists: delete it or choose another --output-dir", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
+}
+
+// selected returns the runtimes to enroll. Runtimes that are named need no control plane: their Kymas may not exist yet.
+func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, error) {
+	var all []enrolled
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {
+		if err := trust.CheckRuntimeID(id); err != nil {
+			return nil, cli.Usage(err)
+		}
+		kyma, err := trust.ParseKyma(cmp.Or(f.owner, f.namespace+"/"+id))
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("--kyma: %w", err))
+		}
+		kyma.UID = f.uid
+		if err := kyma.Check(); err != nil {
+			return nil, cli.Usage(fmt.Errorf("--kyma-uid: %w", err))
+		}
+		all = append(all, enrolled{id, kyma})
+	}
+	if len(args) > 0 {
+		return all, nil
+	}
+	api, err := f.connect()
+	if err != nil {
+		return nil, err
+	}
+	found, err := f.find(cmd.Context(), api, nil, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range found {
+		if err := trust.CheckRuntimeID(one.id); err != nil {
+			return nil, err
+		}
+		all = append(all, enrolled{one.id, trust.Kyma{Namespace: one.kyma.Namespace, Name: one.kyma.Name}})
+	}
+	return all, nil
+}
+
+// secret returns the bootstrap Secret of a runtime.
+func (f *enrollFlags) secret(one enrolled) ([]byte, error) {
+	root, err := keys.Folder{Dir: f.dir}.Root()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := keys.Folder{Dir: f.dir}.TokenSecret()
+	if err != nil {
+		return nil, err
+	}
+	token, err := secret.IssueFor(one.kyma, one.id, time.Now().Add(f.validity))
+	if err != nil {
+		return nil, err
+	}
+	access, err := f.registry.Access(store.Access{})
+	if err != nil {
+		return nil, err
+	}
+	if f.password {
+		if access.DockerConfig, err = registryCredentials(access.DockerConfig, f.dir, f.location, one.id, f.generation); err != nil {
+			return nil, err
+		}
+	}
+	if f.notifications != "" {
+		if access.DockerConfig, err = notificationCredentials(access.DockerConfig, f.dir, f.notifications, one.id, f.generation); err != nil {
+			return nil, err
+		}
+	}
+	data := map[string]string{
+		"root.json": string(root.Raw),
+		"location":  f.location,
+		"runtime":   one.id,
+		"token":     token.String(),
+		"kyma":      one.kyma.Namespace + "/" + one.kyma.Name,
+	}
+	if one.kyma.UID != "" {
+		data["kymaUID"] = one.kyma.UID
+	}
+	if f.replace {
+		data["replace"] = v1beta2.True
+	}
+	if f.notifications != "" {
+		data["notifications"] = f.notifications
+	}
+	for field, value := range map[string][]byte{".dockerconfigjson": access.DockerConfig, "ca.crt": access.CA} {
+		if len(value) > 0 {
+			data[field] = string(value)
+		}
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+		"metadata":   map[string]any{"name": "skr-agent-bootstrap", "namespace": v1beta2.RuntimeNamespace},
+		"stringData": data,
+	})
 }

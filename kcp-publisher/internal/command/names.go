@@ -124,10 +124,6 @@ func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
 	return api.List(ctx, list, client.InNamespace(c.scope()))
 }
 
-// atDefault returns the control plane of the kubeconfig's current context, for commands that use it only to complete
-// names.
-func atDefault() *controlPlane { return &controlPlane{namespace: defaultNamespace} }
-
 // each completes any number of arguments from one list.
 func each(cmd *cobra.Command, names cli.Names) {
 	cli.Complete(cmd, names, names, names, names, names, names, names, names)

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,11 +11,20 @@ import (
 func TestNamesOfTheControlPlaneAreCompleted(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nowhere") // completion must return nothing, not file names, if nothing can be listed
 	for _, args := range []string{"status ", "status --module ", "status --version ", "why ", "why berlin ", "reconcile ", "suspend ", "resume ", "revoke ", "rollout show ",
+		"logs ", "logs berlin ", "tree ", "rollout status ", "rollout history ", "enroll ", "status --namespace ", "status --context ", "rollout list --namespace ",
 		"rollout pause ", "rollout undo ", "rollout approve ", "rollout approve web ", "promote ", "promote --from ", "promote --to ", "takeover start ", "takeover plan one two "} {
 		o := run(append([]string{"__completeNoDesc"}, strings.Split(args, " ")...)...)
 		if o.code != 0 || o.out != ":4\n" {
 			t.Errorf("%s: got %+v", args, o)
 		}
+	}
+	config := filepath.Join(t.TempDir(), "config")
+	const two = `{"apiVersion":"v1","kind":"Config","contexts":[{"name":"kcp","context":{}},{"name":"$(reboot)","context":{}},{"name":"lab","context":{}}]}`
+	if err := os.WriteFile(config, []byte(two), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o := run("__completeNoDesc", "status", "--kubeconfig", config, "--context", ""); o.out != "kcp\nlab\n:4\n" {
+		t.Errorf("contexts: %+v", o)
 	}
 	o := run("__completeNoDesc", "status", "-o", "")
 	if got := strings.Fields(o.out); !slices.Equal(got, []string{"table", "json", "yaml", "wide", "name", ":4"}) {

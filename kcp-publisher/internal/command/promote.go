@@ -22,8 +22,10 @@ import (
 
 // promoteFlags are the flags of `promote`.
 type promoteFlags struct {
+	controlPlane
 	from, to, branch, format string
-	create                   bool
+	create, yes              bool
+	restricted               []string
 	commits                  commitFlags
 }
 
@@ -69,21 +71,29 @@ func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 func newPromote() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
-		Use: "promote MODULE", Short: "promote the version of one channel to another with a commit", Args: cli.Exactly(1, "a module"),
-		Long: "promote changes one version in the ModuleReleaseMeta of a module, commits the change with a sign-off and pushes it to the branch or a new branch.\n" +
-			"It keeps the comments and formatting of the file.",
+		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: cli.Exactly(1, "a module"),
+		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the change with a sign-off and pushes it to the\n" +
+			"branch or a new branch; it keeps the comments and formatting of the file. Without it, promote shows the affected runtimes, asks for a\n" +
+			"confirmation and changes the ModuleReleaseMeta in the control plane.",
+		Example: "  kcp-publisher promote keda --from fast --to regular\n" +
+			"  kcp-publisher promote keda --from fast --to regular --git-url https://git.example/fleet --author 'Ann <ann@example.org>'",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "source channel of the version")
 	flags.StringVar(&f.to, "to", "", "target channel of the version")
 	f.commits.add(flags)
+	flags.Lookup("git-url").Usage = "URL of the Git repository; default: change the control plane"
+	flags.Lookup("dry-run").Usage = "show the change without making it"
 	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: commit to --git-branch")
 	flags.BoolVar(&f.create, "create", false, "create the target channel if the module does not have it")
+	flags.BoolVar(&f.yes, "yes", false, "change the control plane without asking")
+	f.controlPlane.add(flags, "the ModuleReleaseMeta")
+	restrictedFlag(flags, &f.restricted)
 	cli.OutputFlag(flags, &f.format)
-	cli.Complete(cmd, atDefault().modules)
-	cli.CompleteFlag(cmd, "from", atDefault().channels)
-	cli.CompleteFlag(cmd, "to", atDefault().channels)
+	cli.Complete(cmd, f.modules)
+	cli.CompleteFlag(cmd, "from", f.channels)
+	cli.CompleteFlag(cmd, "to", f.channels)
 	return cmd
 }
 
@@ -98,8 +108,14 @@ type promoted struct {
 
 func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	required := []cli.Required{{Flag: "--from", Given: f.from != ""}, {Flag: "--to", Given: f.to != ""}}
-	if err := cli.RequireFlags(append(required, f.commits.required()...)...); err != nil {
+	if f.commits.url != "" {
+		required = append(required, f.commits.required()...)
+	}
+	if err := cli.RequireFlags(required...); err != nil {
 		return err
+	}
+	if f.commits.url == "" {
+		return f.direct(cmd, module)
 	}
 	repository, change, err := f.commits.open()
 	if err != nil {

@@ -29,7 +29,7 @@ type rolloutFlags struct {
 func newRollout() *cobra.Command {
 	f := &rolloutFlags{}
 	cmd := cli.Group("rollout", "show and control rollouts",
-		newRolloutList(f), newRolloutShow(f),
+		newRolloutList(f), newRolloutShow(f), newRolloutStatus(f), newRolloutHistory(f),
 		f.newAction("pause", "pause a rollout; no further runtime is updated", actions.Pause(true)),
 		f.newAction("resume", "resume a paused rollout", actions.Pause(false)),
 		newRolloutApprove(f),

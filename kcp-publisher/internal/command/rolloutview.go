@@ -20,8 +20,10 @@ import (
 // followInterval is the interval at which a followed rollout is read.
 const followInterval = time.Second
 
-// watchRollout shows a rollout repeatedly until it has ended.
-func watchRollout(ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout)) error {
+// watchRollout shows a rollout repeatedly until it has ended, or until a function returns an error.
+func watchRollout(
+	ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout), more ...func(*v1alpha1.Rollout) error,
+) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -32,6 +34,11 @@ func watchRollout(ctx context.Context, every time.Duration, read func() (*v1alph
 		show(one)
 		if rollout.Finished(one.Status.State) {
 			return ended(one)
+		}
+		for _, check := range more {
+			if err := check(one); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():

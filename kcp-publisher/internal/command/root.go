@@ -24,7 +24,9 @@ func newProgram(version string) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"watch", "Watch a fleet:", []*cobra.Command{newStatus(), newWhy(), newEvents(), newImages(), newUI(g), newCheck()}},
+		{"watch", "Watch a fleet:", []*cobra.Command{
+			newStatus(), newWhy(), newLogs(), newTree(), newEvents(), newImages(), newUI(g), newCheck(),
+		}},
 		{"change", "Change a fleet:", []*cobra.Command{
 			newDiff(), newRemovals(), newPromote(), newTrain(), newRollout(), newReconcile(), newSuspend(), newResume(),
 		}},
@@ -41,6 +43,7 @@ func newProgram(version string) *cobra.Command {
 		root.AddCommand(part.commands...)
 	}
 	root.AddCommand(newRender())
+	cli.CompleteConnections(root)
 	return root
 }
 

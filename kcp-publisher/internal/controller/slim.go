@@ -131,7 +131,8 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 // report reduces an accepted report for storage, like Transform.
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion), s.common(report.KubernetesVersion), s.common(report.Fleet)
-	report.Certificate = "" // it identified the key and is not needed again
+	report.Report = report.WithoutDetails() // only the registry keeps them
+	report.Certificate = ""                 // it identified the key and is not needed again
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
 	}

@@ -79,7 +79,7 @@ func (g *gathering) contentOf(
 		}
 		var used []string
 		if err == nil {
-			used, err = g.usedBy(ctx, m, b.State.Settings.ImagePaths, kubernetes)
+			used, err = g.usedBy(ctx, m, b, kubernetes)
 		}
 		if err != nil {
 			content.Problem = fmt.Sprintf("find the images of its objects: %v", err)

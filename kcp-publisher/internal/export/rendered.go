@@ -37,7 +37,7 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 	}
 	inForce := len(b.State.All())
 	for i, m := range g.taken(b) {
-		used, err := g.usedBy(ctx, m, b.State.Settings.ImagePaths, kubernetes)
+		used, err := g.usedBy(ctx, m, b, kubernetes)
 		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
 			// Nobody has it: what is in force has to go out all the same.
 			noted := g.modules[m.Module+" "+m.Version]
@@ -84,7 +84,7 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 }
 
 // usedBy renders a module with its contents.
-func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, paths []bundle.ImagePath, version string) ([]string, error) {
+func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, version string) ([]string, error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
 		return nil, fmt.Errorf("spec.install.source: %w", err)
@@ -93,7 +93,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, paths []bundl
 	if m.Spec.Config != nil {
 		wanted = append(wanted, m.Spec.Config.Ref)
 	}
-	question := airgap.UsedQuestion{Manifest: m, ImagePaths: paths, KubernetesVersion: version}
+	question := airgap.UsedQuestion{Manifest: m, ImagePaths: b.State.Settings.ImagePaths, Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
 	asked, err := json.Marshal(question) // contents are in it by digest
 	if err != nil {
 		return nil, err

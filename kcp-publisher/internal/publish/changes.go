@@ -24,10 +24,10 @@ func newChanges() *memo.Memo[statePair, *plan.Changes] {
 // same few states, and a comparison costs as much as the rest of a bundle.
 func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
-	if known, found := p.changes.Find(pair); found {
-		return known
+	changes, found := p.changes.Find(pair)
+	if !found {
+		changes = plan.ChangesBetween(before.State, after.State)
+		p.changes.Put(pair, changes)
 	}
-	fresh := plan.ChangesBetween(before.State, after.State)
-	p.changes.Put(pair, fresh)
-	return fresh
+	return after.Since(*before, changes)
 }

@@ -312,7 +312,7 @@ func (p *Publisher) next(ctx context.Context, record *Record, d *decision, runti
 		return err
 	}
 	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical(),
-		Agent: result.State.Settings.Agent}
+		Agent: result.State.Settings.Agent, Values: request.AllValues().Only(result.State.UsedValues())}
 	d.predicate, d.reason = plan.Next(d.adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	return nil
 }
@@ -406,6 +406,7 @@ func (p *Publisher) replace(ctx context.Context, record *Record, runtime string,
 }
 
 func (p *Publisher) resolve(ctx context.Context, record *Record, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
+	request.DefinedValues = snapshot.DefinedValues(request.AllValues())
 	request.Labels = snapshot.Relevant(request.Labels)
 	in := inputs{Revision: snapshot.Revision}
 	if kept != nil {

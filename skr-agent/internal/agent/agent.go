@@ -79,6 +79,8 @@ type Options struct {
 	// Checks measures the checks of modules, and Accounts selects the account of each module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
+	// Inspect returns details of a module. Nil means that reports have none.
+	Inspect func(context.Context, *v1beta2.Manifest, []bundle.Detail) *bundle.ModuleDetails
 	// Deployment is the agent's own, nil if bundles must not change it.
 	Deployment *upgrade.Deployment
 	// UpgradeDeadline is the time in which another image must prove itself once it leads.
@@ -121,6 +123,8 @@ type Agent struct {
 	secrets *bundle.ReportedSecrets
 	// unreadable is the error of parsing the request in the runtime's Kyma.
 	unreadable error
+	// details are the last details of modules, by name of the Manifest.
+	details map[string]inspected
 	// leftovers is the number of removed leftovers that were logged.
 	leftovers int
 	contents

@@ -17,6 +17,7 @@ import (
 
 // report delivers a report if it is needed. A failed delivery is retried with the next poll.
 func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
+	facts.Details = a.inspect(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
 	next.Recipient = a.Secrets.Recipient()

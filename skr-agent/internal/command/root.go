@@ -30,5 +30,6 @@ func newProgram(version string) *cobra.Command {
 		newRender(),
 		newUsedImages(),
 	)
+	cli.CompleteConnections(root)
 	return root
 }

@@ -205,13 +205,14 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return fmt.Errorf("find the agent's own program, which renders charts: %w", err)
 	}
-	err = install.Setup(mgr, install.Options{
+	installer, err := install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
 		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain, Incomplete: options.Syncer.IsIncomplete,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
+	reconciler.Inspect = installer.Inspect
 	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location", options.Place.String())
 	return mgr.Start(ctx)
 }

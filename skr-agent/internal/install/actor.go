@@ -23,6 +23,7 @@ type actor struct {
 	cluster   client.Client
 	manager   string // the field manager it applies as
 	discovery discovery.DiscoveryInterface
+	pods      rest.Interface // for logs
 }
 
 func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
@@ -45,7 +46,11 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &actor{user: user, cluster: cluster, manager: fieldManager, discovery: served}, nil
+	pods, err := newPodClient(config, http)
+	if err != nil {
+		return nil, err
+	}
+	return &actor{user: user, cluster: cluster, manager: fieldManager, discovery: served, pods: pods}, nil
 }
 
 // actor returns the one that may work on a Manifest's objects.

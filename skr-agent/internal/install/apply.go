@@ -79,6 +79,7 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 		return plan{}, out, nil
 	}
 	known.images, known.inherited = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationInherited]
+	known.values = m.Annotations[v1beta2.AnnotationValues]
 	out := outcome{inventory: m.Status.Synced, images: &p.images, resources: &p.resources}
 	if todo != stepApply {
 		known.forgetReady(p)
@@ -248,7 +249,7 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	if err != nil || problem != nil {
 		return plan{}, problem, err
 	}
-	p, err := makePlan(content.objects, m.Spec.Resource, m.Status.Synced, i.owner(m), i.scope)
+	p, err := makePlan(content.objects, content.defaultCR, m.Status.Synced, i.owner(m), i.scope)
 	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
 		p.defaultCR = nil
 	}

@@ -133,6 +133,10 @@ func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	if applied.Images != "" {
 		was.Annotations[v1beta2.AnnotationImages] = applied.Images
 	}
+	delete(was.Annotations, v1beta2.AnnotationValues)
+	if applied.Values != "" {
+		was.Annotations[v1beta2.AnnotationValues] = applied.Values
+	}
 	return was
 }
 

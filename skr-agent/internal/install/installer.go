@@ -84,6 +84,7 @@ const heldInterval = 5 * time.Second
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
+		known.values != m.Annotations[v1beta2.AnnotationValues],
 		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync, notedWrongly(m) && !known.unnoted:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,

@@ -27,7 +27,7 @@ func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool
 	if err != nil || problem != nil {
 		return nil, false, err
 	}
-	p, err := makePlan(content.objects, m.Spec.Resource, nil, i.owner(m), i.scope)
+	p, err := makePlan(content.objects, content.defaultCR, nil, i.owner(m), i.scope)
 	if err != nil {
 		if passing(err) {
 			return nil, false, err

@@ -21,6 +21,8 @@ import (
 // rendering is what a Manifest's content comes to.
 type rendering struct {
 	objects []*unstructured.Unstructured
+	// defaultCR is the Manifest's, with the runtime's values; nil for none.
+	defaultCR *unstructured.Unstructured
 	// images reports whether they are those that the component lists.
 	images finding
 }
@@ -41,8 +43,12 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 	case err != nil:
 		return rendering{}, &finding{reason: v1beta2.ReasonContentBroken, message: err.Error()}, nil
 	}
+	defaultCR, problem := defaultCRWith(m, in.Substitute)
+	if problem != nil {
+		return rendering{}, problem, nil
+	}
 	listed, problem := redirect(m, objects)
-	return rendering{objects, listed}, problem, nil
+	return rendering{objects, defaultCR, listed}, problem, nil
 }
 
 // input gathers what the objects of a Manifest depend on.
@@ -73,6 +79,9 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
 		return in, &finding{reason: v1beta2.ReasonSourceBroken, message: "spec.install.source: " + err.Error()}, nil
+	}
+	if in.Substitute, problem = valuesOf(m); problem != nil {
+		return in, problem, nil
 	}
 	in.Packed, in.Release, in.Namespace = source.Type, m.ModuleLabel(), namespace
 	in.Content, problem, err = s.content(source, "spec.install.source")

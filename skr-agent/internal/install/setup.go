@@ -90,19 +90,19 @@ type Installer struct {
 // Setup adds the controller to the manager. The manager's scheme must know v1beta2; its cache needs nothing but
 // Manifests. The controller makes clients and informers of its own for the rest, so that the manager may keep its cache
 // as small as it likes.
-func Setup(mgr ctrl.Manager, options Options) error {
+func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	options = options.orDefaults()
 	actors := map[string]*actor{}
 	for _, user := range options.Accounts.All() {
 		a, err := newActor(mgr, user, options.FieldManager)
 		if err != nil {
-			return fmt.Errorf("set up the installer: %w", err)
+			return nil, fmt.Errorf("set up the installer: %w", err)
 		}
 		actors[user] = a
 	}
 	lister, err := metadata.NewForConfigAndClient(metadata.ConfigFor(mgr.GetConfig()), mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("set up the installer: %w", err)
+		return nil, fmt.Errorf("set up the installer: %w", err)
 	}
 	i := &Installer{
 		Options: options,
@@ -127,7 +127,7 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if options.TryAgain == nil {
 		options.TryAgain = make(chan event.GenericEvent)
 	}
-	return ctrl.NewControllerManagedBy(mgr).
+	return i, ctrl.NewControllerManagedBy(mgr).
 		Named("install").
 		For(&v1beta2.Manifest{}, builder.WithPredicates(worthwhile)).
 		WatchesRawSource(i.watches).
@@ -150,6 +150,8 @@ type memo struct {
 	checkedAt time.Time
 	// images is the annotation that said where the images of those objects come from.
 	images string
+	// values is AnnotationValues as it was applied last.
+	values string
 	// inherited is the annotation that said which objects of lifecycle-manager's the module has.
 	inherited string
 	// pending is the generation that is not ready since pendingSince, looked at so many times in a row.

@@ -25,6 +25,9 @@ func UsedImages(
 ) ([]string, error) {
 	m := &v1beta2.Manifest{Spec: q.Manifest.Spec}
 	m.Namespace, m.Name, m.Labels = v1beta2.RuntimeNamespace, q.Manifest.Name, q.Manifest.Labels
+	if values := q.Values.For(q.Manifest).String(); values != "" {
+		m.Annotations = map[string]string{v1beta2.AnnotationValues: values}
+	}
 	sources := inputSources{
 		load: func(at digest.Digest) ([]byte, *finding, error) {
 			data, ok := q.Contents[at]

@@ -42,13 +42,14 @@ const home = v1beta2.RuntimeNamespace
 // world is one API server with an agent's installer in it.
 type world struct {
 	*testing.T
-	client  client.Client
-	content *contentstore.Store
-	config  *rest.Config
-	scheme  *runtime.Scheme
-	options Options // but for what every world has
-	stop    context.CancelFunc
-	stopped chan struct{}
+	installer *Installer // of the last start
+	client    client.Client
+	content   *contentstore.Store
+	config    *rest.Config
+	scheme    *runtime.Scheme
+	options   Options // but for what every world has
+	stop      context.CancelFunc
+	stopped   chan struct{}
 }
 
 // server is the API server of all worlds, one after the other.
@@ -144,7 +145,8 @@ func (w *world) start() {
 		w.options.Render = render.Confined{}.Render
 	}
 	w.options.Content, w.options.LookInterval = w.content, time.Second
-	require.NoError(w, Setup(mgr, w.options))
+	w.installer, err = Setup(mgr, w.options)
+	require.NoError(w, err)
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop, w.stopped = stop, make(chan struct{})
 	go func() {

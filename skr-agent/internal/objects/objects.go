@@ -84,10 +84,10 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 		return s.outcome()
 	}
 	s.install(ctx, b, b.State.Manifests, unstaged, gate, now)
-	images := imageRules(b.State.Settings)
 	for _, manifest := range b.State.Leaving {
 		if unstaged[manifest.Module] == nil {
-			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest, images) })
+			manifest.Annotations = annotated(manifest, b)
+			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error { return s.leaving(ctx, manifest) })
 		}
 	}
 	s.removals(ctx, b.Statement.Predicate.Removals)
@@ -116,7 +116,6 @@ func (s *Syncer) install(
 	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
-	images := imageRules(b.State.Settings)
 	for _, manifest := range manifests {
 		if !manifest.Unmanaged && unstaged[manifest.Module] != nil {
 			continue
@@ -125,7 +124,8 @@ func (s *Syncer) install(
 			if manifest.Unmanaged {
 				return s.unmanage(ctx, manifest.Name)
 			}
-			return s.manifest(ctx, manifest, images, gate)
+			manifest.Annotations = annotated(manifest, b)
+			return s.manifest(ctx, manifest, gate)
 		})
 	}
 }
@@ -199,10 +199,20 @@ func imageRules(settings bundle.Settings) string {
 	return string(text)
 }
 
-func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images string, gate maintenance.Gate) error {
-	if images != "" {
-		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
+// annotated returns a Manifest's annotations with what the bundle adds for the installer: the rules for images, and the
+// values that the module uses.
+func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
+	added := map[string]string{}
+	if images := imageRules(b.State.Settings); images != "" {
+		added[v1beta2.AnnotationImages] = images
 	}
+	if values := b.Statement.Predicate.Values.For(want).String(); values != "" {
+		added[v1beta2.AnnotationValues] = values
+	}
+	return with(want.Annotations, added)
+}
+
+func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest, client.UnsafeDisableDeepCopy)
 	if err == nil && s.settled.is("Manifest", manifest) {
@@ -232,7 +242,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want, images) // it comes back once it is gone
+		return s.renewLeaving(ctx, manifest, want) // it comes back once it is gone
 	}
 	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
@@ -241,7 +251,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 		return nil
 	}
 	before := manifest.ResourceVersion
-	err = s.renew(ctx, manifest, want, images)
+	err = s.renew(ctx, manifest, want)
 	if err == nil && manifest.ResourceVersion == before {
 		s.settled.note("Manifest", manifest)
 	}
@@ -249,7 +259,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, images stri
 }
 
 // leaving keeps a module that is on its way out at the version that it is to have until it is gone.
-func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, images string) error {
+func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
 		return client.IgnoreNotFound(err)
@@ -257,28 +267,25 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, images strin
 	if manifest.DeletionTimestamp.IsZero() {
 		return nil // it is about to be deleted, which comes first
 	}
-	return s.renewLeaving(ctx, manifest, want, images)
+	return s.renewLeaving(ctx, manifest, want)
 }
 
 // renewLeaving brings a Manifest that is being deleted in line, for only the operator of a newer version may be able to
 // finish. Its default CR stays the one that is to go. One that somebody else deleted, or that is not looked after any
 // more, waits for nothing and stays as it is.
-func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, images string) error {
+func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
-	return s.renew(ctx, manifest, want, images)
+	return s.renew(ctx, manifest, want)
 }
 
 // renew brings a Manifest that is there in line.
-func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, images string) error {
-	if images != "" {
-		want.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationImages: images})
-	}
+func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
-	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate} {
+	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate, v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues} {
 		if want.Annotations[annotation] == "" {
 			delete(manifest.Annotations, annotation)
 		}

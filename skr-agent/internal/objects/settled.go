@@ -1,6 +1,8 @@
 package objects
 
 import (
+	"maps"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -14,15 +16,16 @@ type settled struct {
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string
+	values    bundle.Values
 	versions  map[string]string // by kind and name
 }
 
 // begin forgets everything when a bundle wants something else than what was compared last.
 func (s *settled) begin(b *bundle.Bundle) {
-	if settings := imageRules(b.State.Settings); s.versions == nil || settings != s.settings ||
+	if settings := imageRules(b.State.Settings); s.versions == nil || settings != s.settings || !maps.Equal(b.Statement.Predicate.Values, s.values) ||
 		!same(s.manifests, b.State.Manifests) || !same(s.catalog.ModuleTemplates, b.Modules.ModuleTemplates) ||
 		!same(s.catalog.ModuleReleaseMetas, b.Modules.ModuleReleaseMetas) {
-		*s = settled{b.State.Manifests, b.Modules, settings, map[string]string{}}
+		*s = settled{b.State.Manifests, b.Modules, settings, b.Statement.Predicate.Values, map[string]string{}}
 	}
 }
 

@@ -32,6 +32,8 @@ type Snapshot struct {
 	called map[string][]*template
 	// selected are the keys of labels that any selector looks at.
 	selected map[string]bool
+	// values are the names of the runtimes' values that any template uses.
+	values map[string]bool
 	// restricted are modules that nobody is shown without a kymaSelector.
 	restricted []string
 	// controller is the controller name under which templates have to be provided, empty for any.
@@ -82,7 +84,7 @@ type Choice struct {
 // New indexes templates and metas. Order does not matter. A restricted module is shown to nobody unless its
 // ModuleReleaseMeta has a kymaSelector.
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
-	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}}
+	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
 			continue // somebody's finalizer keeps the object, not what it said
@@ -126,6 +128,10 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 		}
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
+		}
+		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues]) // an invalid list is reported by resolution
+		for _, name := range used {
+			s.values[name] = true
 		}
 	}
 	for _, name := range s.moduleNames() {
@@ -222,6 +228,19 @@ func (s *Snapshot) moduleNames() []string {
 	names := make([]string, 0, len(s.metas))
 	for name := range s.metas {
 		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// DefinedValues returns the names of values that a runtime has and any module uses, sorted. The values themselves
+// are part of the statement, so they do not make a difference here.
+func (s *Snapshot) DefinedValues(values bundle.Values) []string {
+	var names []string
+	for name := range values {
+		if s.values[name] {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names

@@ -86,6 +86,8 @@ var descriptions = []Description{
 	{OlderVersionAsked, Failing,
 		"the requested version is older than the installed one, and no rollout rolls it back: the runtime keeps the newer one",
 		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list"},
+	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module stays as it is",
+		"set the value in the message: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": \"VALUE\"}', or the label that it names"},
 	{ModuleNotInherited, Failing, "a module of lifecycle-manager cannot be taken over at its installed version",
 		"offer that version until the module is taken over: kcp-publisher takeover plan KYMA"},
 	{

@@ -40,6 +40,7 @@ const (
 	OlderVersionAsked  Situation = "OlderVersionAsked"
 	ModuleNotInherited Situation = "ModuleNotInherited"
 	RemovalHeld        Situation = "RemovalHeld"
+	ValueUndefined     Situation = "ValueUndefined"
 )
 
 // Situations between publishing a bundle and receiving the report.

@@ -43,6 +43,6 @@ func ChangesBetween(before, after bundle.DesiredState) *Changes {
 
 // installing returns the settings that affect the installation of modules.
 func installing(s bundle.Settings) bundle.Settings {
-	s.PollInterval, s.ReportInterval, s.Agent, s.Autonomy = metav1.Duration{}, metav1.Duration{}, "", ""
+	s.PollInterval, s.ReportInterval, s.Agent, s.Autonomy, s.Details = metav1.Duration{}, metav1.Duration{}, "", "", nil
 	return s
 }

@@ -11,9 +11,7 @@ import (
 
 func TestLacksComparesReportOrStatus(t *testing.T) {
 	some := bundle.Report{Features: []bundle.Feature{bundle.FeatureTakeover, "teleport"}}
-	rest := []bundle.Feature{
-		bundle.FeatureChecks, bundle.FeatureImagePullSecret, bundle.FeatureNamespaceLabels, bundle.FeatureRecreate,
-	}
+	rest := slices.DeleteFunc(bundle.AllFeatures(), func(f bundle.Feature) bool { return f == bundle.FeatureTakeover })
 	observed := func(report bundle.Report) *v1beta2.RuntimeStatus {
 		return &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Features: RecordFeatures(report)}}
 	}

@@ -39,6 +39,8 @@ type Wanted struct {
 	Agent string
 	// Critical are the features that an agent must understand to follow the documents.
 	Critical []bundle.Feature
+	// Values are the values of the runtime that the documents use.
+	Values bundle.Values
 	// KeepsAll: no module is removed, because they are given back or the runtime's request is not known yet.
 	KeepsAll bool
 }
@@ -72,7 +74,7 @@ func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity t
 	if !wanted.KeepsAll {
 		next.Removals = before.pending(last, asked, r)
 	}
-	next.Critical = wanted.Critical
+	next.Critical, next.Values = wanted.Critical, wanted.Values
 	next.Rollback = append(
 		before.rollbacks(r.given(), wanted.Versions, r.Observed),
 		bundle.AgentRollbacks(r.AgentRollbackFrom, wanted.Agent)...,

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,8 @@ const (
 	ReasonContentChanged Reason = "ContentChanged"
 	// ReasonCatalogChanged: the runtime sees another catalog.
 	ReasonCatalogChanged Reason = "CatalogChanged"
+	// ReasonValuesChanged: values of the runtime that its modules use changed.
+	ReasonValuesChanged Reason = "ValuesChanged"
 	// ReasonRemovalAdded: the bundle removes a module that the last bundle did not remove.
 	ReasonRemovalAdded Reason = "RemovalAdded"
 	// ReasonRemovalWithdrawn: a module that the last bundle removes is requested again.
@@ -70,6 +73,7 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 		due{ReasonRecreated, p.Deleting && !next.Deleting},
 		due{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateBlob.Digest},
 		due{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
+		due{ReasonValuesChanged, !maps.Equal(p.Values, next.Values)},
 		due{ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool { return !slices.Contains(p.Removals, m) })},
 		due{ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) })},
 		due{ReasonRollbackAdded, slices.ContainsFunc(next.Rollback, func(r bundle.Rollback) bool { return !slices.Contains(p.Rollback, r) })},

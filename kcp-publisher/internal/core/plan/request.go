@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -28,11 +29,17 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
 		request.Settings.Agent = image
 	}
+	if request.Settings.Details, err = details(kyma); err != nil && !request.Deleting {
+		return request, err
+	}
 	switch err := request.Settings.Check(); {
 	case err != nil && request.Deleting:
 		request.Settings = r.Settings // the runtime is told to remove its modules all the same
 	case err != nil:
 		return request, reason.Errorf(reason.AnnotationInvalid, "annotations: %w", err)
+	}
+	if request.Values, err = values(kyma); err != nil && !request.Deleting {
+		return request, err
 	}
 	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.Leaving = leaving(request.Asked, report)
@@ -74,6 +81,20 @@ func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 		return own
 	}
 	return r.Settings.Autonomy
+}
+
+// details returns the details that an operator requests for a runtime's reports.
+func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
+	var all []bundle.Detail
+	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails], func(r rune) bool { return r == ',' || r == ' ' }) {
+		detail := bundle.Detail(name)
+		if !slices.Contains(bundle.AllDetails(), detail) {
+			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s: want some of %v", v1beta2.AnnotationReportDetails, bundle.Quote(name, bundle.MaxVersionBytes), bundle.AllDetails())
+		}
+		all = append(all, detail)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // given returns the versions that a runtime has, by module: those that it was given by what the control plane

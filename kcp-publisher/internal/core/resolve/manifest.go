@@ -35,6 +35,9 @@ func newManifest(w wish, content Content) (*bundle.Manifest, error) {
 	if w.inherited != nil {
 		manifest.Inherited = w.inherited.Objects
 	}
+	if err := w.checkValues(); err != nil {
+		return nil, err
+	}
 	if manifest.Annotations, err = w.annotations(name); err != nil {
 		return nil, err
 	}
@@ -107,6 +110,9 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 	}
 	if recreate := w.choice.Template.Annotations[v1beta2.AnnotationRecreate]; recreate == v1beta2.True {
 		all[v1beta2.AnnotationRecreate] = recreate
+	}
+	if values := w.choice.Template.Annotations[v1beta2.AnnotationUsesValues]; values != "" {
+		all[v1beta2.AnnotationUsesValues] = values
 	}
 	if features := w.choice.Template.Annotations[v1beta2.AnnotationRequiresFeatures]; features != "" {
 		all[v1beta2.AnnotationRequiresFeatures] = features

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
@@ -68,6 +69,10 @@ type Request struct {
 	// Lacks are the features, sorted, that the runtime's agent is known not to understand: nothing that needs one of them
 	// is written.
 	Lacks []bundle.Feature
+	// Values are the values in the annotation of the Kyma, nil for none. DefinedValues are the names of those that a module in the
+	// catalog uses, sorted: resolution depends on them only, so runtimes with different values share their documents.
+	Values        bundle.Values `json:"-"`
+	DefinedValues []string
 	// Staying are the modules, sorted, whose removal waits for an operator's approval: each keeps its manifest.
 	Staying []string
 	// Settling: it is not known yet whether the removals of Staying have to wait, so the bundle does not mention them.
@@ -248,7 +253,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]
-		if manifest, err := newManifest(w, content); known && err == nil && len(request.lacking(manifest)) == 0 {
+		if manifest, err := newManifest(w, content); known && err == nil && len(request.lacking(manifest))+len(request.undefined(manifest)) == 0 {
 			result.State.Offers = append(result.State.Offers, *manifest)
 		}
 	}
@@ -275,6 +280,8 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	if missing := request.lacking(manifest); len(missing) > 0 {
 		r.leaveOut(missing)
 		manifest, problem = request.readable(lastManifest(request.Last, w.module.Name)), outdated(w.module.Name, missing)
+	} else if err := bundle.UndefinedValues(w.module.Name, request.undefined(manifest)); err != nil {
+		manifest, problem = lastManifest(request.Last, w.module.Name), failure(reason.ValueUndefined, "%v", err)
 	}
 	manifest = request.withChecks(manifest, w.gate)
 	switch {

@@ -16,10 +16,12 @@ const (
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
 	// shortMessageBytes is the length to which messages are shortened before they are omitted.
 	shortMessageBytes = 96
+	// maxDetailBytes limits the details of all modules.
+	maxDetailBytes = 64 << 10
 )
 
 // fit reduces the report to its limits, so that a large report does not make the runtime silent. It removes entries
-// over a limit first. Then it removes, until the rest fits: messages, resources of modules, watched objects, the
+// over a limit first. Then it removes, until the rest fits: details, messages, resources of modules, watched objects, the
 // largest wishes, modules, and finally all wishes. They are last, because with them the runtime's admin can reduce the
 // report. Omitted parts are marked, so that the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
@@ -27,7 +29,9 @@ func fit(r bundle.Report, most int) bundle.Report {
 	f.limitModules()
 	f.limitWishes()
 	f.limitLists()
+	f.limitDetails(maxDetailBytes)
 	for _, step := range []func(){
+		func() { f.limitDetails(0) },
 		func() { f.shortenMessages(shortMessageBytes) },
 		func() { f.shortenMessages(0) },
 		f.leaveObjectsOut,
@@ -217,4 +221,44 @@ func (f *fitting) leaveModulesOut(most int) {
 		n -= (n + 9) / 10
 		f.keepModules(n)
 	}
+}
+
+// limitDetails keeps the details of the most urgent modules: lists of objects are omitted first.
+func (f *fitting) limitDetails(most int) {
+	order := make([]int, len(f.report.Modules))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(urgency(f.report.Modules[a]), urgency(f.report.Modules[b])) })
+	left, failing := most, 0
+	for _, i := range order {
+		m := &f.report.Modules[i]
+		if m.Details == nil {
+			continue
+		}
+		kept := *m.Details
+		if len(kept.Failing) > 0 {
+			failing++
+		}
+		if failing > bundle.MaxDetailedModules && len(kept.Failing) > 0 {
+			kept.Failing, kept.Shortened = nil, true
+		}
+		if detailBytes(kept) > left {
+			kept.LeftOut, kept.Objects, kept.Shortened = kept.LeftOut+len(kept.Objects), nil, true
+		}
+		if size := detailBytes(kept); size <= left {
+			left -= size
+			m.Details, f.left.Details = &kept, f.left.Details || kept.Shortened
+		} else {
+			m.Details, f.left.Details = nil, true
+		}
+	}
+}
+
+func detailBytes(d bundle.ModuleDetails) int {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return 0 // bytes returns 0 for the same error
+	}
+	return len(data)
 }

@@ -63,6 +63,8 @@ type Facts struct {
 	Removed   []bundle.ObjectRef
 	// Checks returns the results of the checks of a module in a version. Nil means that no checks are measured.
 	Checks func(module, version string) []bundle.ReportedCheck
+	// Details are the requested details of modules by name of the Manifest.
+	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
 	ClusterScoped map[string]bool
 }
@@ -80,6 +82,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
 			},
 		}
+		module.Details = facts.Details[m.Name]
 		if module.Version != m.Spec.Version {
 			module.Wanted = m.Spec.Version
 		}

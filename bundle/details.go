@@ -1,0 +1,160 @@
+package bundle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Detail is a part of a runtime's report that an operator requests in the runtime's settings.
+type Detail string
+
+const (
+	// DetailEvents adds conditions and recent Events of the objects that keep a module from being ready.
+	DetailEvents Detail = "events"
+	// DetailLogs adds the last log lines of their failing containers.
+	DetailLogs Detail = "logs"
+	// DetailObjects adds the objects of each module with their states.
+	DetailObjects Detail = "objects"
+)
+
+// AllDetails returns all details, sorted.
+func AllDetails() []Detail { return []Detail{DetailEvents, DetailLogs, DetailObjects} }
+
+// ModuleDetails are the requested details of one module. Secrets in them are masked as far as the agent recognizes
+// them. They stay in the report: no status contains them.
+type ModuleDetails struct {
+	// Taken is when the agent read them.
+	Taken time.Time `json:"taken"`
+	// Failing are the objects that keep the module from being ready, with their Pods.
+	Failing []FailingObject `json:"failing,omitempty"`
+	// Objects are the module's objects.
+	Objects []DetailedObject `json:"objects,omitempty"`
+	// LeftOut is the number of objects beyond the limits.
+	LeftOut int `json:"leftOut,omitempty"`
+	// Shortened is true if texts were shortened or omitted to fit into the report.
+	Shortened bool `json:"shortened,omitempty"`
+	// Problem is why something could not be read, such as a missing right.
+	Problem string `json:"problem,omitempty"`
+}
+
+// DetailedObject is one object of a module.
+type DetailedObject struct {
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// State is Ready, Processing, Warning or Error, or Missing for an object that does not exist.
+	State   string `json:"state,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// FailingObject is an object that is not ready.
+type FailingObject struct {
+	DetailedObject
+	// Conditions are its conditions that are not as they should be, as TYPE=STATUS REASON: MESSAGE.
+	Conditions []string `json:"conditions,omitempty"`
+	// Events are its latest Events, the newest last.
+	Events []string `json:"events,omitempty"`
+	// Logs are the last lines of its failing containers.
+	Logs []ContainerLog `json:"logs,omitempty"`
+}
+
+// ContainerLog is the end of a container's log.
+type ContainerLog struct {
+	Container string `json:"container"`
+	// Previous is true if the container was restarted since, and the lines are those of its last run.
+	Previous bool   `json:"previous,omitempty"`
+	Text     string `json:"text"`
+}
+
+// Limits of details.
+const (
+	// MaxDetailedModules limits the modules with failing objects in one report.
+	MaxDetailedModules = 8
+	// MaxFailingObjects limits the failing objects of a module, MaxDetailedObjects its objects.
+	MaxFailingObjects  = 6
+	MaxDetailedObjects = 200
+	// MaxDetailLines limits the conditions or Events of one object, and MaxDetailLogs its containers.
+	MaxDetailLines = 6
+	MaxDetailLogs  = 3
+	// MaxDetailTextBytes limits one line, and MaxLogBytes the lines of one container.
+	MaxDetailTextBytes = 256
+	MaxLogBytes        = 2 << 10
+)
+
+// checkDetails checks the details in a runtime's settings.
+func (s Settings) checkDetails() error {
+	for i, d := range s.Details {
+		if !slices.Contains(AllDetails(), d) || i > 0 && s.Details[i-1] >= d {
+			return fmt.Errorf("settings: details %q: want %v, sorted, each once", s.Details, AllDetails())
+		}
+	}
+	return nil
+}
+
+func (d *ModuleDetails) check() error {
+	if d == nil {
+		return nil
+	}
+	if len(d.Failing) > MaxFailingObjects || len(d.Objects) > MaxDetailedObjects || d.LeftOut < 0 {
+		return fmt.Errorf("%d failing objects and %d objects, at most %d and %d", len(d.Failing), len(d.Objects), MaxFailingObjects, MaxDetailedObjects)
+	}
+	if len(d.Problem) > MaxMessageBytes {
+		return fmt.Errorf("problem: %d bytes, at most %d", len(d.Problem), MaxMessageBytes)
+	}
+	for i, o := range d.Objects {
+		if err := o.check(); err != nil {
+			return fmt.Errorf("objects[%d]%w", i, err)
+		}
+	}
+	for i, f := range d.Failing {
+		if err := f.check(); err != nil {
+			return fmt.Errorf("failing[%d]%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (o DetailedObject) check() error {
+	if longest := max(len(o.Group), len(o.Kind), len(o.Namespace), len(o.Name), len(o.State)); longest > MaxModuleNameBytes {
+		return fmt.Errorf(": name of %d bytes, at most %d", longest, MaxModuleNameBytes)
+	}
+	if len(o.Message) > MaxDetailTextBytes {
+		return fmt.Errorf(".message: %d bytes, at most %d", len(o.Message), MaxDetailTextBytes)
+	}
+	return nil
+}
+
+func (f FailingObject) check() error {
+	if err := f.DetailedObject.check(); err != nil {
+		return err
+	}
+	if len(f.Conditions) > MaxDetailLines || len(f.Events) > MaxDetailLines || len(f.Logs) > MaxDetailLogs {
+		return fmt.Errorf(": %d conditions, %d events and %d logs, at most %d, %d and %d",
+			len(f.Conditions), len(f.Events), len(f.Logs), MaxDetailLines, MaxDetailLines, MaxDetailLogs)
+	}
+	for _, line := range slices.Concat(f.Conditions, f.Events) {
+		if len(line) > MaxDetailTextBytes {
+			return fmt.Errorf(": line of %d bytes, at most %d", len(line), MaxDetailTextBytes)
+		}
+	}
+	for i, l := range f.Logs {
+		if len(l.Container) > MaxModuleNameBytes || len(l.Text) > MaxLogBytes {
+			return fmt.Errorf(".logs[%d]: %d bytes, at most %d", i, len(l.Text), MaxLogBytes)
+		}
+	}
+	return nil
+}
+
+// WithoutDetails returns the report without the details of modules. Only the report in the registry has them.
+func (r Report) WithoutDetails() Report {
+	if !slices.ContainsFunc(r.Modules, func(m ReportedModule) bool { return m.Details != nil }) {
+		return r
+	}
+	r.Modules = slices.Clone(r.Modules)
+	for i := range r.Modules {
+		r.Modules[i].Details = nil
+	}
+	return r
+}

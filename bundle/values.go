@@ -1,0 +1,342 @@
+package bundle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+)
+
+// Values are the named values of one runtime. They are part of the statement, so runtimes with different values share
+// their documents. A module whose ModuleTemplate lists names in AnnotationUsesValues can refer to them in its default
+// CR and its chart values, as ${kyma-pull.dev/values.NAME}.
+//
+// A name is a lower-case word, such as region, or LabelValuePrefix with the key of a label of the Kyma in KCP.
+type Values map[string]string
+
+const (
+	// LabelValuePrefix is the start of a name that refers to a label of the Kyma in KCP.
+	LabelValuePrefix = "labels."
+	// placeholderStart and placeholderEnd enclose the name of a value in a string.
+	placeholderStart, placeholderEnd = "${kyma-pull.dev/values.", "}"
+)
+
+// Limits of values. They share the attestation of 64 KiB with sealed Secrets.
+const (
+	MaxValues      = 64
+	MaxValueBytes  = 1 << 10
+	MaxValuesBytes = 6 << 10
+	// maxSubstitutedBytes limits the strings that placeholders become in one document.
+	maxSubstitutedBytes = 1 << 20
+)
+
+// CheckValueName returns an error if a name is not valid for a value.
+func CheckValueName(name string) error {
+	if key, label := strings.CutPrefix(name, LabelValuePrefix); label {
+		if len(validation.IsQualifiedName(key)) > 0 {
+			return fmt.Errorf("value name %s: want %s followed by the key of a label", Quote(name, maxQuotedBytes), LabelValuePrefix)
+		}
+		return nil
+	}
+	if len(validation.IsDNS1035Label(name)) > 0 {
+		return fmt.Errorf("value name %s: want at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s and the key of a label",
+			Quote(name, maxQuotedBytes), LabelValuePrefix)
+	}
+	return nil
+}
+
+// Check returns an error if the values exceed a limit. The error does not contain a value.
+func (v Values) Check() error {
+	if len(v) > MaxValues {
+		return fmt.Errorf("%d values, at most %d", len(v), MaxValues)
+	}
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if err := CheckValueName(name); err != nil {
+			return err
+		}
+		value := v[name]
+		if len(value) > MaxValueBytes {
+			return fmt.Errorf("value %s: %d bytes, at most %d", name, len(value), MaxValueBytes)
+		}
+		if !utf8.ValidString(value) || strings.ContainsFunc(value, isControl) {
+			return fmt.Errorf("value %s: want text without control characters except tab and newline", name)
+		}
+		total += len(name) + len(value)
+	}
+	if total > MaxValuesBytes {
+		return fmt.Errorf("%d bytes of values in total, at most %d", total, MaxValuesBytes)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\n' || r == 0x7f }
+
+// ParseValues parses the AnnotationValues of a Kyma in KCP, a JSON object of strings. Names of labels are not allowed:
+// the labels define them.
+func ParseValues(text string) (Values, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > 4*MaxValuesBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d", len(text), 4*MaxValuesBytes)
+	}
+	var values Values
+	if err := decodeStrict([]byte(text), &values); err != nil {
+		return nil, fmt.Errorf(`want a JSON object of strings, such as {"region": "eu-central-1"}: %w`, err)
+	}
+	for name := range values {
+		if strings.HasPrefix(name, LabelValuePrefix) {
+			return nil, fmt.Errorf("value %s: names with %s are labels of the Kyma: set the label", Quote(name, maxQuotedBytes), LabelValuePrefix)
+		}
+	}
+	return values, values.Check()
+}
+
+// ParseUsedValues parses an AnnotationUsesValues and returns its names, sorted.
+func ParseUsedValues(text string) ([]string, error) {
+	names := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if len(names) > MaxValues {
+		return nil, fmt.Errorf("%d names, at most %d", len(names), MaxValues)
+	}
+	for _, name := range names {
+		if err := CheckValueName(name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// UsedValues returns the names of the values that the module uses, sorted. Check has refused a list that cannot be
+// parsed.
+func (m Manifest) UsedValues() []string {
+	names, err := ParseUsedValues(m.Annotations[v1beta2.AnnotationUsesValues])
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// UsedValues returns the names of the values that the state's modules use, sorted.
+func (s DesiredState) UsedValues() []string {
+	var names []string
+	for _, manifests := range [][]Manifest{s.Manifests, s.Offers, s.Leaving} {
+		for _, m := range manifests {
+			names = append(names, m.UsedValues()...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Only returns the values with these names. Names without a value are left out.
+func (v Values) Only(names []string) Values {
+	var some Values
+	for _, name := range names {
+		value, defined := v[name]
+		if !defined {
+			continue
+		}
+		if some == nil {
+			some = Values{}
+		}
+		some[name] = value
+	}
+	return some
+}
+
+// UndefinedValues returns the error for a module that uses values which its runtime does not have, nil for no names.
+func UndefinedValues(module string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return reason.Errorf(reason.ValueUndefined, "module %s: value %s is not defined for this runtime: set annotation %s or the label of its Kyma in the control plane",
+		module, strings.Join(names, ", "), v1beta2.AnnotationValues)
+}
+
+// ModuleValues are the values that one module uses. A nil value is not defined. The agent writes them to the module's
+// Manifest.
+type ModuleValues map[string]*string
+
+// For returns the values that the module uses.
+func (v Values) For(m Manifest) ModuleValues {
+	var used ModuleValues
+	for _, name := range m.UsedValues() {
+		if used == nil {
+			used = ModuleValues{}
+		}
+		used[name] = nil
+		if value, defined := v[name]; defined {
+			used[name] = &value
+		}
+	}
+	return used
+}
+
+// Undefined returns the names without a value, sorted.
+func (v ModuleValues) Undefined() []string {
+	var names []string
+	for name, value := range v {
+		if value == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// String returns the value of AnnotationValues on a Manifest, empty for a module that uses none.
+func (v ModuleValues) String() string {
+	if len(v) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("values always encode: %v", err)) // they are strings
+	}
+	return string(text)
+}
+
+// ParseModuleValues parses the AnnotationValues of a Manifest.
+func ParseModuleValues(text string) (ModuleValues, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var values ModuleValues
+	if err := decodeStrict([]byte(text), &values); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// identityFields are the fields of an object without placeholders: they decide which object it is.
+var identityFields = []string{"apiVersion", "kind", "metadata"}
+
+// SubstituteObject replaces the placeholders in an object, in place. It refuses placeholders in the fields that
+// identify the object.
+func (v ModuleValues) SubstituteObject(object map[string]any) error {
+	if len(v) == 0 {
+		return nil
+	}
+	s := substitution{values: v}
+	for field, value := range object {
+		if slices.Contains(identityFields, field) {
+			if hasPlaceholder(value) {
+				return fmt.Errorf("%s: placeholders of values are not allowed in %s", field, strings.Join(identityFields, ", "))
+			}
+			continue
+		}
+		next, err := s.tree(value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+		object[field] = next
+	}
+	return nil
+}
+
+// Substitute replaces the placeholders in the strings of a decoded JSON or YAML tree, in place. Keys stay as they are.
+// A value is always inserted into a parsed string, so it cannot add fields, and it is not searched for placeholders.
+func (v ModuleValues) Substitute(tree map[string]any) error {
+	if len(v) == 0 {
+		return nil
+	}
+	s := substitution{values: v}
+	_, err := s.tree(tree)
+	return err
+}
+
+type substitution struct {
+	values ModuleValues
+	bytes  int
+}
+
+func (s *substitution) tree(node any) (any, error) {
+	switch node := node.(type) {
+	case string:
+		return s.text(node)
+	case []any:
+		for i := range node {
+			next, err := s.tree(node[i])
+			if err != nil {
+				return nil, fmt.Errorf("[%d]: %w", i, err)
+			}
+			node[i] = next
+		}
+	case map[string]any:
+		for key, value := range node {
+			next, err := s.tree(value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+			node[key] = next
+		}
+	}
+	return node, nil
+}
+
+// text replaces the placeholders of one string. A further dollar sign in front of one makes it literal text.
+func (s *substitution) text(text string) (string, error) {
+	if !strings.Contains(text, placeholderStart) {
+		return text, nil
+	}
+	var out strings.Builder
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, placeholderStart)
+		if !found {
+			out.WriteString(rest)
+			break
+		}
+		if literal, escaped := strings.CutSuffix(before, "$"); escaped {
+			out.WriteString(literal + placeholderStart)
+			rest = after
+			continue
+		}
+		name, next, closed := strings.Cut(after, placeholderEnd)
+		if !closed {
+			return "", errors.New("a placeholder of a value has no closing brace")
+		}
+		value, listed := s.values[name]
+		switch {
+		case !listed:
+			return "", fmt.Errorf("value %s: annotation %s of the ModuleTemplate does not list it", Quote(name, maxQuotedBytes), v1beta2.AnnotationUsesValues)
+		case value == nil:
+			return "", fmt.Errorf("value %s is not defined", name)
+		}
+		out.WriteString(before + *value)
+		rest = next
+		if s.bytes+out.Len() > maxSubstitutedBytes {
+			break
+		}
+	}
+	if s.bytes += out.Len(); s.bytes > maxSubstitutedBytes {
+		return "", fmt.Errorf("values make its strings larger than %d bytes", maxSubstitutedBytes)
+	}
+	return out.String(), nil
+}
+
+func hasPlaceholder(node any) bool {
+	switch node := node.(type) {
+	case string:
+		return strings.Contains(node, placeholderStart)
+	case []any:
+		return slices.ContainsFunc(node, hasPlaceholder)
+	case map[string]any:
+		for key, value := range node {
+			if strings.Contains(key, placeholderStart) || hasPlaceholder(value) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package bundle
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+)
+
+func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
+	hostile := "a\"}\nadmin: true # {{ .Values }} ${kyma-pull.dev/values.zone}"
+	values := ModuleValues{"region": new(string), "zone": new(string), "labels.example.org/tier": new(string), "gone": nil}
+	*values["region"], *values["zone"], *values["labels.example.org/tier"] = "eu", "a", hostile
+	for name, c := range map[string]struct{ text, want, wrong string }{
+		"no placeholder":                     {"region: $region ${region} ${{ values.region }}", "region: $region ${region} ${{ values.region }}", ""},
+		"the whole string":                   {"${kyma-pull.dev/values.region}", "eu", ""},
+		"several in one string":              {"${kyma-pull.dev/values.region}-${kyma-pull.dev/values.zone}!", "eu-a!", ""},
+		"a label":                            {"tier=${kyma-pull.dev/values.labels.example.org/tier}", "tier=" + hostile, ""},
+		"an escaped placeholder":             {"$${kyma-pull.dev/values.region} ${kyma-pull.dev/values.region}", "${kyma-pull.dev/values.region} eu", ""},
+		"a dollar sign elsewhere":            {"$5 ${kyma-pull.dev/values.region}", "$5 eu", ""},
+		"a name that is not listed":          {"${kyma-pull.dev/values.other}", "", "does not list it"},
+		"an undefined value":                 {"${kyma-pull.dev/values.gone}", "", "value gone is not defined"},
+		"no closing brace":                   {"${kyma-pull.dev/values.region", "", "no closing brace"},
+		"an empty name":                      {"${kyma-pull.dev/values.}", "", "does not list it"},
+		"a placeholder inside a placeholder": {"${kyma-pull.dev/values.${kyma-pull.dev/values.region}}", "", "does not list it"},
+	} {
+		tree := map[string]any{"a": []any{map[string]any{"b": c.text}, int64(1), true, nil}, "${kyma-pull.dev/values.region}": 1.5}
+		err := values.Substitute(tree)
+		if c.wrong != "" {
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%s: got %v, want %q", name, err, c.wrong)
+			}
+			continue
+		}
+		want := map[string]any{"a": []any{map[string]any{"b": c.want}, int64(1), true, nil}, "${kyma-pull.dev/values.region}": 1.5}
+		if err != nil || !reflect.DeepEqual(tree, want) {
+			t.Errorf("%s: got %v, %v", name, tree, err)
+		}
+	}
+	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil || tree["a"] != "${kyma-pull.dev/values.region}" {
+		t.Errorf("a module that uses no values is changed: %v", tree)
+	}
+}
+
+func TestValuesDoNotMakeADocumentGrowWithoutEnd(t *testing.T) {
+	long := strings.Repeat("x", MaxValueBytes)
+	values := ModuleValues{"long": &long}
+	one := strings.Repeat("${kyma-pull.dev/values.long}", 100)
+	tree := map[string]any{}
+	for _, key := range strings.Split("abcdefghijklmnopqrstuvwxyz", "") {
+		tree[key] = one
+	}
+	if err := values.Substitute(tree); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+	if err := values.Substitute(map[string]any{"a": strings.Repeat(one, 1000)}); err == nil {
+		t.Error("one string of 100 MiB is built")
+	}
+}
+
+func TestValuesDoNotDecideWhichObjectItIs(t *testing.T) {
+	region := "eu"
+	values := ModuleValues{"region": &region}
+	for _, object := range []string{
+		`{"apiVersion":"${kyma-pull.dev/values.region}/v1","spec":{}}`, `{"kind":"${kyma-pull.dev/values.region}"}`,
+		`{"metadata":{"name":"a-${kyma-pull.dev/values.region}"}}`, `{"metadata":{"annotations":{"${kyma-pull.dev/values.region}":"a"}}}`,
+	} {
+		var o map[string]any
+		if err := json.Unmarshal([]byte(object), &o); err != nil {
+			t.Fatal(err)
+		}
+		if err := values.SubstituteObject(o); err == nil || !strings.Contains(err.Error(), "not allowed in apiVersion, kind, metadata") {
+			t.Errorf("%s: got %v", object, err)
+		}
+	}
+	o := map[string]any{"kind": "A", "data": map[string]any{"r": "${kyma-pull.dev/values.region}"}}
+	if err := values.SubstituteObject(o); err != nil || !reflect.DeepEqual(o["data"], map[string]any{"r": "eu"}) {
+		t.Errorf("got %v, %v", o, err)
+	}
+}
+
+func TestValuesWithinLimitsAreAccepted(t *testing.T) {
+	many := Values{}
+	for i := range MaxValues + 1 {
+		many["n"+strings.Repeat("x", i%60)+string(rune('a'+i/60))] = ""
+	}
+	for name, c := range map[string]struct {
+		values Values
+		wrong  string
+	}{
+		"none":                {nil, ""},
+		"a text of two lines": {Values{"ca": "-----BEGIN CERTIFICATE-----\nMII\t=\n"}, ""},
+		"a label":             {Values{"labels.kyma-project.io/region": "eu"}, ""},
+		"too many":            {many, "65 values, at most 64"},
+		"a long value":        {Values{"a": strings.Repeat("x", MaxValueBytes+1)}, "value a: 1025 bytes"},
+		"too much in total": {Values{"a": strings.Repeat("x", 1024), "b": strings.Repeat("x", 1024), "c": strings.Repeat("x", 1024),
+			"d": strings.Repeat("x", 1024), "e": strings.Repeat("x", 1024), "f": strings.Repeat("x", 1024)}, "in total"},
+		"an upper-case name":     {Values{"Region": "x"}, "value name"},
+		"a name with a brace":    {Values{"a}b": "x"}, "value name"},
+		"a label with a bad key": {Values{"labels.a b": "x"}, "value name"},
+		"a control character":    {Values{"a": "x\x00"}, "control characters"},
+		"an escape sequence":     {Values{"a": "\x1b[2J"}, "control characters"},
+		"invalid UTF-8":          {Values{"a": "\xff"}, "control characters"},
+	} {
+		err := c.values.Check()
+		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.wrong)
+		}
+	}
+}
+
+func TestAnnotationsOfValuesAreParsedStrictly(t *testing.T) {
+	for name, c := range map[string]struct{ text, wrong string }{
+		"strings":        {`{"region":"eu","zone":"a"}`, ""},
+		"nothing":        {"", ""},
+		"a number":       {`{"replicas": 3}`, "want a JSON object of strings"},
+		"a list":         {`["a"]`, "want a JSON object of strings"},
+		"twice the same": {`{"a":"1","a":"2"}`, "want a JSON object of strings"},
+		"a label":        {`{"labels.region":"eu"}`, "set the label"},
+		"very long":      {`{"a":"` + strings.Repeat("x", 1<<20) + `"}`, "at most"},
+	} {
+		_, err := ParseValues(c.text)
+		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.wrong)
+		}
+	}
+	names, err := ParseUsedValues("zone, region,region labels.a/b")
+	if err != nil || !reflect.DeepEqual(names, []string{"labels.a/b", "region", "zone"}) {
+		t.Errorf("got %v, %v", names, err)
+	}
+	if _, err := ParseUsedValues("a, B"); err == nil {
+		t.Error("an invalid name is accepted")
+	}
+}
+
+func TestAgentsRefuseStatementsWithInvalidValues(t *testing.T) {
+	predicate := samplePredicate()
+	predicate.Values = Values{"region": "eu"}
+	if _, err := Compose(sampleDocuments(t), predicate, trusttest.NewSigner(t)); err != nil {
+		t.Fatal(err)
+	}
+	predicate.Values = Values{"region": strings.Repeat("x", MaxValueBytes+1)}
+	if _, err := Compose(sampleDocuments(t), predicate, trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "values: value region") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAModuleWithValuesNeedsAnAgentThatKnowsThem(t *testing.T) {
+	state := sampleState()
+	if len(state.Critical()) != 0 {
+		t.Fatalf("critical without values: %v", state.Critical())
+	}
+	state.Manifests[0].Annotations = map[string]string{v1beta2.AnnotationUsesValues: "region, zone"}
+	if got := state.Critical(); !reflect.DeepEqual(got, []Feature{FeatureValues}) {
+		t.Errorf("critical: %v", got)
+	}
+	values := Values{"region": "eu", "unused": "x"}
+	if got := values.Only(state.UsedValues()); !reflect.DeepEqual(got, Values{"region": "eu"}) {
+		t.Errorf("the statement has %v", got)
+	}
+	used := values.For(state.Manifests[0])
+	err := UndefinedValues("keda", used.Undefined())
+	if reason.Of(err) != reason.ValueUndefined || !strings.Contains(err.Error(), "module keda: value zone is not defined") {
+		t.Errorf("got %v", err)
+	}
+	if again, err := ParseModuleValues(used.String()); err != nil || !reflect.DeepEqual(again, used) {
+		t.Errorf("%s is read as %v, %v", used, again, err)
+	}
+}

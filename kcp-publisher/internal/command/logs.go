@@ -1,0 +1,96 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	age "k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func newLogs() *cobra.Command {
+	f := &reportFlags{}
+	cmd := &cobra.Command{
+		Use: "logs RUNTIME [MODULE]", Short: "show why modules fail, from the runtime's signed report",
+		Long: "logs shows the conditions, Events and last log lines of the objects that keep modules from being ready. It reads the runtime's latest report\n" +
+			"and verifies it with the runtime's key; it needs no access to the runtime. The agent adds these excerpts if the annotation\n" +
+			"kyma-pull.dev/report-details of the Kyma lists events and logs. It masks what looks like a secret.",
+		Example: "  kcp-publisher logs berlin --location registry.example/fleet\n  kcp-publisher logs berlin keda --file berlin-report.json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := f.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			return cli.Print(cmd.OutOrStdout(), f.format, report, func(out io.Writer) { report.drawLogs(out, time.Now()) })
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+func (r signedReport) drawLogs(out io.Writer, now time.Time) {
+	palette := cli.PaletteOf(out)
+	fmt.Fprintf(out, "report of %s, %s ago\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
+	shown := 0
+	for _, m := range r.Modules {
+		d := m.Details
+		if d == nil || len(d.Failing) == 0 && d.Problem == "" {
+			continue
+		}
+		shown++
+		fmt.Fprintf(out, "\nmodule %s %s is %s: %s\n", m.Name, m.Version, palette.Paint(colorOfState(m.State), string(m.State)), m.Message)
+		for _, o := range d.Failing {
+			drawFailing(out, o)
+		}
+		drawOmitted(out, d)
+	}
+	if shown == 0 {
+		fmt.Fprintln(out, r.missing("excerpts of failing modules", bundle.DetailEvents, bundle.DetailLogs))
+	}
+}
+
+func drawFailing(out io.Writer, o bundle.FailingObject) {
+	fmt.Fprintf(out, "  %s: %s\n", nameOf(o.DetailedObject), strings.TrimSuffix(o.State+": "+o.Message, ": "))
+	for _, c := range o.Conditions {
+		fmt.Fprintf(out, "    condition  %s\n", c)
+	}
+	for _, e := range o.Events {
+		fmt.Fprintf(out, "    event      %s\n", e)
+	}
+	for _, l := range o.Logs {
+		run := ""
+		if l.Previous {
+			run = ", its run before the last restart"
+		}
+		fmt.Fprintf(out, "    log of container %s%s\n", l.Container, run)
+		for line := range strings.Lines(cmp.Or(l.Text, "(empty)")) {
+			fmt.Fprintf(out, "      | %s\n", strings.TrimRight(line, "\n"))
+		}
+	}
+}
+
+func drawOmitted(out io.Writer, d *bundle.ModuleDetails) {
+	if d.Problem != "" {
+		fmt.Fprintf(out, "  the agent could not read everything: %s\n", d.Problem)
+	}
+	if d.LeftOut > 0 {
+		fmt.Fprintf(out, "  %s left out\n", several(d.LeftOut, "further object"))
+	}
+	if d.Shortened {
+		fmt.Fprintln(out, "  shortened: the details of all modules exceed the limit of a report")
+	}
+}
+
+// nameOf returns an object as KIND NAMESPACE/NAME.
+func nameOf(o bundle.DetailedObject) string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}

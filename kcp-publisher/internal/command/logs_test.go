@@ -1,0 +1,56 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestExcerptsAndObjectsAreDrawn(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	kyma := &v1beta2.Kyma{}
+	kyma.Name, kyma.Namespace = "berlin", "kcp-system"
+	r := signedReport{Runtime: "berlin", Time: now.Add(-time.Minute), kyma: kyma, Modules: []bundle.ReportedModule{{Name: "nats", State: v1beta2.StateReady}}}
+	var out bytes.Buffer
+	r.drawLogs(&out, now)
+	r.drawTree(&out, now)
+	for _, want := range []string{"60s ago", "kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs", "kyma-pull.dev/report-details=objects"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("without details: %q is missing in\n%s", want, &out)
+		}
+	}
+	deployment := bundle.DetailedObject{Group: "apps", Kind: "Deployment", Namespace: "kyma-system", Name: "keda", State: "Processing", Message: "0/1"}
+	r.Modules = append(r.Modules, bundle.ReportedModule{Name: "keda", Version: "1.8.0", State: v1beta2.StateError, Message: "not ready", Details: &bundle.ModuleDetails{
+		Objects: []bundle.DetailedObject{deployment, {Kind: "Namespace", Name: "keda", State: "Ready"}}, LeftOut: 2, Shortened: true, Problem: "list Pods: forbidden",
+		Failing: []bundle.FailingObject{{
+			DetailedObject: deployment, Conditions: []string{"Available=False"}, Events: []string{"Warning BackOff"},
+			Logs: []bundle.ContainerLog{{Container: "app", Previous: true, Text: "one\ntwo"}},
+		}},
+	}})
+	out.Reset()
+	r.drawLogs(&out, now)
+	r.drawTree(&out, now)
+	for _, want := range []string{
+		"module keda 1.8.0 is Error: not ready", "  Deployment kyma-system/keda: Processing: 0/1\n", "    condition  Available=False\n", "    event      Warning BackOff\n",
+		"log of container app, its run before the last restart\n      | one\n      | two\n", "could not read everything: list Pods: forbidden", "2 further objects left out", "shortened",
+		"├── Deployment kyma-system/keda", "Namespace keda", "└── 2 further objects left out",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+}
+
+func TestAReportNeedsAPlace(t *testing.T) {
+	for args, want := range map[string]string{
+		"logs": "want a runtime id", "tree a b c": "want a runtime id", "logs berlin": "set either --location or --file", "tree berlin --file x --location y": "set either --location or --file",
+	} {
+		if o := run(strings.Fields(args)...); o.code != 2 || !strings.Contains(o.err, want) {
+			t.Errorf("%s: %+v", args, o)
+		}
+	}
+}

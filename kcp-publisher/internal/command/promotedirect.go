@@ -1,0 +1,131 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
+)
+
+// direct promotes in the control plane: it shows the effect, asks, and patches the ModuleReleaseMeta.
+func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
+	for flag, given := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "", "--git-signing-key": f.commits.key != ""} {
+		if given {
+			return cli.Usage(fmt.Errorf("%s: needs --git-url", flag))
+		}
+	}
+	ctx := cmd.Context()
+	api, err := f.connect()
+	if err != nil {
+		return err
+	}
+	before, err := readFleet(ctx, api, f.namespace)
+	if err != nil {
+		return err
+	}
+	before.restricted = f.restricted
+	meta, err := before.releaseMeta(module)
+	if err != nil {
+		return err
+	}
+	if commit := meta.Annotations[v1beta2.AnnotationGitCommit]; commit != "" {
+		return fmt.Errorf("module %s: commit %.300q defines its ModuleReleaseMeta %s, and would undo the change: use --git-url", module, commit, meta.Name)
+	}
+	next := meta.DeepCopy()
+	promotion, err := promote.In(&next.Spec, f.from, f.to, f.create)
+	if errors.Is(err, promote.ErrNothing) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "module %s: %v\n", module, err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("module %s: %w", module, err)
+	}
+	effect, err := before.effect(*next, f.namespace, time.Now())
+	if err != nil {
+		return err
+	}
+	return f.apply(ctx, cmd, api, meta, next, promotion, effect)
+}
+
+// directPromotion is the output of a promotion in the control plane.
+type directPromotion struct {
+	promote.Promotion
+	// Changed is false for a dry run.
+	Changed bool       `json:"changed"`
+	Effect  difference `json:"effect"`
+}
+
+func (f *promoteFlags) apply(
+	ctx context.Context, cmd *cobra.Command, api client.Client, meta v1beta2.ModuleReleaseMeta, next *v1beta2.ModuleReleaseMeta, p promote.Promotion, effect difference,
+) error {
+	result := directPromotion{Promotion: p, Effect: effect}
+	out := cmd.OutOrStdout()
+	if f.format == "table" {
+		fmt.Fprintf(out, "promote %s from %s to %s in channel %s\n", p.Module, cmp.Or(p.From, "no version"), p.To, p.Channel)
+		effect.draw(out)
+	}
+	if !f.commits.dryRun {
+		if err := confirm(cmd, f.yes, fmt.Sprintf("promote %s to %s in channel %s, which changes %s", p.Module, p.To, p.Channel, several(effect.Changed, "runtime"))); err != nil {
+			return err
+		}
+		patch := client.MergeFromWithOptions(&meta, client.MergeFromWithOptimisticLock{})
+		if err := api.Patch(ctx, next, patch, client.FieldOwner("kcp-publisher-promote")); err != nil {
+			return fmt.Errorf("change ModuleReleaseMeta %s/%s: %w", meta.Namespace, meta.Name, err)
+		}
+		result.Changed = true
+	}
+	if f.format != "table" {
+		return cli.Print(out, f.format, result, nil)
+	}
+	if result.Changed {
+		fmt.Fprintf(out, "\npromoted: channel %s of module %s has version %s\n", p.Channel, p.Module, p.To)
+	} else {
+		fmt.Fprintln(out, "\ndry run: nothing is changed")
+	}
+	return nil
+}
+
+// releaseMeta returns the ModuleReleaseMeta of a module.
+func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error) {
+	var found []v1beta2.ModuleReleaseMeta
+	var known []string
+	for _, m := range c.metas {
+		known = append(known, m.Spec.ModuleName)
+		if m.Spec.ModuleName == module {
+			found = append(found, m)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module, cli.Meant(module, known))
+	case 1:
+		return found[0], nil
+	}
+	return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s has two ModuleReleaseMetas: remove %s or %s", module, found[0].Name, found[1].Name)
+}
+
+// effect returns the effect of a changed ModuleReleaseMeta on the fleet.
+func (c controlled) effect(meta v1beta2.ModuleReleaseMeta, namespace string, now time.Time) (difference, error) {
+	d := difference{Objects: []objectChange{{Action: "change", Kind: "ModuleReleaseMeta", Name: meta.Name}}}
+	was, err := c.preview(plan.Rules{}, now)
+	if err != nil {
+		return d, err
+	}
+	is, err := c.with(source.Objects{Metas: []v1beta2.ModuleReleaseMeta{meta}}, nil, namespace, now).preview(plan.Rules{}, now)
+	if err != nil {
+		return d, err
+	}
+	d.Forecast, err = forecast.New(was, is, plan.RuntimeID, now)
+	return d, err
+}

@@ -1,0 +1,125 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// reportFlags select a runtime's signed report: the latest one in the registry, or a file.
+type reportFlags struct {
+	controlPlane
+	location, file, format string
+	registry               cli.Registry
+}
+
+// addTo adds the flags, the arguments RUNTIME [MODULE] and their completion to a command.
+func (f *reportFlags) addTo(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.add(flags, "the Kymas")
+	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH of the reports, or oci-layout:DIR")
+	flags.StringVar(&f.file, "file", "", "report file of skr-agent export-report, instead of --location")
+	f.registry.AddFlags(flags)
+	cli.OutputFlag(flags, &f.format)
+	cli.Complete(cmd, f.runtimes, f.modules)
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) != 1 && len(args) != 2:
+			return cli.Usage(errors.New("want a runtime id and optionally a module"))
+		case (f.location == "") == (f.file == ""):
+			return cli.Usage(errors.New("set either --location or --file: the registry or the file that has the report"))
+		}
+		return nil
+	}
+}
+
+// signedReport is a verified report, or the part of it about one module.
+type signedReport struct {
+	Runtime string                  `json:"runtime"`
+	Time    time.Time               `json:"time"`
+	Modules []bundle.ReportedModule `json:"modules"`
+
+	kyma *v1beta2.Kyma
+}
+
+// read returns the report of the runtime in the first argument, verified with the key in its Kyma. The error is a
+// refusal if the runtime's key did not sign it.
+func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, error) {
+	ctx := cmd.Context()
+	api, err := f.connect()
+	if err != nil {
+		return signedReport{}, err
+	}
+	kyma, err := findKyma(ctx, api, f.namespace, args[0])
+	if err != nil {
+		return signedReport{}, err
+	}
+	id := plan.RuntimeID(kyma)
+	from := plan.Rules{}.Reporter(kyma, nil, time.Now())
+	if from.Key == nil {
+		return signedReport{}, fmt.Errorf("runtime %s: the control plane has no key of the runtime to verify its report: it has not enrolled", id)
+	}
+	from.LastSequence, from.Enroll = 0, nil // an older report is shown with its time; it changes nothing
+	fetched, err := f.fetch(ctx, id)
+	if err != nil {
+		return signedReport{}, fmt.Errorf("runtime %s: read its report: %w", id, err)
+	}
+	report, err := bundle.VerifyReport(fetched, from)
+	if err != nil {
+		return signedReport{}, fmt.Errorf("runtime %s: %w", id, err)
+	}
+	found := signedReport{Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma}
+	if len(args) == 2 {
+		found.Modules = slices.DeleteFunc(found.Modules, func(m bundle.ReportedModule) bool { return m.Name != args[1] })
+		if len(found.Modules) == 0 {
+			return found, fmt.Errorf("runtime %s: its report has no module %s%s", id, args[1], cli.Meant(args[1], moduleNames(report.Modules)))
+		}
+	}
+	return found, nil
+}
+
+func (f *reportFlags) fetch(ctx context.Context, id string) (bundle.Fetched, error) {
+	if f.file != "" {
+		return reportFile(f.file)
+	}
+	place, _, err := f.registry.Open("--location", f.location, store.Access{})
+	if err != nil {
+		return bundle.Fetched{}, err
+	}
+	repository, err := place.Reading(ctx, bundle.ReportRepository(id))
+	if err != nil {
+		return bundle.Fetched{}, err
+	}
+	return store.Fetch(ctx, repository, bundle.TagLatest)
+}
+
+func moduleNames(modules []bundle.ReportedModule) []string {
+	names := make([]string, 0, len(modules))
+	for _, m := range modules {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// missing returns how to request details that the report does not have.
+func (r signedReport) missing(what string, details ...bundle.Detail) string {
+	names := ""
+	for i, d := range details {
+		if i > 0 {
+			names += ","
+		}
+		names += string(d)
+	}
+	return fmt.Sprintf("the report has no %s. To request them: kubectl annotate kyma %s -n %s %s=%s",
+		what, r.kyma.Name, r.kyma.Namespace, v1beta2.AnnotationReportDetails, names)
+}

@@ -1,0 +1,113 @@
+package command
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// newRolloutStatus is for scripts: it waits for the end of a rollout, as `kubectl rollout status` does.
+func newRolloutStatus(f *rolloutFlags) *cobra.Command {
+	watch, timeout := true, time.Duration(0)
+	cmd := &cobra.Command{
+		Use: "status ROLLOUT", Short: "wait for the end of a rollout, and fail unless it succeeds", Args: cli.Exactly(1, "the name of a rollout"),
+		Long: "status prints one line for each change of a rollout until it ends. It fails if the rollout does not succeed, or has not ended after --timeout.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := f.connect()
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			read := func() (*v1alpha1.Rollout, error) { return f.find(ctx, api, args[0]) }
+			show := plain(cmd.OutOrStdout())
+			if !watch {
+				one, err := read()
+				if err != nil {
+					return err
+				}
+				show(one)
+				if rollout.Finished(one.Status.State) {
+					return ended(one)
+				}
+				return nil
+			}
+			until := time.Now().Add(timeout)
+			return watchRollout(ctx, followInterval, read, show, func(one *v1alpha1.Rollout) error {
+				if timeout > 0 && time.Now().After(until) {
+					return fmt.Errorf("rollout %s has not ended after %s: it is %s", one.Name, timeout, cmp.Or(string(one.Status.State), "New"))
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", true, "wait for the end of the rollout")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "longest time to wait; 0 waits without end")
+	cli.Complete(cmd, f.rollouts)
+	return cmd
+}
+
+func newRolloutHistory(f *rolloutFlags) *cobra.Command {
+	var channel string
+	cmd := &cobra.Command{
+		Use: "history MODULE", Short: "list the rollouts of a module, newest first", Args: cli.Exactly(1, "a module"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := f.connect()
+			if err != nil {
+				return err
+			}
+			var all v1alpha1.RolloutList
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
+				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
+			}
+			found := history(all.Items, args[0], channel)
+			return cli.Print(cmd.OutOrStdout(), f.format, found, func(out io.Writer) { drawHistory(out, args[0], found, time.Now()) })
+		},
+	}
+	cmd.Flags().StringVar(&channel, "channel", "", "list only rollouts in this channel")
+	cli.OutputFlag(cmd.Flags(), &f.format)
+	cli.Complete(cmd, f.modules)
+	cli.CompleteFlag(cmd, "channel", f.channels)
+	return cmd
+}
+
+// history returns the rollouts of a module, and of one channel unless it is empty, the newest first.
+func history(all []v1alpha1.Rollout, module, channel string) []v1alpha1.Rollout {
+	found := []v1alpha1.Rollout{}
+	for _, r := range all {
+		if r.Spec.Module == module && (channel == "" || r.Spec.Channel == channel) {
+			r.ManagedFields = nil
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b v1alpha1.Rollout) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(b.Name, a.Name))
+	})
+	return found
+}
+
+func drawHistory(out io.Writer, module string, all []v1alpha1.Rollout, now time.Time) {
+	if len(all) == 0 {
+		fmt.Fprintf(out, "no rollouts of module %s\n", module)
+		return
+	}
+	t, palette := newTable(out), cli.PaletteOf(out)
+	t.AppendHeader(table.Row{"ROLLOUT", "CHANNEL", "FROM", "TO", "STATE", "UPDATED", "FAILED", "TIME", "MESSAGE"})
+	for _, r := range all {
+		s := r.Status
+		t.AppendRow(table.Row{
+			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, painted{cmp.Or(string(s.State), "New"), colorOfRollout(s.State), palette},
+			s.Progress, s.Failed, duration(s, now), s.Message,
+		})
+	}
+	t.Render()
+}

@@ -1,0 +1,63 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	age "k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+)
+
+func newTree() *cobra.Command {
+	f := &reportFlags{}
+	cmd := &cobra.Command{
+		Use: "tree RUNTIME [MODULE]", Short: "list the objects of modules with their states, from the runtime's signed report",
+		Long: "tree lists the objects of each module, those that are not ready first. It reads the runtime's latest report and verifies it with the\n" +
+			"runtime's key; it needs no access to the runtime. The agent adds the objects if the annotation kyma-pull.dev/report-details of the Kyma\n" +
+			"lists objects.",
+		Example: "  kcp-publisher tree berlin --location registry.example/fleet\n  kcp-publisher tree berlin keda --location registry.example/fleet -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := f.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			return cli.Print(cmd.OutOrStdout(), f.format, report, func(out io.Writer) { report.drawTree(out, time.Now()) })
+		},
+	}
+	f.addTo(cmd)
+	return cmd
+}
+
+func (r signedReport) drawTree(out io.Writer, now time.Time) {
+	palette := cli.PaletteOf(out)
+	fmt.Fprintf(out, "report of %s, %s ago\n\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
+	t, shown := newTable(out), 0
+	t.AppendHeader(table.Row{"OBJECT", "STATE", "MESSAGE"})
+	for _, m := range r.Modules {
+		t.AppendRow(table.Row{m.Name + " " + m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message})
+		if m.Details == nil {
+			continue
+		}
+		for i, o := range m.Details.Objects {
+			branch := "├── "
+			if i == len(m.Details.Objects)-1 && m.Details.LeftOut == 0 {
+				branch = "└── "
+			}
+			shown++
+			t.AppendRow(table.Row{branch + nameOf(o), painted{o.State, colorOfState(v1beta2.State(o.State)), palette}, o.Message})
+		}
+		if n := m.Details.LeftOut; n > 0 {
+			t.AppendRow(table.Row{"└── " + several(n, "further object") + " left out", "", ""})
+		}
+	}
+	t.Render()
+	if shown == 0 {
+		fmt.Fprintln(out, r.missing("objects", bundle.DetailObjects))
+	}
+}

@@ -1,0 +1,47 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
+)
+
+// values returns the named values in the annotation of a Kyma. Only the Kyma in KCP defines them, so a runtime cannot
+// change its own.
+func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
+	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
+	if err != nil {
+		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationValues, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if secret, is := disclosure.Find(found[name], name, nil); is {
+			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s holds what looks like %s: bundles are not encrypted, use a Secret", v1beta2.AnnotationValues, name, secret.Looks)
+		}
+	}
+	return found, nil
+}
+
+// withValues adds the modules whose values differ between two statements to the changes between their states.
+func (c *Changes) withValues(before, after Published) *Changes {
+	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
+		return c
+	}
+	modules := slices.Clone(c.Modules)
+	for _, m := range after.State.Manifests {
+		was, is := before.Predicate.Values.For(m).String(), after.Predicate.Values.For(m).String()
+		if was != is {
+			modules = append(modules, m.Module)
+		}
+	}
+	slices.Sort(modules)
+	return &Changes{Modules: slices.Compact(modules)}
+}
+
+// Since returns the changes of a bundle since the one before it; states are the changes between their states.
+func (p Published) Since(before Published, states *Changes) *Changes {
+	return states.withValues(before, p)
+}

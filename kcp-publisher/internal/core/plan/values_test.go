@@ -1,0 +1,63 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+)
+
+func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
+	kyma := kymaOf("one")
+	kyma.Labels = map[string]string{"kyma-project.io/region": "eu"}
+	kyma.Annotations = map[string]string{v1beta2.AnnotationValues: `{"tier":"gold"}`}
+	request, err := Rules{}.Request(kyma, nil)
+	if want := (bundle.Values{"tier": "gold", "labels.kyma-project.io/region": "eu"}); err != nil || !maps.Equal(request.AllValues(), want) {
+		t.Errorf("got %v, %v", request.AllValues(), err)
+	}
+	for name, c := range map[string]struct{ annotation, want string }{
+		"broken":       {`{"tier":`, "annotation kyma-pull.dev/values"},
+		"a bad name":   {`{"Tier":"x"}`, "value name"},
+		"a secret":     {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key holds what looks like a private key"},
+		"a fake label": {`{"labels.kyma-project.io/region":"us"}`, "set the label"},
+	} {
+		kyma.Annotations[v1beta2.AnnotationValues] = c.annotation
+		_, err := Rules{}.Request(kyma, nil)
+		if reason.Of(err) != reason.AnnotationInvalid || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestAChangedValueIsReasonEnough(t *testing.T) {
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{}}
+	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}, Versions: map[string]string{"keda": "1.0.0"}, Values: bundle.Values{"region": "eu"}}
+	last := publishedAt(t, noon, nil, "keda")
+	next, why := Next(after(last), wanted, r, trusted, validity, noon)
+	if why != ReasonValuesChanged || next.Values["region"] != "eu" {
+		t.Fatalf("reason %q, values %v", why, next.Values)
+	}
+	last.Predicate.Values = next.Values
+	if _, why := Next(after(last), wanted, r, trusted, validity, noon); why != "" {
+		t.Errorf("it is published again because of %q", why)
+	}
+}
+
+func TestModulesWithChangedValuesAreChangedModules(t *testing.T) {
+	state := bundle.DesiredState{Manifests: []bundle.Manifest{
+		{Module: "keda", Annotations: map[string]string{v1beta2.AnnotationUsesValues: "region"}}, {Module: "nats"},
+	}}
+	before := Published{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "eu"}}}
+	after := Published{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "us"}}}
+	states := ChangesBetween(state, state)
+	if got := after.Since(before, states).Modules; !slices.Equal(got, []string{"keda"}) {
+		t.Errorf("changed: %v", got)
+	}
+	if got := before.Since(before, states).Modules; len(got) != 0 || after.Since(before, nil) != nil {
+		t.Errorf("changed by nothing: %v", got)
+	}
+}

@@ -1,0 +1,101 @@
+package resolve
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
+)
+
+// regional offers keda with a default CR that refers to values, and nats without.
+func regional(used, text string) *world {
+	return newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationUsesValues, used), func(t *v1beta2.ModuleTemplate) {
+		t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.org/v1", "kind": "Keda", "metadata": map[string]any{"name": "default"}, "spec": map[string]any{"region": text},
+		}}
+	}).meta("keda", "regular=1.0.0").template("nats", "1.0.0").meta("nats", "regular=1.0.0").ask("keda").ask("nats")
+}
+
+func (w *world) with(values bundle.Values, t testing.TB) *world {
+	w.request.Values, w.request.DefinedValues = values, w.snapshot(t).DefinedValues(values)
+	return w
+}
+
+const region = "${kyma-pull.dev/values.region}"
+
+func TestRuntimesWithDifferentValuesShareTheirDocuments(t *testing.T) {
+	var first []byte
+	for _, values := range []bundle.Values{{"region": "eu"}, {"region": "us", "unused": "x", "labels.example.org/a": "b"}} {
+		result := regional("region", region).with(values, t).resolve(t)
+		if len(result.State.Problems) > 0 || len(result.State.Manifests) != 2 {
+			t.Fatalf("%v: %+v", values, result.State.Problems)
+		}
+		encoded, err := bundle.EncodeDesiredState(result.State)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = encoded
+		}
+		if !bytes.Equal(first, encoded) {
+			t.Errorf("%v: another document", values)
+		}
+	}
+}
+
+func TestAnUndefinedValueBlocksItsModuleOnly(t *testing.T) {
+	w := regional("region,labels.example.org/tier", region)
+	result := w.with(bundle.Values{"region": "eu"}, t).resolve(t)
+	p := result.State.Problems
+	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueUndefined || p[0].State != v1beta2.StateError ||
+		!strings.Contains(p[0].Message, "module keda: value labels.example.org/tier is not defined") {
+		t.Errorf("problems: %+v", p)
+	}
+	if m := result.State.Manifests; len(m) != 1 || m[0].Module != "nats" || len(result.Asked) != 2 {
+		t.Errorf("installed: %+v, asked %v", m, result.Asked)
+	}
+	w.with(bundle.Values{"region": "eu", "labels.example.org/tier": ""}, t).published(t).with(nil, t)
+	if m := w.resolve(t).State.Manifests; len(m) != 2 || m[0].Version != "1.0.0" {
+		t.Errorf("a module whose value was taken away does not keep its manifest: %+v", m)
+	}
+}
+
+func TestATemplateThatMisusesValuesIsRefused(t *testing.T) {
+	for name, c := range map[string]struct{ used, text, want string }{
+		"an invalid name":           {"Region", "", "annotation kyma-pull.dev/uses-values: value name"},
+		"a name that is not listed": {"zone", region, "spec.data.spec: region: value \"region\""},
+		"no closing brace":          {"region", "${kyma-pull.dev/values.region", "no closing brace"},
+	} {
+		p := regional(c.used, c.text).with(bundle.Values{"region": "eu", "zone": "a"}, t).resolve(t).State.Problems
+		if len(p) != 1 || p[0].Reason != reason.CatalogInvalid || !strings.Contains(p[0].Message, c.want) {
+			t.Errorf("%s: got %+v", name, p)
+		}
+	}
+}
+
+func TestAnAgentWithoutValuesKeepsWhatItHas(t *testing.T) {
+	w := regional("region", region).with(bundle.Values{"region": "eu"}, t)
+	w.request.Lacks = []bundle.Feature{bundle.FeatureValues}
+	result := w.resolve(t)
+	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated || len(result.State.Critical()) != 0 {
+		t.Errorf("problems %+v, critical %v", p, result.State.Critical())
+	}
+}
+
+func TestAnOfferWithAnUndefinedValueIsNotMade(t *testing.T) {
+	w := regional("region", region).with(nil, t)
+	w.request.Settings.Autonomy = bundle.AutonomyCatalog
+	for _, o := range w.resolve(t).State.Offers {
+		if o.Module == "keda" {
+			t.Errorf("offered: %+v", o)
+		}
+	}
+	if len(w.with(bundle.Values{"region": "eu"}, t).resolve(t).State.Offers) != 2 {
+		t.Error("it is not offered with its value")
+	}
+}

@@ -1,0 +1,48 @@
+package promote
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// In gives a channel of a ModuleReleaseMeta the version of the channel source, in place. A missing channel is an error
+// unless create is set.
+func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool) (Promotion, error) {
+	p := Promotion{Module: spec.ModuleName, Source: source, Channel: channel}
+	if source == channel {
+		return p, fmt.Errorf("channel %q is both where the version comes from and where it goes", channel)
+	}
+	at := func(name string) int {
+		return slices.IndexFunc(spec.Channels, func(c v1beta2.ChannelVersion) bool { return c.Channel == name })
+	}
+	var known []string
+	for _, c := range spec.Channels {
+		known = append(known, c.Channel)
+	}
+	from, to := at(source), at(channel)
+	if from < 0 || spec.Channels[from].Version == "" {
+		return p, fmt.Errorf("channel %q has no version: the channels are %s", source, strings.Join(known, ", "))
+	}
+	p.To = spec.Channels[from].Version
+	if to < 0 {
+		if !create {
+			return p, fmt.Errorf("channel %q does not exist, only %s: add --create to create it", channel, strings.Join(known, ", "))
+		}
+		added := *spec.Channels[from].DeepCopy()
+		added.Channel = channel
+		spec.Channels = append(spec.Channels, added)
+		return p, nil
+	}
+	switch p.From = spec.Channels[to].Version; {
+	case p.From == p.To:
+		return p, fmt.Errorf("%w: channel %q has version %s", ErrNothing, channel, p.To)
+	case bundle.Older(p.To, p.From):
+		return p, fmt.Errorf("channel %q has version %s, and %s is older: runtimes do not follow; use `kcp-publisher rollout undo`, or release a newer version", channel, p.From, p.To)
+	}
+	spec.Channels[to].Version = p.To
+	return p, nil
+}

@@ -1,0 +1,112 @@
+// Package excerpt prepares texts of a runtime for its report: it masks what looks like a secret, removes control
+// characters, and shortens. It is pure. A secret that looks like an ordinary word is not recognized.
+package excerpt
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// masked replaces a secret.
+const masked = "[masked]"
+
+// rule masks one form of secrets. The replacement keeps the parts around the secret.
+type rule struct {
+	pattern *regexp.Regexp
+	with    string
+}
+
+// names are parts of the names of fields and variables that hold secrets.
+const names = `(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[-_]?key|access[-_]?key|private[-_]?key|signing[-_]?key|client[-_]?key|session[-_]?id|cookie)`
+
+var rules = []rule{
+	// PEM blocks, also those whose begin or end was cut off.
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|\z)`), masked},
+	{regexp.MustCompile(`(?s)\A.*?-----END [A-Z0-9 ]*-----`), masked},
+	// Headers such as "Authorization: Basic dXNlcg==".
+	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*["']?)[^\r\n"']+`), "$1$2" + masked},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}`), "$1$2" + masked},
+	// Pairs such as "db_password=x", `"apiKey": "x"`, "--token x", and "password is x".
+	{regexp.MustCompile(`(?i)([\w.-]*` + names + `[\w.-]*["']?\s*(?::=|[:=]|\bis\b)\s*)("(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s"',;&}\]]+)`), "$1" + masked},
+	{regexp.MustCompile(`(?i)(\bauth["']?\s*[:=]\s*["']?)[^\s"',;&}\]]+`), "$1" + masked},
+	{regexp.MustCompile(`(?i)(--?[\w-]*` + names + `[\w-]*\s+)([^\s-][^\s]*)`), "$1" + masked},
+	// URLs with a password.
+	{regexp.MustCompile(`\b([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@]+@`), "${1}" + masked + "@"},
+	// Tokens with a known form.
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,4}`), masked},
+	{regexp.MustCompile(`\b(?:A[KS]IA[0-9A-Z]{12,}\w*|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{20,}|[rs]k_live_\w{12,}|npm_\w{20,}|AGE-SECRET-KEY-[\w-]+|kp[rt]1\.[\w.-]+)`), masked},
+}
+
+// opaque finds long texts that no person wrote, such as keys in base64 or hexadecimal.
+var opaque = regexp.MustCompile(`(?:sha256:|sha512:)?[A-Za-z0-9+/_=-]{40,}`)
+
+// Redact masks everything in a text that looks like a secret. Digests stay.
+func Redact(text string) string {
+	for _, r := range rules {
+		text = r.pattern.ReplaceAllString(text, r.with)
+	}
+	return opaque.ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasPrefix(found, "sha256:") || strings.HasPrefix(found, "sha512:") || isPath(found) {
+			return found
+		}
+		return masked
+	})
+}
+
+// isPath reports whether a long text is a path or a name of words: all of its parts are short.
+func isPath(text string) bool {
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '-' || r == '_' }) {
+		if len(part) > 20 {
+			return false
+		}
+	}
+	return strings.Count(text, "/")+strings.Count(text, "-")+strings.Count(text, "_") >= 3 && !strings.ContainsAny(text, "+=")
+}
+
+// Line returns a text as one line of a report.
+func Line(text string) string {
+	return bundle.Bounded(strings.Join(strings.Fields(Redact(clean(text))), " "), bundle.MaxDetailTextBytes)
+}
+
+// maxRedactedBytes limits the text that is searched for secrets.
+const maxRedactedBytes = 16 << 10
+
+// Tail returns the last lines of a log for a report. The first line may be cut off. It masks secrets before it shortens,
+// so that a secret in two parts is recognized.
+func Tail(log string) string {
+	if len(log) > maxRedactedBytes {
+		log = log[len(log)-maxRedactedBytes:]
+	}
+	var kept []string
+	left := bundle.MaxLogBytes
+	lines := strings.Split(strings.TrimRight(Redact(clean(log)), "\n"), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		line := bundle.Bounded(strings.TrimRight(lines[i], " \r\t"), bundle.MaxDetailTextBytes)
+		if left -= len(line) + 1; left < 0 {
+			break
+		}
+		kept = append(kept, line)
+	}
+	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
+		kept[i], kept[j] = kept[j], kept[i]
+	}
+	return strings.Join(kept, "\n")
+}
+
+// clean removes invalid UTF-8 and control characters, which could hide a secret from the rules.
+func clean(text string) string {
+	if len(text) > 2*maxRedactedBytes {
+		text = text[:2*maxRedactedBytes]
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x200b || r == 0xfeff:
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, ""))
+}

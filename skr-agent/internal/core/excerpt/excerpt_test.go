@@ -1,0 +1,69 @@
+package excerpt
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
+	const secret = "hunter2Hunter2"
+	for _, text := range []string{
+		"password=" + secret, "DB_PASSWORD: " + secret, `{"apiKey": "` + secret + `"}`, `{\"token\":\"x\"} token='` + secret + `'`,
+		"connect with --client-secret " + secret, "passwd " + "is " + secret, "Authorization: Bearer " + secret, "authorization=Basic " + secret,
+		"got bearer " + secret, "Set-Cookie: session=" + secret + "; Path=/", "postgres://user:" + secret + "@db:5432/app", "https://" + secret + "@host/",
+		"-----BEGIN RSA PRIVATE KEY-----\n" + secret + "\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + secret,
+		secret + "\n-----END PRIVATE KEY-----\nafter", "eyJhbGciOiJIUzI1NiJ9.eyJ" + secret + ".c2ln", "ghp_" + secret + "abcdefgh", "AKIAHUNTER2HUNTER2" + secret,
+		"key " + secret + strings.Repeat("aB3", 12), strings.Repeat("0123456789abcdef", 3) + secret, "pass\x00word=" + secret, "pass\u200bword: " + secret,
+		"db.password := " + secret, `token="a \" ` + secret + `"`,
+	} {
+		for name, got := range map[string]string{"line": Line(text), "tail": Tail(text)} {
+			if strings.Contains(got, secret) || !strings.Contains(got, masked) {
+				t.Errorf("%s of %q is %q", name, text, got)
+			}
+		}
+	}
+}
+
+func TestOrdinaryTextStays(t *testing.T) {
+	for _, text := range []string{
+		"0/3 nodes are available: 3 Insufficient cpu.", "Back-off pulling image registry.example/lab/keda@sha256:" + strings.Repeat("0a", 32),
+		"failed to open /var/lib/kubelet/pods/volumes/kubernetes.io~secret/certs: no such file", "level=info msg=started port=8080",
+		"container keda in pod keda-operator-7d9f6b5c4d-x2x8p is waiting", "https://example.org/a?b=c",
+	} {
+		if got := Line(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
+
+func TestATailIsTheEndWithinItsLimits(t *testing.T) {
+	var lines []string
+	for range 10_000 {
+		lines = append(lines, "a line of a log")
+	}
+	got := Tail(strings.Join(append(lines, "the end \x1b[31m\xff", ""), "\n"))
+	if len(got) > bundle.MaxLogBytes || !strings.HasSuffix(got, "a line of a log\nthe end [31m") || !utf8.ValidString(got) {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+	if got := Tail(strings.Repeat("x y ", 100_000)); len(got) > bundle.MaxDetailTextBytes {
+		t.Errorf("one line of %d bytes", len(got))
+	}
+	if got := Line("a\nb\t c"); got != "a b c" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzExcerpts(f *testing.F) {
+	f.Add("password=x -----BEGIN PRIVATE KEY-----")
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := Line(text); len(got) > bundle.MaxDetailTextBytes || !utf8.ValidString(got) || strings.Contains(got, "\n") {
+			t.Errorf("line %q", got)
+		}
+		if got := Tail(text); len(got) > bundle.MaxLogBytes || !utf8.ValidString(got) {
+			t.Errorf("tail %q", got)
+		}
+	})
+}

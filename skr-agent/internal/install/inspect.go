@@ -1,0 +1,296 @@
+package install
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
+)
+
+// Limits of one look at a module.
+const (
+	maxListedPods   = 100
+	maxListedEvents = 100
+	maxFailingPods  = 2 // of one workload
+	loggedLines     = 25
+	loggedBytes     = 16 << 10
+)
+
+// Inspect returns the requested details of a module. It reads with the rights of the module's account, so that a module
+// shows nothing which it could not read itself. What cannot be read is named in the details.
+func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
+	look := inspection{actor: i.actor(m), wanted: wanted, details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
+	telling, _ := i.telling(m, m.Status.Synced)
+	seen, err := i.readAll(ctx, m, telling, func(v1beta2.Resource) bool { return false })
+	if err != nil {
+		look.missed(err)
+		return &look.details
+	}
+	states := map[key]bundle.DetailedObject{}
+	var failing []observation
+	for n := range seen {
+		o := &seen[n]
+		if r, ok := i.defaultCR(m); ok && o.key == keyOf(r) {
+			o.checks = stateChecks(m)
+		}
+		o.completed = o.object == nil && completedJobs(m).has(o.key)
+		state, message := judgeOne(*o)
+		states[o.key] = detailed(o.key, string(state), message)
+		if state != v1beta2.StateReady {
+			failing = append(failing, *o)
+		}
+	}
+	if look.wants(bundle.DetailObjects) {
+		look.objects(m.Status.Synced, telling, states, i.watches)
+	}
+	if look.wants(bundle.DetailEvents) || look.wants(bundle.DetailLogs) {
+		for _, o := range failing {
+			look.failing(ctx, o, states[o.key])
+		}
+	}
+	return &look.details
+}
+
+// detailed returns an object for a report. Names that are too long for a report are shortened.
+func detailed(k key, state, message string) bundle.DetailedObject {
+	short := func(text string) string { return bundle.Bounded(text, bundle.MaxModuleNameBytes) }
+	return bundle.DetailedObject{
+		Group: short(k.Group), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state, Message: excerpt.Line(message),
+	}
+}
+
+// inspection collects the details of one module.
+type inspection struct {
+	actor   *actor
+	wanted  []bundle.Detail
+	details bundle.ModuleDetails
+}
+
+func (n *inspection) wants(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
+
+// missed records the first thing that could not be read.
+func (n *inspection) missed(err error) {
+	if n.details.Problem == "" {
+		n.details.Problem = bundle.Bounded(excerpt.Redact(err.Error()), bundle.MaxMessageBytes)
+	}
+}
+
+// objects lists the objects of the module, those that are not ready first. An object without a status is Ready if its
+// watch shows it.
+func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject, seen *watches) {
+	var all []bundle.DetailedObject
+	for _, r := range union(inventory, telling) {
+		o, known := states[keyOf(r)]
+		if !known {
+			o = detailed(keyOf(r), "", "")
+			if seen.version(r) != "" {
+				o.State = string(v1beta2.StateReady)
+			}
+		}
+		all = append(all, o)
+	}
+	rank := func(o bundle.DetailedObject) int {
+		return slices.Index([]string{string(v1beta2.StateError), string(v1beta2.StateProcessing), string(v1beta2.StateWarning), "", string(v1beta2.StateReady)}, o.State)
+	}
+	slices.SortStableFunc(all, func(a, b bundle.DetailedObject) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	n.details.LeftOut += max(0, len(all)-bundle.MaxDetailedObjects)
+	n.details.Objects = all[:min(len(all), bundle.MaxDetailedObjects)]
+}
+
+// failing adds one failing object and the failing Pods of a workload.
+func (n *inspection) failing(ctx context.Context, o observation, as bundle.DetailedObject) {
+	if len(n.details.Failing) >= bundle.MaxFailingObjects {
+		n.details.LeftOut++
+		return
+	}
+	found := bundle.FailingObject{DetailedObject: as}
+	if o.object != nil {
+		found.Conditions = conditionsOf(o.object)
+		found.Events = n.events(ctx, o.object)
+		if isPod(o.object) {
+			n.pod(ctx, o.object, &found)
+		}
+	}
+	n.details.Failing = append(n.details.Failing, found)
+	for _, pod := range n.failingPods(ctx, o.object) {
+		if len(n.details.Failing) >= bundle.MaxFailingObjects {
+			n.details.LeftOut++
+			continue
+		}
+		k := keyIn(schema.GroupKind{Kind: "Pod"}, pod.GetNamespace(), pod.GetName())
+		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing), "phase is "+textAt(pod, "status", "phase"))}
+		one.Conditions, one.Events = conditionsOf(pod), n.events(ctx, pod)
+		n.pod(ctx, pod, &one)
+		n.details.Failing = append(n.details.Failing, one)
+	}
+}
+
+func isPod(o *unstructured.Unstructured) bool {
+	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Pod"}
+}
+
+// conditionsOf returns the conditions that are not True, and failures.
+func conditionsOf(o *unstructured.Unstructured) []string {
+	var lines []string
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		kind, _ := condition["type"].(string)
+		status, _ := condition["status"].(string)
+		if status == "True" && !strings.Contains(kind, "Fail") || len(lines) == bundle.MaxDetailLines {
+			continue
+		}
+		reason, _ := condition["reason"].(string)
+		message, _ := condition["message"].(string)
+		lines = append(lines, excerpt.Line(fmt.Sprintf("%s=%s %s: %s", kind, status, reason, message)))
+	}
+	return lines
+}
+
+// events returns the latest Events of an object, the newest last.
+func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) []string {
+	if o.GetNamespace() == "" {
+		return nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "EventList"})
+	err := n.actor.cluster.List(ctx, list, &client.ListOptions{
+		Namespace: o.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID())), Limit: maxListedEvents,
+	})
+	if err != nil {
+		n.missed(fmt.Errorf("list Events in %s: %w", o.GetNamespace(), err))
+		return nil
+	}
+	last := func(e unstructured.Unstructured) string {
+		return cmp.Or(textAt(&e, "series", "lastObservedTime"), textAt(&e, "lastTimestamp"), textAt(&e, "eventTime"), textAt(&e, "metadata", "creationTimestamp"))
+	}
+	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(last(a), last(b)) })
+	var lines []string
+	for _, e := range list.Items[max(0, len(list.Items)-bundle.MaxDetailLines):] {
+		count := max(integer(&e, 1, "count"), integer(&e, 1, "series", "count"))
+		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), textAt(&e, "type"), textAt(&e, "reason"), count, textAt(&e, "message"))))
+	}
+	return lines
+}
+
+// failingPods returns Pods of a workload that are not ready, the newest first.
+func (n *inspection) failingPods(ctx context.Context, workload *unstructured.Unstructured) []*unstructured.Unstructured {
+	if workload == nil || !slices.Contains([]string{"apps", "batch"}, workload.GroupVersionKind().Group) {
+		return nil
+	}
+	field, found, _ := unstructured.NestedMap(workload.Object, "spec", "selector")
+	var by metav1.LabelSelector
+	if !found || runtime.DefaultUnstructuredConverter.FromUnstructured(field, &by) != nil {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&by)
+	if err != nil || selector.Empty() || selector.String() == labels.Nothing().String() {
+		return nil
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "PodList"})
+	if err := n.actor.cluster.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(), LabelSelector: selector, Limit: maxListedPods}); err != nil {
+		n.missed(fmt.Errorf("list Pods in %s: %w", workload.GetNamespace(), err))
+		return nil
+	}
+	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
+		return b.GetCreationTimestamp().Compare(a.GetCreationTimestamp().Time)
+	})
+	var pods []*unstructured.Unstructured
+	for n := range list.Items {
+		pod := &list.Items[n]
+		if belongs(pod, workload) && !isTrue(pod, "Ready") && textAt(pod, "status", "phase") != "Succeeded" && len(pods) < maxFailingPods {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// belongs reports whether a workload controls a Pod, itself or by a ReplicaSet. Selectors can match Pods of others.
+func belongs(pod, workload *unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return false
+	}
+	return owner.UID == workload.GetUID() || workload.GetKind() == "Deployment" && owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.Name, workload.GetName()+"-")
+}
+
+// pod adds the states and logs of a Pod's failing containers.
+func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, found *bundle.FailingObject) {
+	for _, list := range []string{"initContainerStatuses", "containerStatuses"} {
+		statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", list)
+		for _, s := range statuses {
+			status, _ := s.(map[string]any)
+			c := &unstructured.Unstructured{Object: status}
+			ready, _, _ := unstructured.NestedBool(status, "ready")
+			if status == nil || ready || textAt(c, "state", "terminated", "reason") == "Completed" {
+				continue
+			}
+			n.container(ctx, pod, c, found)
+		}
+	}
+}
+
+func (n *inspection) container(ctx context.Context, pod, status *unstructured.Unstructured, found *bundle.FailingObject) {
+	name, restarts := textAt(status, "name"), integer(status, 0, "restartCount")
+	for _, state := range []string{"waiting", "terminated", "running"} {
+		if _, is, _ := unstructured.NestedMap(status.Object, "state", state); !is || len(found.Conditions) >= bundle.MaxDetailLines {
+			continue
+		}
+		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf("container %s is %s, restarts %d: %s: %s",
+			name, state, restarts, textAt(status, "state", state, "reason"), textAt(status, "state", state, "message"))))
+	}
+	_, waits, _ := unstructured.NestedMap(status.Object, "state", "waiting")
+	if !n.wants(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {
+		return // it has not run yet
+	}
+	text, err := n.actor.log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
+	if err != nil {
+		n.missed(fmt.Errorf("read the log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(), err))
+		return
+	}
+	found.Logs = append(found.Logs, bundle.ContainerLog{Container: bundle.Bounded(name, bundle.MaxModuleNameBytes), Previous: waits, Text: excerpt.Tail(text)})
+}
+
+// newPodClient returns a client for the logs of Pods, which no typed or dynamic client of this program reads.
+func newPodClient(config *rest.Config, http *http.Client) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	return rest.RESTClientForConfigAndClient(config, http)
+}
+
+// log returns the end of a container's log, of its last run if previous is true.
+func (a *actor) log(ctx context.Context, namespace, pod, container string, previous bool) (string, error) {
+	stream, err := a.pods.Get().Namespace(namespace).Resource("pods").Name(pod).SubResource("log").
+		Param("container", container).Param("previous", strconv.FormatBool(previous)).
+		Param("tailLines", strconv.Itoa(loggedLines)).Param("limitBytes", strconv.Itoa(loggedBytes)).Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer stream.Close() //nolint:errcheck // it is only read
+	data, err := io.ReadAll(io.LimitReader(stream, loggedBytes))
+	return string(data), err
+}

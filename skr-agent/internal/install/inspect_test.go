@@ -1,0 +1,101 @@
+package install
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+const neverReady = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: broken}
+spec:
+  selector: {matchLabels: {app: broken}}
+  template:
+    metadata: {labels: {app: broken}}
+    spec: {containers: [{name: app, image: example.org/app}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+`
+
+// pod creates a Pod of the Deployment, or one that only has its labels, with a container that does not start.
+func (w *world) pod(name string, owner *metav1.OwnerReference) *corev1.Pod {
+	w.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Labels: map[string]string{"app": "broken"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example.org/app"}}},
+	}
+	if owner != nil {
+		pod.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	require.NoError(w, w.client.Create(w.Context(), pod))
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "app", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "password=hunter2"}},
+	}}
+	require.NoError(w, w.client.Status().Update(w.Context(), pod))
+	return pod
+}
+
+func TestAFailingModuleIsInspected(t *testing.T) {
+	w := newWorld(t)
+	w.wants("sick", neverReady)
+	w.eventually("the Deployment exists", func() bool {
+		return len(w.manifest("sick").Status.Synced) == 2 && w.exists(&appsv1.Deployment{}, home, "broken")
+	})
+	controller := true
+	pod := w.pod("broken-1-a", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "broken-1", UID: "x", Controller: &controller})
+	w.pod("stranger", nil)
+	require.NoError(t, w.client.Create(t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: home, Name: "e"},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: home, Name: pod.Name, UID: pod.UID},
+		Type:           "Warning", Reason: "BackOff", Message: "Back-off restarting failed container, token: hunter2", Count: 7, LastTimestamp: metav1.Now(),
+	}))
+	d := w.installer.Inspect(t.Context(), w.manifest("sick"), bundle.AllDetails())
+	require.Len(t, d.Objects, 2)
+	require.Equal(t, "Deployment", d.Objects[0].Kind)
+	require.Equal(t, string(v1beta2.StateProcessing), d.Objects[0].State)
+	require.Len(t, d.Failing, 2, "the Deployment, and its Pod but not another with the same labels")
+	found := d.Failing[1]
+	require.Equal(t, "broken-1-a", found.Name)
+	require.Contains(t, strings.Join(found.Conditions, "\n"), "container app is waiting, restarts 3: CrashLoopBackOff: password=[masked]")
+	require.Len(t, found.Events, 1)
+	require.Contains(t, found.Events[0], "Warning BackOff (x7): Back-off restarting failed container, token: [masked]")
+	require.Empty(t, d.Problem)
+	require.Equal(t, []bundle.ContainerLog{{Container: "app", Previous: true}}, found.Logs, "nothing runs Pods here")
+
+	d = w.installer.Inspect(t.Context(), w.manifest("sick"), []bundle.Detail{bundle.DetailEvents})
+	require.Empty(t, d.Objects)
+	require.Len(t, d.Failing, 2)
+	require.Empty(t, d.Failing[1].Logs)
+	require.WithinDuration(t, time.Now(), d.Taken, time.Minute)
+}
+
+func TestALogIsReadWithinLimits(t *testing.T) {
+	var asked string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+		for range 1000 {
+			_, _ = w.Write([]byte(strings.Repeat("x", 1023) + "\n"))
+		}
+	}))
+	defer server.Close()
+	pods, err := newPodClient(&rest.Config{Host: server.URL}, server.Client())
+	require.NoError(t, err)
+	text, err := (&actor{pods: pods}).log(t.Context(), "kyma-system", "keda-1", "app", true)
+	require.NoError(t, err)
+	require.Len(t, text, loggedBytes)
+	require.Equal(t, "/api/v1/namespaces/kyma-system/pods/keda-1/log?container=app&limitBytes=16384&previous=true&tailLines=25", asked)
+}

@@ -1,0 +1,34 @@
+package install
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// valuesOf returns the runtime's values that a module uses. A module with an undefined value is not rendered.
+func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *finding) {
+	values, err := bundle.ParseModuleValues(m.Annotations[v1beta2.AnnotationValues])
+	if err != nil {
+		return nil, &finding{reason: v1beta2.ReasonSourceBroken, message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationValues, err)}
+	}
+	if err := bundle.UndefinedValues(m.Module(), values.Undefined()); err != nil {
+		return nil, &finding{reason: v1beta2.ReasonValueUndefined, message: err.Error()}
+	}
+	return values, nil
+}
+
+// defaultCRWith returns the default CR with the runtime's values, nil for none.
+func defaultCRWith(m *v1beta2.Manifest, values bundle.ModuleValues) (*unstructured.Unstructured, *finding) {
+	if m.Spec.Resource == nil || len(values) == 0 {
+		return m.Spec.Resource, nil
+	}
+	cr := m.Spec.Resource.DeepCopy()
+	if err := values.SubstituteObject(cr.Object); err != nil {
+		return nil, &finding{reason: v1beta2.ReasonContentBroken, message: "spec.resource: " + err.Error()}
+	}
+	return cr, nil
+}
