@@ -280,7 +280,7 @@ func (d *disaster) rootLost(flags func(...string) []string) {
 	t := d.t
 	t.Helper()
 	must(t, os.Remove(filepath.Join(d.f.Keys(), "root.key")))
-	if output := d.s.run("kcp-publisher keys rotate publisher --keys keys"); !strings.Contains(output, "not signed by enough yet") {
+	if output := d.s.run("kcp-publisher keys rotate publisher --keys keys"); !strings.Contains(output, "of at least") {
 		t.Errorf("without root keys:\n%s", output)
 	}
 	steps := d.blocks["root-keys-lost"]

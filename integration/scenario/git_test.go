@@ -158,7 +158,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		untilCommitRefused(t, f, before, "folder fleet")
 		repo.git("mv", "moved", "fleet")
 		repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/two.yaml": ""})
-		untilCommitRefused(t, f, before, "none of the 2 Kymas of earlier commits is left")
+		untilCommitRefused(t, f, before, "it removes all 2 Kymas of earlier commits")
 	})
 
 	t.Run("what a commit lacks goes, and nothing else", func(t *testing.T) {

@@ -254,7 +254,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		before := versions(t, f)
 		without := repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/adopted.yaml": ""})
 		command := fmt.Sprintf("kubectl annotate configmap -n %s kyma-pull-git --overwrite %s=%s", sample.Namespace, v1beta2.AnnotationAllowPrune, without)
-		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed, "1 Kymas with a live runtime, which would be emptied: Kyma one: nothing of the commit is applied; to allow this commit: "+command)
+		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed, "1 Kymas with a live runtime, which would be emptied: Kyma one: no part of the commit is applied; to allow this commit: "+command)
 		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil || !strings.Contains(output, "held    until an operator allows the commit, because it would prune 1 Kymas") {
 			t.Errorf("diff says: %v\n%s", err, output)
 		}

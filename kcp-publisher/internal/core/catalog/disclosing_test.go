@@ -26,7 +26,7 @@ func TestAModuleThatWouldDiscloseASecretReachesNobody(t *testing.T) {
 		want       string
 	}{
 		"nothing":           {},
-		"in the default CR": {change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"token": token})}, want: "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token: holds what looks like a token of GitHub"},
+		"in the default CR": {change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"token": token})}, want: "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token: appears to contain a token of GitHub"},
 		"in an annotation":  {change: []func(*v1beta2.ModuleTemplate){annotated("x", token)}, want: "ModuleTemplate kcp-system/keda-1.7.0 metadata.annotations.x: holds"},
 		"in what kubectl keeps, which is not published": {change: []func(*v1beta2.ModuleTemplate){annotated("kubectl.kubernetes.io/last-applied-configuration", token)}},
 		"in a field that is said to be public": {

@@ -36,7 +36,7 @@ type Change struct {
 }
 
 // ErrMoved is the error for a branch that changed since the commit was read.
-var ErrMoved = errors.New("the branch changed meanwhile: run the command again")
+var ErrMoved = errors.New("the branch changed since it was read: run the command again")
 
 // Push commits the change on top of base and returns the hash. The branch is either base's own, which must not have
 // moved, or a new one.
@@ -56,7 +56,7 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 	hash := commit.Hash
 	command := &packp.Command{Name: plumbing.NewBranchReferenceName(branch), Old: old, New: hash}
 	if err := command.Name.Validate(); err != nil {
-		return "", fmt.Errorf("%q is no name of a branch", branch)
+		return "", fmt.Errorf("%q is not a valid branch name", branch)
 	}
 	if r.isLocal() {
 		err = r.keep(made, command)

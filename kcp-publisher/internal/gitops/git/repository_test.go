@@ -280,7 +280,7 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		"a token in the URL":         {Options{URL: "https://hunter2@host/x"}, "holds credentials"},
 		"a password for ssh":         {Options{URL: "ssh://ada:hunter2@host/x"}, "holds credentials"},
 		"no URL":                     {Options{}, "want a URL"},
-		"branch and tag":             {Options{URL: "/x", Branch: "a", Tag: "b"}, "name one of both"},
+		"branch and tag":             {Options{URL: "/x", Branch: "a", Tag: "b"}, "set only one of them"},
 		"a branch that is none":      {Options{URL: "/x", Branch: "a..b"}, "no name of a branch"},
 		"another scheme":             {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
 		"a password in clear text":   {Options{URL: "http://host/x", Credentials: Credentials{password: "hunter2"}}, "use https"},
