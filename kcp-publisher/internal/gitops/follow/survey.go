@@ -27,7 +27,7 @@ type Survey struct {
 	allowed bool
 }
 
-// NewSurvey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
+// Survey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
 func (f *Follower) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
 	wanted, left, err := Wanted(objects.Written, f.Namespace)
 	if err != nil {

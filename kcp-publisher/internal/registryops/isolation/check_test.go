@@ -300,7 +300,7 @@ func TestARegistryThatIsUnwellOrUselessIsNotCalledSafe(t *testing.T) {
 				return true
 			}
 			return false
-		}, "says nothing about rights"},
+		}, "is not evidence about rights"},
 		"takes no reports": {func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPost {
 				w.WriteHeader(403)

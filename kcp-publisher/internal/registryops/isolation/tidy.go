@@ -13,16 +13,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// tidier deletes what a check wrote, as far as the two runtimes may.
+// tidier deletes the objects of a check, as far as the two runtimes can.
 type tidier struct {
 	options Options
 	stage   stage
 	traces  []trace
 }
 
-// trace is something that a check has written.
+// trace is an object that a check has written.
 type trace struct {
-	// what is told of it when it stays, path is where it is deleted.
+	// what describes the object if it stays, path is the path for its deletion.
 	what, path string
 	runtime    Runtime
 }
@@ -45,7 +45,7 @@ func (t *tidier) add(found trace) {
 	}
 }
 
-// note notes what a probe that got through has written.
+// note records the object of a probe that succeeded.
 func (t *tidier) note(p probe, got reply) {
 	at, err := url.Parse(p.path)
 	if err != nil || p.rule != mayNotWrite && p.rule != mayNotMount {
@@ -57,10 +57,10 @@ func (t *tidier) note(p probe, got reply) {
 		repository, tag, _ := strings.Cut(repository, "/manifests/")
 		t.add(trace{fmt.Sprintf("tag %s in %s", tag, repository), "/v2/" + repository + "/manifests/" + digest.FromBytes(p.body).String(), t.options.Own})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
-		// The registry names the place of the upload itself; another host's is none of ours.
+		// The registry chooses the place of the upload. A place on another host is not followed.
 		if upload, err := url.Parse(got.location); err == nil && strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
-			t.add(trace{"an upload that was begun in " + repository, upload.RequestURI(), t.options.Own})
+			t.add(trace{"an unfinished upload in " + repository, upload.RequestURI(), t.options.Own})
 		}
 	case p.method == http.MethodPost && got.status == http.StatusCreated:
 		if d := digest.Digest(at.Query().Get("mount")); d.Validate() == nil {
@@ -69,7 +69,7 @@ func (t *tidier) note(p probe, got reply) {
 	}
 }
 
-// up deletes everything and returns what stays. Of an upload nothing stays for long.
+// up deletes everything and returns the remaining objects. Registries remove unfinished uploads by themselves.
 func (t *tidier) up(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
 		t.blob(t.options.Own, t.stage.own, d)
