@@ -83,9 +83,9 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 		"a file twice":               {archive(t, setIndex, setMain, setMain), "appears twice"},
 		"a file twice by its name":   {archive(t, setIndex, setMain, file("./"+setMain.name, "x")), "appears twice"},
 		"a blob in two places":       {archive(t, setIndex, setMain, file("blobs/"+strings.Replace(hello, ":", "/", 1), "x")), "blob " + hello + " appears twice"},
-		"a link":                     {archive(t, setIndex, member{"blobs/x", "", tar.TypeSymlink}), "no plain file"},
-		"a hard link":                {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "no plain file"},
-		"a device":                   {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "no plain file"},
+		"a link":                     {archive(t, setIndex, member{"blobs/x", "", tar.TypeSymlink}), "not a regular file"},
+		"a hard link":                {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "not a regular file"},
+		"a device":                   {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "not a regular file"},
 		"a name that climbs":         {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
 		"a name from the root":       {archive(t, setIndex, file("/index.json", "x")), "unexpected member"},
 		"a folder that climbs":       {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
@@ -208,7 +208,7 @@ func TestArtifactDigestIsItsManifests(t *testing.T) {
 	}
 	for d, want := range map[digest.Digest]string{
 		digest.FromString("x"):        ErrDiffers.Error(),
-		digest.SHA512.FromString("x"): "known by sha512",
+		digest.SHA512.FromString("x"): "digest is by sha512",
 		"sha256:00":                   `manifest "sha256:00"`,
 		"":                            `manifest ""`,
 	} {

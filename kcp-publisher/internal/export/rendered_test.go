@@ -89,8 +89,8 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an agent of an earlier version": {`echo 'unknown command "used-images" for "skr-agent"' >&2; exit 2`, "name an skr-agent of this version with --renderer"},
 		"a program that fails":           {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
-		"a program without output":       {`true`, "its answer"},
-		"a program with endless output":  {`head -c 6000000 /dev/zero; exec sleep 60`, "says more than"},
+		"a program without output":       {`true`, "read its output"},
+		"a program with endless output":  {`head -c 6000000 /dev/zero; exec sleep 60`, "wrote more than"},
 		"a chart with a long error":      {`printf '{"refused":"no: '; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'`, "no: xxx"},
 		"a module that is refused":       {`echo '{"refused":"chart keda: no objects"}'`, "chart keda: no objects"},
 	} {

@@ -150,7 +150,7 @@ func TestWrongSizeOfACallerDropsNoFile(t *testing.T) {
 	fetch(t, c, from, desc)
 	wrong := desc
 	wrong.Size++
-	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "the source sent something else") {
+	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "the source sent other content") {
 		t.Errorf("got %v", err)
 	}
 	fetch(t, c, from, desc)
@@ -361,7 +361,7 @@ func TestManifestByTagCostsOneRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, reference := range []string{"1.0.0", desc.Digest.String()} {
-		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "the source sent something else") {
+		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "the source sent other content") {
 			t.Errorf("%s: got %v", reference, err)
 		}
 	}

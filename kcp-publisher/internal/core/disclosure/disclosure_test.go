@@ -30,7 +30,7 @@ func TestFind(t *testing.T) {
 		},
 		"a Secret in a list": {
 			map[string]any{"kind": "List", "items": []any{map[string]any{}, map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": "YQ=="}}}},
-			"spec.data.items[1].data: holds",
+			"spec.data.items[1].data: appears to contain",
 		},
 		"a private key":               {map[string]any{"tls": map[string]any{"key": privateKey}}, "spec.data.tls.key: appears to contain a private key"},
 		"a private key inside text":   {map[string]any{"script": "cat <<E\n" + privateKey + "E"}, "spec.data.script: appears to contain a private key"},
@@ -44,9 +44,9 @@ func TestFind(t *testing.T) {
 		"a registry password of ours": {map[string]any{"p": "kpr1" + ".1." + strings.Repeat("x", 43)}, "spec.data.p: appears to contain a token of this fleet"},
 		"a docker config":             {map[string]any{"c": `{"auths":{"r.example":{"auth": "dTpwYXNz"}}}`}, "spec.data.c: appears to contain a registry's credentials"},
 		"a password in a URL":         {map[string]any{"u": "postgres://" + "admin:hunter2@db/x"}, "spec.data.u: appears to contain a password in a URL"},
-		"a field with dots":           {map[string]any{"a.b/c": ghToken}, `spec.data["a.b/c"]: holds`},
+		"a field with dots":           {map[string]any{"a.b/c": ghToken}, `spec.data["a.b/c"]: appears to contain`},
 		"the name of a field":         {map[string]any{ghToken: "x"}, "spec.data: appears to contain a token of GitHub as the name of a field"},
-		"the first by name":           {map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a: holds"},
+		"the first by name":           {map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a: appears to contain"},
 
 		"a reference to a Secret":              {map[string]any{"apiVersion": "v1", "kind": "Secret", "name": "x"}, ""},
 		"a Secret without content":             {map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"a": ""}}, ""},

@@ -99,7 +99,7 @@ func (s stage) probes() []probe {
 		}
 	}
 	for _, listed := range []string{bundleOf, reportOf, documents} {
-		add(mayNotRead, http.MethodGet, listed+"/tags/list", "list tags of another runtime")
+		add(mayNotRead, http.MethodGet, listed+"/tags/list", "list tags of other repositories")
 	}
 	for _, last := range []string{s.prefix + "/" + bundle.ReportRepository(""), s.prefix + "/" + bundle.DesiredRepository("")} {
 		add(mayNotList, http.MethodGet, "/v2/_catalog?"+url.Values{"n": {"100"}, "last": {last}}.Encode(), "see other repositories in the catalog")
