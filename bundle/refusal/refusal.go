@@ -31,7 +31,7 @@ const (
 	WrongDigest   Reason = "WrongDigest"   // the content does not match the signed digest
 	ForeignKey    Reason = "ForeignKey"    // a report that is not signed by the runtime's key
 	BadRoot       Reason = "BadRoot"       // a root of trust that does not follow the previous one
-	RootExpired   Reason = "RootExpired"   // the root of trust has expired, and there is no newer one
+	RootExpired   Reason = "RootExpired"   // the root of trust has expired and has no successor
 	Revoked       Reason = "Revoked"       // signed by a revoked key
 	NotReleased   Reason = "NotReleased"   // a component that its makers did not release, or that is too old
 	Incomplete    Reason = "Incomplete"    // a carried file omits data that the target lacks
@@ -84,7 +84,7 @@ func (r *Error) Error() string { return fmt.Sprintf("refused (%s): %s", r.Reason
 
 func (r *Error) Unwrap() error { return r.Cause }
 
-// Of returns the refusal inside err, or nil if there is none.
+// Of returns the refusal inside err, or nil.
 func Of(err error) *Error {
 	var refusal *Error
 	if errors.As(err, &refusal) {

@@ -110,13 +110,13 @@ func TestServerEnforcesItsLimits(t *testing.T) {
 		parts []string
 		want  string
 	}{
-		"an ordinary request":                            {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
-		"a body with a Content-Length that is too large": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
-		"a body that is too large":                       {[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000), "\r\n0\r\n\r\n"}, "400"},
-		"a header that is too large":                     {[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431"},
-		"half a header":                                  {[]string{head}, ""},
-		"half a body":                                    {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
-		"nothing":                                        {nil, ""},
+		"an ordinary request":                {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
+		"a Content-Length that is too large": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
+		"a body that is too large":           {[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000), "\r\n0\r\n\r\n"}, "400"},
+		"a header that is too large":         {[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431"},
+		"half a header":                      {[]string{head}, ""},
+		"half a body":                        {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
+		"nothing":                            {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -193,7 +193,7 @@ func TestDeltaIsLittleLargerThanTheChange(t *testing.T) {
 	f.must(json.Unmarshal(newest.Bytes, &manifest))
 	blobs := 2*50_000 + manifest.Config.Size + int64(len(newest.Bytes))
 	size := f.written(parcel)
-	t.Logf("the full export has %d bytes, the change %d, the delta %d: %.3f times", whole, blobs, size, float64(size)/float64(blobs))
+	t.Logf("full export %d bytes, change %d, delta %d: %.3f times", whole, blobs, size, float64(size)/float64(blobs))
 	if float64(size) > 1.1*float64(blobs) {
 		t.Errorf("the delta has %d bytes for %d that changed", size, blobs)
 	}

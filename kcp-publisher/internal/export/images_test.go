@@ -109,7 +109,7 @@ func TestImageThatImportRefusesIsNotExported(t *testing.T) {
 	index, _ := f.image("lab/keda:1", "linux/amd64")
 	to, err := f.registries.Repository(f.host + "/lab/keda")
 	f.must(err)
-	for depth := 3; depth <= airgap.MaxImageDepth; depth++ { // the index, its image and the image's layers are three levels
+	for depth := 3; depth <= airgap.MaxImageDepth; depth++ { // index, image and layers are three levels
 		data, err := json.Marshal(ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{index.Descriptor}})
 		f.must(err)
 		index = bundle.NewBlob(ocispec.MediaTypeImageIndex, data)

@@ -78,7 +78,7 @@ func overwritten(plan Plan) error {
 	for _, w := range plan.Apply {
 		keys = append(keys, KeyOf(&w.Object))
 	}
-	const message = "it was applied, but another client keeps changing its objects: %s: let only the repository write their spec"
+	const message = "it was applied, but another client changes its objects: %s: let only the repository write them"
 	return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(keys))}
 }
 

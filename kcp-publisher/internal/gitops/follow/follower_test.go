@@ -140,7 +140,8 @@ func TestDeletingTheRecordReleasesNothing(t *testing.T) {
 	if err := f.recall(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
 		t.Errorf("held %d times for commit %q, %v", holds, f.partial, err)
 	}
-	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}} // another client removed the applying commit from the record
+	// Another client removed the applying commit from the record.
+	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}}
 	f.noteRecord(r)
 	if holds != 1 || f.failureFields("X", "why", "", r)[fieldApplying] != "c2" {
 		t.Errorf("held %d times, and the record gets %v", holds, f.failureFields("X", "why", "", r))

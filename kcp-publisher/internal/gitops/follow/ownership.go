@@ -88,7 +88,7 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	}
 	operations := []operation{
 		{"replace", "/metadata/managedFields", fields},
-		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails if the object changed since it was read
+		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails after a change
 	}
 	if _, digested := object.GetAnnotations()[v1beta2.AnnotationGitDigest]; digested {
 		operations = append(operations, operation{Op: "remove", Path: "/metadata/annotations/kyma-pull.dev~1git-digest"})

@@ -132,7 +132,8 @@ func (s stage) probes() []probe {
 			add(mayNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(), "read another's blob after trying to mount it")
 		}
 	}
-	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob") // last, because the other probes request it
+	// This one is last, because the other probes request the blob.
+	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob")
 	for i := range all {
 		all[i].inTheWay = strings.HasPrefix(all[i].path, ownReport+"/") && slices.ContainsFunc(s.leftOver, func(d digest.Digest) bool {
 			return strings.Contains(all[i].path, d.String()) || strings.Contains(all[i].path, url.QueryEscape(d.String()))
