@@ -22,17 +22,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// landscapeOf is a control plane as lifecycle-manager leaves it.
+// landscapeOf is a control plane with lifecycle-manager's objects.
 type landscapeOf struct {
 	t *testing.T
 	f *fleet.Fleet
 }
 
-// kyma makes a Kyma in the control plane, with a Manifest for each module.
+// kyma creates a Kyma in the control plane, with a Manifest for each module.
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	kyma := fleet.NewKyma(name, "regular") // what the broker asked for once; the runtime's own Kyma has the modules
+	kyma := fleet.NewKyma(name, "regular") // the broker's original request; the runtime's own Kyma has the modules
 	for key, value := range labels {
 		kyma.Labels[key] = value
 	}
@@ -65,7 +65,7 @@ func (l landscapeOf) manifest(kyma *v1beta2.Kyma, m landscape.Module) *v1beta2.M
 	return manifest
 }
 
-// install brings into a runtime what lifecycle-manager installs there: its definitions, its Kyma and its modules.
+// install creates the objects that lifecycle-manager installs in a runtime: its definitions, its Kyma and its modules.
 func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landscape.Module) {
 	l.t.Helper()
 	for _, kind := range []string{"kymas", "moduletemplates", "modulereleasemetas"} {
@@ -102,7 +102,7 @@ func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landsc
 	}
 }
 
-// apply waits for definitions to be served.
+// apply waits until definitions are served.
 func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
@@ -111,7 +111,7 @@ func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manag
 	})
 }
 
-// create waits for definitions to be served.
+// create waits until definitions are served.
 func (l landscapeOf) create(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
 	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is created in %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
@@ -140,7 +140,7 @@ func (l landscapeOf) objects(text string) []*unstructured.Unstructured {
 	return all
 }
 
-// versions are the resource versions of everything that lifecycle-manager has of Kymas.
+// versions are the resource versions of all of lifecycle-manager's objects of Kymas.
 func (l landscapeOf) versions(kymas []string) map[string]string {
 	l.t.Helper()
 	found := map[string]string{}
@@ -157,8 +157,7 @@ func inKCP(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: sample.Namespace, Name: name}
 }
 
-// deleteManifest removes one of lifecycle-manager's Manifests as an operator does who believes that it is not needed
-// any more.
+// deleteManifest removes one of lifecycle-manager's Manifests, like an operator who considers it unused.
 func (l landscapeOf) deleteManifest(ctx context.Context, name string) {
 	l.t.Helper()
 	manifest := &v1beta2.Manifest{}
