@@ -81,7 +81,7 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	successor.untilSays(t, "starting")
 	deposed.signal(t, syscall.SIGSTOP)
 	successor.untilSays(t, "catalog changed") // it works
-	successor.signal(t, syscall.SIGSTOP) // and has the lease for some more seconds
+	successor.signal(t, syscall.SIGSTOP)      // and has the lease for some more seconds
 
 	var pushed atomic.Int32
 	f.Registry.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {

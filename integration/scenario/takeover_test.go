@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// prioritized is scaler 1.7.0 with pods of the PriorityClass that it brings, as keda has it.
+// prioritized is scaler 1.7.0 whose pods use its own PriorityClass, as in keda.
 func prioritized() sample.Version {
 	v := sample.Scaler("1.7.0")
 	v.Manifest = strings.Replace(
@@ -36,7 +36,7 @@ func prioritized() sample.Version {
 	return v
 }
 
-// asks runs `kcp-publisher takeover` and says whether it succeeded.
+// asks runs `kcp-publisher takeover` and reports whether it succeeded.
 func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
@@ -71,8 +71,8 @@ func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deploymen
 	return d
 }
 
-// newLandscape is a control plane of 20 Kymas of lifecycle-manager, of which the first two have runtimes with agents.
-// Nobody uses what the publisher may not: it has the rights of the chart.
+// newLandscape is a control plane of 20 Kymas of lifecycle-manager. The first two have runtimes with agents. All
+// programs have only the rights of the chart.
 func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -334,8 +334,8 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// isTakenOver checks that nothing of lifecycle-manager is left of a runtime in the control plane, and that its
-// modules run.
+// isTakenOver checks that no object or field of lifecycle-manager is left for a runtime in the control plane, and that
+// its modules run.
 func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	must(l.t, fleet.Until(l.t.Context(), fleet.Generous, "nothing of lifecycle-manager is left", func() (bool, string) {
