@@ -35,7 +35,7 @@ type agent struct {
 	known       bool // the control plane has the key
 	state       *installed
 	catalog     digest.Digest // of the current bundle
-	arrived     time.Time // when the promoted module changed last
+	arrived     time.Time     // when the promoted module changed last
 	sequence    int64
 	said        string
 	nextReport  time.Time

@@ -12,7 +12,7 @@ import (
 type memoryLimit struct {
 	// how describes the mechanism for readers of the results.
 	how    string
-	folder string // of a cgroup, empty without one
+	folder string   // of a cgroup, empty without one
 	open   *os.File // that folder
 	bytes  int64
 }

@@ -56,17 +56,17 @@ type world struct {
 	notifyFlags   []string
 	place         store.Store // the address for agents
 	publisher     *program
-	metrics       string // the publisher's address
+	metrics       string                   // the publisher's address
 	spentBy       map[string]time.Duration // of replaced processes
 	lastCPU       map[string]time.Duration
 	kymas         *kymas
 	agents        *agents
-	version       int // of the promoted module
+	version       int  // of the promoted module
 	pending       bool // a promotion was pushed that agents do not know yet
 	// promoted is the duration of its stage's promotion, 0 if it was not measured, and statuses that of its reports.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // of publisher and registry
-	mounts             int64 // blobs mounted per bundle of a promotion
+	mounts             int64         // blobs mounted per bundle of a promotion
 }
 
 // up starts everything except the publisher.
