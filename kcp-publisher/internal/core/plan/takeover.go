@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// TakeoverPhase returns how far a Kyma is taken over from lifecycle-manager, empty for one that is not. A deleted one
-// is not any more.
+// TakeoverPhase returns the phase of a Kyma's takeover from lifecycle-manager, empty for none. A deleted Kyma has none.
 func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
@@ -34,9 +33,9 @@ func TakeoverPhase(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	}
 }
 
-// takeOver completes a request with what a takeover says. While it is not known what the runtime's own Kyma asks for
-// now, the runtime keeps what it has: the control plane's Kyma says what the runtime began with, maybe years ago, and a
-// report of before an aborted takeover what it asked for then.
+// takeOver completes a request during a takeover. While the current request of the runtime's own Kyma is unknown, the
+// runtime keeps its modules: the control plane's Kyma has the initial request, which can be years old, and a report
+// from before an aborted takeover has an old request.
 func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	phase, err := TakeoverPhase(kyma)
 	if phase == "" || err != nil {
@@ -61,7 +60,8 @@ func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	return nil
 }
 
-// inherited returns the modules that lifecycle-manager installed and that the runtime has not reported as its agent's.
+// inherited returns the modules that lifecycle-manager installed and that the runtime's agent has not reported as its
+// own.
 func inherited(status *v1beta2.TakeoverStatus) (all []resolve.Inherited) {
 	for _, m := range status.Modules {
 		if m.Adopted {
