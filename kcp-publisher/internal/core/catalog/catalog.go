@@ -55,7 +55,7 @@ type template struct {
 	module string // empty for a template that no module name leads to
 	// descriptor is the inline descriptor, nil if it is missing or invalid.
 	descriptor *ocm.Descriptor
-	broken     error // the reason why the inline descriptor is invalid
+	broken     error  // the reason why the inline descriptor is invalid
 	component  string // from the inline descriptor, empty without one
 	version    string
 	entry      bundle.CatalogEntry
