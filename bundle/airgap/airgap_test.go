@@ -196,7 +196,7 @@ func TestAFileThatIsNotWhatItShouldBeIsRefused(t *testing.T) {
 		"a way out":                 {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "want oci-layout"},
 		"an absolute path":          {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "/index.json", Size: 3}), "want oci-layout"},
 		"a folder of its own":       {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "want no folder"},
-		"an entry twice":            {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}, tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "is there twice"},
+		"an entry twice":            {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}, tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "duplicate entry"},
 		"an index without end":      {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: maxIndexBytes + 1}), "at most"},
 		"a blob of another digest":  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: blobsPrefix + strings.Repeat("a", 64), Size: 3}), "changed or damaged"},
 		"no index":                  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}), "no OCI layout"},

@@ -103,7 +103,7 @@ func (f *File) scan(advance func(int64)) error {
 		case refused != nil:
 			return refused
 		case seen[name]:
-			return refusal.New(refusal.Malformed, "entry %q: is there twice", name)
+			return refusal.New(refusal.Malformed, "duplicate entry %q", name)
 		case len(seen) == maxEntries:
 			return refusal.New(refusal.TooLarge, "more than %d entries", maxEntries)
 		}

@@ -25,22 +25,23 @@ const (
 	mainAnnotation = "software.ocm/main"
 )
 
-// ArtifactSet is an OCI artifact packed into one blob, as components carry charts and images as local blobs.
+// ArtifactSet is an OCI artifact packed into one blob. Components contain charts and images in this form as local
+// blobs.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md, "Artifact Set Archive".
 type ArtifactSet struct {
-	// Main is the manifest or index that the set is about.
+	// Main is the set's main manifest or index.
 	Main  ocispec.Descriptor
 	blobs map[digest.Digest][]byte
 }
 
-// setFolders may stand in the archive for themselves.
+// setFolders are folders that can be entries of the archive.
 var setFolders = []string{"", ".", "blobs", "blobs/sha256", "blobs/sha512"}
 
 var setBlob = regexp.MustCompile(`^blobs/(?:sha256[./][0-9a-f]{64}|sha512[./][0-9a-f]{128})$`)
 
-// OpenArtifactSet reads a set from a tar, compressed or not: at most 2,000 entries and 128 MiB unpacked, and above 1
-// MiB at most 100 times what it was packed. Nothing is checked of a blob before Blob gives it.
+// OpenArtifactSet reads a set from a tar, which can be compressed. It accepts at most 2,000 entries and 128 MiB
+// unpacked, and above 1 MiB at most 100 times the packed size. Blob checks each blob when it returns it.
 func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 	set, err := openArtifactSet(data)
 	if err != nil {
@@ -54,7 +55,7 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without this mark the same bytes may be something else to another reader, such as YAML.
+	// Without this magic number, another reader could take the same bytes for another format, such as YAML.
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
 		return nil, errors.New("is no tar")
 	}
@@ -71,13 +72,13 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	return set, err
 }
 
-// setContents are the members of an artifact set's archive.
+// setContents are the entries of an artifact set's archive.
 type setContents struct {
 	blobs                     map[digest.Digest][]byte
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all members, at most maxSetEntries and together no longer than their archive of so many bytes.
+// readFrom reads all entries: at most maxSetEntries, and together no longer than the archive.
 func (c *setContents) readFrom(members *tar.Reader, left int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {
@@ -97,13 +98,13 @@ func (c *setContents) readFrom(members *tar.Reader, left int) error {
 		case header.Typeflag == tar.TypeDir && !slices.Contains(setFolders, name):
 			return fmt.Errorf("unexpected folder %q", header.Name)
 		case header.Typeflag != tar.TypeDir && header.Typeflag != tar.TypeReg:
-			return fmt.Errorf("%q is no plain file", header.Name)
+			return fmt.Errorf("%q is not a regular file", header.Name)
 		}
 		seen[name] = true
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// Sparse members can be longer than the tar that they are in, and there can be many of them.
+		// Sparse entries can be longer than the tar that contains them, and there can be many.
 		body, err := io.ReadAll(io.LimitReader(members, int64(left)+1))
 		if err != nil {
 			return err
@@ -137,13 +138,13 @@ func (c *setContents) add(name string, body []byte) error {
 	return nil
 }
 
-// theIndex returns the one index, under whichever of its two names.
+// theIndex returns the only index, which can have one of two names.
 func (c *setContents) theIndex() ([]byte, error) {
 	switch {
 	case c.index == nil && c.artifactDescriptor == nil:
 		return nil, errors.New("has no index.json")
 	case c.index != nil && c.artifactDescriptor != nil:
-		return nil, errors.New("has index.json and artifact-descriptor.json: which one counts?")
+		return nil, errors.New("has both index.json and artifact-descriptor.json, want one of them")
 	}
 	return slices.Concat(c.index, c.artifactDescriptor), nil
 }
@@ -191,7 +192,7 @@ func mainOf(index []byte) (ocispec.Descriptor, error) {
 		}
 	}
 	if len(found) != 1 {
-		return ocispec.Descriptor{}, fmt.Errorf("index: %d manifests, and none is named as the main one", len(found))
+		return ocispec.Descriptor{}, fmt.Errorf("index: %d manifests, and no annotation names the main one", len(found))
 	}
 	if err := found[0].Digest.Validate(); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("index: manifests: %w", err)

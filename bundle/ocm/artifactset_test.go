@@ -77,15 +77,15 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 		"zeros":                      {bytes.Repeat([]byte{0}, 1024), "is no tar"},
 		"a text":                     {[]byte("hello"), "artifact set: "},
 		"no index":                   {archive(t, setMain), "has no index.json"},
-		"two kinds of index":         {archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "which one counts"},
+		"two kinds of index":         {archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "want one of them"},
 		"an index that is none":      {archive(t, file("index.json", "[")), "index: "},
 		"an index without an end":    {archive(t, file("index.json", strings.Repeat(" ", maxIndexBytes+1))), "index: larger than 1048576 bytes"},
 		"a file twice":               {archive(t, setIndex, setMain, setMain), "appears twice"},
 		"a file twice by its name":   {archive(t, setIndex, setMain, file("./"+setMain.name, "x")), "appears twice"},
 		"a blob in two places":       {archive(t, setIndex, setMain, file("blobs/"+strings.Replace(hello, ":", "/", 1), "x")), "blob " + hello + " appears twice"},
-		"a link":                     {archive(t, setIndex, member{"blobs/x", "", tar.TypeSymlink}), "no plain file"},
-		"a hard link":                {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "no plain file"},
-		"a device":                   {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "no plain file"},
+		"a link":                     {archive(t, setIndex, member{"blobs/x", "", tar.TypeSymlink}), "not a regular file"},
+		"a hard link":                {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "not a regular file"},
+		"a device":                   {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "not a regular file"},
 		"a name that climbs":         {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
 		"a name from the root":       {archive(t, setIndex, file("/index.json", "x")), "unexpected member"},
 		"a folder that climbs":       {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
@@ -113,7 +113,7 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 	}
 }
 
-// sparse returns files that are 9 kilobytes of nothing each, and take 4 in the archive (PAX, GNU sparse format 1.0).
+// sparse returns sparse files of 9 kilobytes each that take 4 in the archive (PAX, GNU sparse format 1.0).
 func sparse(t *testing.T, count int) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
@@ -141,7 +141,7 @@ func sparse(t *testing.T, count int) []byte {
 	return bytes.ReplaceAll(buffer.Bytes(), []byte(" GNX.sparse"), []byte(" GNU.sparse"))
 }
 
-func TestOnlyBlobsThatAreWhatTheirNamesSayAreGiven(t *testing.T) {
+func TestArtifactSetReturnsOnlyBlobsThatMatchTheirNames(t *testing.T) {
 	set, err := OpenArtifactSet(archive(t, setIndex, member{setMain.name, "hallo", tar.TypeReg}))
 	if err != nil {
 		t.Fatal(err)
@@ -163,13 +163,13 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		digest  *Digest
 		content []byte
 		is      error  // nil for any
-		want    string // of the error; empty for none
+		want    string // of the error; empty for success
 	}{
 		"a blob":                          {blob("SHA-256", hex), []byte("hello"), nil, ""},
 		"a blob, in capitals":             {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
 		"a blob, as it was spelt once":    {blob("sha256", hex), []byte("hello"), nil, ""},
 		"a blob by a longer hash":         {blob("SHA-512", long), []byte("hello"), nil, ""},
-		"another blob":                    {blob("SHA-256", hex), []byte("hallo"), ErrDiffers, `resource "raw": content is not what`},
+		"another blob":                    {blob("SHA-256", hex), []byte("hallo"), ErrDiffers, `resource "raw": content does not match`},
 		"a blob by a hash of other width": {blob("SHA-512", hex), []byte("hello"), ErrDiffers, ""},
 		"a blob by an unknown hash":       {blob("MD5", hex), []byte("hello"), nil, `digest.hashAlgorithm: hash algorithm "MD5"`},
 		"an unknown way":                  {&Digest{"SHA-256", "other/v1", hex}, []byte("hello"), nil, `normalisationAlgorithm: "other/v1"`},
@@ -182,7 +182,7 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		"another set":                     {&Digest{"SHA-256", ociArtifactDigest, strings.Repeat("0", 64)}, set, ErrDiffers, ""},
 		"a set that lies":                 {&Digest{"SHA-256", ociArtifactDigest, hex}, lying, ErrDiffers, "has digest"},
 		"a set without its main one":      {&Digest{"SHA-256", ociArtifactDigest, hex}, archive(t, setIndex), ErrDiffers, "has no blob"},
-		"a set by another hash":           {&Digest{"SHA-512", ociArtifactDigest, hex}, set, nil, "the artifact is known by sha256"},
+		"a set by another hash":           {&Digest{"SHA-512", ociArtifactDigest, hex}, set, nil, "digest is by sha256"},
 		"a set by an unknown hash":        {&Digest{"s-h-a256", ociArtifactDigest, hex}, set, nil, "digest.hashAlgorithm"},
 		"a set that is none":              {&Digest{"SHA-256", ociArtifactDigest, hex}, []byte("hello"), nil, "artifact set: "},
 	} {
@@ -200,7 +200,7 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 	}
 }
 
-func TestArtifactsAreKnownByTheirManifests(t *testing.T) {
+func TestArtifactDigestIsItsManifests(t *testing.T) {
 	hex := strings.TrimPrefix(hello, "sha256:")
 	image := Resource{Element: Element{Name: "operator"}, Digest: &Digest{"SHA-256", ociArtifactDigest, hex}}
 	if err := CheckArtifact(image, hello); err != nil {
@@ -208,7 +208,7 @@ func TestArtifactsAreKnownByTheirManifests(t *testing.T) {
 	}
 	for d, want := range map[digest.Digest]string{
 		digest.FromString("x"):        ErrDiffers.Error(),
-		digest.SHA512.FromString("x"): "known by sha512",
+		digest.SHA512.FromString("x"): "digest is by sha512",
 		"sha256:00":                   `manifest "sha256:00"`,
 		"":                            `manifest ""`,
 	} {

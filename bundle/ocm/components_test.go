@@ -41,7 +41,7 @@ func TestNamesOfComponents(t *testing.T) {
 	}
 }
 
-func TestAsManyResourcesAsTheLimitAreDecoded(t *testing.T) {
+func TestMaximumNumberOfResourcesIsDecoded(t *testing.T) {
 	var in strings.Builder
 	in.WriteString(good)
 	for i := range maxElements {
@@ -52,7 +52,7 @@ func TestAsManyResourcesAsTheLimitAreDecoded(t *testing.T) {
 	}
 }
 
-func TestResourcesOfOneNameAreToldApart(t *testing.T) {
+func TestResourcesOfOneNameNeedAnotherIdentity(t *testing.T) {
 	for name, second := range map[string]string{
 		"by their version":        strings.Replace(local("raw", ""), "version: 1.2.3", "version: 1.2.30", 1),
 		"by their extra identity": local("raw", ", extraIdentity: {os: linux}"),

@@ -12,17 +12,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Bounds of a descriptor's lists; the largest known have some hundred entries.
+// Limits of a descriptor's lists. The largest known ones have some hundred entries.
 const (
 	maxElements   = 2_000
 	maxSignatures = 8
-	// maxParts bounds the blobs that one content is joined from.
+	// maxParts limits the blobs that one content is joined from.
 	maxParts = 64
 )
 
-// Decode reads a component descriptor of schema v2 or v3alpha1 in YAML or JSON. Errors name the field.
+// Decode parses a component descriptor of schema v2 or v3alpha1 in YAML or JSON. Errors name the field.
 //
-// Scalars that the schema calls strings stay as they were written, digits or not.
+// It keeps the text of scalars that the schema defines as strings, even if they look like numbers.
 //
 // Source: ocm-spec, resources component-descriptor-ocm-v2-schema.yaml and -v3-schema.yaml.
 func Decode(data []byte) (Descriptor, error) {
@@ -128,7 +128,7 @@ type (
 	sourceDocument struct {
 		elementDocument `yaml:",inline"`
 		Type            string `yaml:"type"`
-		// A source is never fetched, so that nothing else of its access has to be right.
+		// A source is never fetched, so the rest of its access is not checked.
 		Access struct {
 			Type string `yaml:"type"`
 		} `yaml:"access"`
@@ -190,7 +190,7 @@ func decodeV3(document *yaml.Node) (Descriptor, error) {
 		m.Provider, m.Labels, v3.RepositoryContexts, v3.Spec.Resources, v3.Spec.Sources, v3.Spec.References, v3.Signatures)
 }
 
-// compose checks and converts what both schemas have in common; meta and spec are where their fields are.
+// compose checks and converts the common parts of both schemas. meta and spec are the paths of their fields.
 func compose(meta, spec, references string, d Descriptor, provider yaml.Node, labels []labelDocument, contexts []yaml.Node,
 	resources []resourceDocument, sources []sourceDocument, refs []referenceDocument, signatures []signatureDocument) (Descriptor, error) {
 	if err := CheckName(d.Name); err != nil {
@@ -234,7 +234,7 @@ func compose(meta, spec, references string, d Descriptor, provider yaml.Node, la
 	return d, nil
 }
 
-// each converts a list; errors begin with the index.
+// each converts a list. Errors begin with the index.
 func each[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, error) {
 	if len(documents) > limit {
 		return nil, fmt.Errorf(": %d, at most %d", len(documents), limit)
@@ -250,7 +250,7 @@ func each[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, 
 	return out, nil
 }
 
-// distinct refuses two elements that nothing tells apart.
+// distinct returns an error if two elements have the same identity.
 func distinct[T any](elements []T, of func(T) Element) error {
 	seen := map[string]bool{}
 	for i, t := range elements {
@@ -340,7 +340,7 @@ func (a accessDocument) access() (Access, error) {
 	switch access.Kind() {
 	case AccessLocalBlob:
 		if access.LocalReference == "" {
-			access.LocalReference, access.Digest = a.Digest, "" // as lifecycle-manager wrote localOciBlob
+			access.LocalReference, access.Digest = a.Digest, "" // the spelling that lifecycle-manager wrote for localOciBlob
 		}
 		var err error
 		if access.LocalReference, err = localReference(access.LocalReference); err != nil {
@@ -355,8 +355,8 @@ func (a accessDocument) access() (Access, error) {
 	return access, nil
 }
 
-// localReference checks the digests of a local blob, several of them separated by commas. Component archives write a
-// file's name, "sha256.<hex>".
+// localReference checks the digests of a local blob, separated by commas. Component archives write them as file names,
+// "sha256.<hex>".
 func localReference(reference string) (string, error) {
 	parts := strings.Split(reference, ",")
 	if len(parts) > maxParts {
@@ -382,14 +382,14 @@ func contextOf(node *yaml.Node) RepositoryContext {
 		SubPath              string `yaml:"subPath"`
 		ComponentNameMapping string `yaml:"componentNameMapping"`
 	}
-	_ = node.Decode(&document) // one of another form leads nowhere
+	_ = node.Decode(&document) // an unknown form refers to nothing
 	if document.ComponentNameMapping == "" {
 		document.ComponentNameMapping = "urlPath"
 	}
 	return RepositoryContext{Type: document.Type, BaseURL: document.BaseURL, SubPath: document.SubPath, ComponentNameMapping: document.ComponentNameMapping}
 }
 
-// plain makes one line of the YAML library's list.
+// plain joins the YAML library's list of errors into one line.
 func plain(err error) error {
 	var list *yaml.TypeError
 	if errors.As(err, &list) {

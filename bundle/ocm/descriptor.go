@@ -1,9 +1,10 @@
 // Package ocm is the pure part of the Open Component Model: component descriptors, names and versions.
 //
-// Bytes go in, values and errors come out; nothing here fetches anything. It reads what the official tools write, to
-// the letter of the OCM specification and, where that and the tools disagree, what the tools do.
+// It takes bytes and returns values and errors, and fetches nothing. It reads the output of the official tools. It
+// follows the OCM specification, and the tools where they differ from it.
 //
-// Source: https://github.com/open-component-model/ocm-spec, doc/01-model and doc/04-extensions/03-storage-backends/oci.md.
+// Source: https://github.com/open-component-model/ocm-spec, doc/01-model and
+// doc/04-extensions/03-storage-backends/oci.md.
 package ocm
 
 import (
@@ -17,10 +18,10 @@ import (
 	"strings"
 )
 
-// MaxDescriptorBytes bounds a component descriptor; those of Kyma's modules have 4 KiB on average.
+// MaxDescriptorBytes limits a component descriptor. Those of Kyma's modules have 4 KiB on average.
 const MaxDescriptorBytes = 1 << 20
 
-// Kinds of access, in one spelling. Others are read and never fetched.
+// Kinds of access, in one spelling. Other kinds are parsed but never fetched.
 const (
 	AccessLocalBlob   = "localBlob"
 	AccessOCIArtifact = "ociArtifact"
@@ -38,7 +39,7 @@ var accessKinds = map[string]string{
 	"ociBlob": AccessOCIBlob, "OCIImageLayer": AccessOCIBlob, "helm": AccessHelm, "Helm": AccessHelm, "none": AccessNone, "None": AccessNone,
 }
 
-// Kind is the type in one spelling, without its version; an unknown one is given as it is.
+// Kind returns the type in one spelling, without its version. It returns an unknown type unchanged.
 func (a Access) Kind() string {
 	kind, _, _ := strings.Cut(a.Type, "/")
 	if known, ok := accessKinds[kind]; ok {
@@ -47,8 +48,8 @@ func (a Access) Kind() string {
 	return kind
 }
 
-// Resource finds the resource of this name. Several of one name, told apart by version or extra identity, are none: a
-// name alone does not say which is meant.
+// Resource returns the resource with this name. It returns none if several have the name and differ in version or extra
+// identity, because the name alone is then ambiguous.
 func (d Descriptor) Resource(name string) (Resource, bool) {
 	var found Resource
 	count := 0
@@ -66,7 +67,7 @@ func (d Descriptor) Resource(name string) (Resource, bool) {
 
 var componentName = regexp.MustCompile(`^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$`)
 
-// CheckName reports whether name can be a component's.
+// CheckName returns an error for an invalid component name.
 func CheckName(name string) error {
 	if len(name) > 255 || !componentName.MatchString(name) {
 		return fmt.Errorf("component name %q: want DOMAIN/PATH such as kyma-project.io/module/keda", name)
@@ -74,12 +75,12 @@ func CheckName(name string) error {
 	return nil
 }
 
-// version is semantic versioning as OCM relaxes it: a leading "v" and fewer than three numbers are allowed.
+// version is a semantic version in OCM's relaxed form, which allows a leading "v" and fewer than three numbers.
 //
 // Source: ocm-spec, doc/01-model/02-elements-toplevel.md, "Component Versions".
 var version = regexp.MustCompile(`^v?(0|[1-9]\d*)(\.(0|[1-9]\d*)){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// CheckVersion reports whether v can be a component's version. What passes is also a tag, once through Tag.
+// CheckVersion returns an error for an invalid component version. Tag converts a valid one to an OCI tag.
 func CheckVersion(v string) error {
 	if len(Tag(v)) > 128 || !version.MatchString(v) {
 		return fmt.Errorf("component version %q: want a semantic version such as 1.2.3", v)
@@ -87,12 +88,12 @@ func CheckVersion(v string) error {
 	return nil
 }
 
-// Tag is a version as it stands in an OCI tag, which cannot hold a "+".
+// Tag returns the OCI tag of a version. A tag cannot contain a "+".
 func Tag(version string) string { return strings.Replace(version, "+", ".build-", 1) }
 
 const descriptorFile = "component-descriptor.yaml"
 
-// FromTar takes the descriptor out of a descriptor layer in tar form: exactly one regular file of that name.
+// FromTar returns the descriptor from a descriptor layer in tar form: exactly one regular file with that name.
 func FromTar(data []byte) ([]byte, error) {
 	reader := tar.NewReader(bytes.NewReader(data))
 	var found []byte
@@ -107,7 +108,7 @@ func FromTar(data []byte) ([]byte, error) {
 		if header.Typeflag == tar.TypeDir {
 			continue
 		}
-		// Some writers put a "/" or "./" before the name. Nothing else is tidied up: "x/../" is no honest writer's.
+		// Some writers put a "/" or "./" before the name. Other forms, such as "x/../", are refused.
 		if header.Typeflag != tar.TypeReg || !slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
 			return nil, fmt.Errorf("descriptor layer: unexpected member %q, want %s alone", header.Name, descriptorFile)
 		}

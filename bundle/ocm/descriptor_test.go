@@ -65,7 +65,7 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 	}
 }
 
-func TestADocumentIsGivenAsItWasRead(t *testing.T) {
+func TestDocumentReturnsTheOriginal(t *testing.T) {
 	d, err := Decode([]byte("meta: {schemaVersion: v2, more: {a: 1.50}}\ncomponent:\n  name: kyma-pull.dev/module/scaler\n  version: 1.10\n  unknown: [0012, 0x1f, .5, 2026-01-02, null, true, \"7\"]\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestADocumentIsGivenAsItWasRead(t *testing.T) {
 	}
 }
 
-func TestBothSchemasSayTheSame(t *testing.T) {
+func TestBothSchemasGiveTheSameDescriptor(t *testing.T) {
 	v3, err := Decode([]byte(`
 apiVersion: ocm.software/v3alpha1
 kind: ComponentVersion
@@ -98,7 +98,7 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 		t.Fatal(err)
 	}
 	made := v3
-	made.document = nil // write it as version 2, from the model
+	made.document = nil // written as version 2 from the model
 	document, err := made.Document()
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 	if v2.Schema != SchemaV2 || v3.Schema != SchemaV3 || v3.RepositoryContexts[0].ComponentNameMapping != "urlPath" {
 		t.Errorf("schemas %s and %s, contexts %v", v2.Schema, v3.Schema, v3.RepositoryContexts)
 	}
-	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts // where it was is nothing of what it is
+	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts // repository contexts are not part of the comparison
 	if !reflect.DeepEqual(v2, made) {
 		t.Errorf("got\n%+v\nwant\n%+v", v2, made)
 	}
@@ -123,7 +123,7 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 	}
 }
 
-func TestBrokenDescriptorsNameTheirField(t *testing.T) {
+func TestInvalidDescriptorsAreRefusedWithTheField(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"nothing":                         {"", "component descriptor: is empty"},
 		"two documents":                   {good + "---\na: 1\n", "more than 1 documents"},
@@ -146,7 +146,7 @@ func TestBrokenDescriptorsNameTheirField(t *testing.T) {
 		"an alias":                        {head + "  version: &v 1.2.3\n  provider: *v\n", "anchors and aliases"},
 		"a list where a text is expected": {head + "  version: [1]\n", "component descriptor: "},
 		"more than a megabyte":            {good + strings.Repeat("#", MaxDescriptorBytes), "larger than 1048576 bytes"},
-		"more resources than any has":     {good + strings.Repeat("  - {name: a}\n", 2_001), "component.resources: 2001, at most 2000"},
+		"too many resources":              {good + strings.Repeat("  - {name: a}\n", 2_001), "component.resources: 2001, at most 2000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode([]byte(c.in))
@@ -157,7 +157,7 @@ func TestBrokenDescriptorsNameTheirField(t *testing.T) {
 	}
 }
 
-func TestAResourceIsFoundByANameOfItsOwn(t *testing.T) {
+func TestResourceIsFoundByAUniqueName(t *testing.T) {
 	d, err := Decode([]byte(good + local("raw", "") + local("tool", ", extraIdentity: {os: linux}") + local("tool", ", extraIdentity: {os: windows}")))
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestAResourceIsFoundByANameOfItsOwn(t *testing.T) {
 	}
 	for _, name := range []string{"tool", "missing", ""} {
 		if _, ok := d.Resource(name); ok {
-			t.Errorf("%q is found, though no resource alone has this name", name)
+			t.Errorf("%q is found, although the name is ambiguous", name)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestVersionsAndTheirTags(t *testing.T) {
 	}
 }
 
-func TestAccessHasOneKindInAllSpellings(t *testing.T) {
+func TestSpellingsOfAccessTypesHaveOneKind(t *testing.T) {
 	for spelling, kind := range map[string]string{
 		"localBlob": AccessLocalBlob, "localBlob/v1": AccessLocalBlob, "LocalBlob/v1": AccessLocalBlob, "localOciBlob": AccessLocalBlob,
 		"ociArtifact": AccessOCIArtifact, "ociRegistry": AccessOCIArtifact, "OCIImage/v1": AccessOCIArtifact, "wget/v1": "wget", "none": "none",
@@ -228,12 +228,12 @@ func archive(t testing.TB, members ...member) []byte {
 	return buffer.Bytes()
 }
 
-func TestTheDescriptorIsTakenOutOfItsLayer(t *testing.T) {
+func TestDescriptorIsReadFromItsLayer(t *testing.T) {
 	const file = "component-descriptor.yaml"
 	regular := func(name, content string) member { return member{name, content, tar.TypeReg} }
 	for name, c := range map[string]struct {
 		members []member
-		want    string // of the error; empty for none
+		want    string // of the error; empty for success
 	}{
 		"a plain name":            {[]member{regular(file, "x")}, ""},
 		"a name from the root":    {[]member{regular("/"+file, "x")}, ""},

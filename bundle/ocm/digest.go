@@ -2,7 +2,7 @@ package ocm
 
 import (
 	"crypto"
-	_ "crypto/sha256" // registers what digest.Algorithm computes with
+	_ "crypto/sha256" // registers the hashes of digest.Algorithm
 	_ "crypto/sha512"
 	"errors"
 	"fmt"
@@ -12,28 +12,27 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// ErrNotCovered says that a resource has no digest that its content could be compared with: no signature covers the
-// content.
+// ErrNotCovered means that a resource has no digest for its content, so no signature covers the content.
 var ErrNotCovered = errors.New("no digest covers the content")
 
-// ErrDiffers says that a content is not what the component says it is.
-var ErrDiffers = errors.New("content is not what the component says")
+// ErrDiffers means that a content does not match the component's digest.
+var ErrDiffers = errors.New("content does not match the component's digest")
 
 const (
 	genericBlobDigest   = "genericBlobDigest/v1"
 	ociArtifactDigest   = "ociArtifactDigest/v1"
-	ociArtefactDigest   = "ociArtefactDigest/v1" // how it was spelt once
+	ociArtefactDigest   = "ociArtefactDigest/v1" // an earlier spelling
 	excluded            = "EXCLUDE-FROM-SIGNATURE"
 	excludedNoAlgorithm = "NO-DIGEST"
 )
 
-// Covered reports whether a digest says anything of the content.
+// Covered reports whether a digest covers the content.
 func (d *Digest) Covered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded && d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
-// OfArtifact reports whether the digest is that of an OCI manifest: of a blob that holds the artifact it covers the
-// artifact only, and nothing else that is in the blob.
+// OfArtifact reports whether the digest is the digest of an OCI manifest. For a blob that contains the artifact, it
+// covers only the artifact and not the rest of the blob.
 func (d *Digest) OfArtifact() bool {
 	return d.Covered() && (d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
 }
@@ -44,15 +43,14 @@ func (d *Digest) IsSHA256() bool {
 	return err == nil && hash == crypto.SHA256
 }
 
-// IsImage tells container images from other resources, by the type, which a signature covers.
+// IsImage reports whether a resource is a container image, by its type, which a signature covers.
 func (r Resource) IsImage() bool {
 	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}, func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
-// CheckContent compares the content of a resource with its digest: that of the bytes, or, for an artifact set, that of
-// its main artifact. Of a set, what the main artifact refers to is compared when ArtifactSet.Blob gives it, and what it
-// does not refer to is nobody's. The error is ErrNotCovered when there is nothing to compare with, ErrDiffers when
-// content and digest differ.
+// CheckContent compares the content of a resource with its digest: the digest of the bytes or, for an artifact set, of
+// its main artifact. ArtifactSet.Blob compares the blobs that the main artifact refers to; other blobs of a set are
+// never used. The error is ErrNotCovered if there is no digest, and ErrDiffers if content and digest differ.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -82,8 +80,8 @@ func CheckContent(r Resource, content []byte) error {
 	return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not supported", r.Name, r.Digest.NormalisationAlgorithm)
 }
 
-// CheckArtifact compares the digest of an OCI manifest with that of the resource. The error is ErrNotCovered when there
-// is nothing to compare with.
+// CheckArtifact compares the digest of an OCI manifest with that of the resource. The error is ErrNotCovered if there
+// is no digest.
 func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if !r.Digest.Covered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
@@ -97,7 +95,7 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if hash, err := cryptoHash(r.Digest.HashAlgorithm); err != nil {
 		return fmt.Errorf("resource %q: digest.hashAlgorithm: %w", r.Name, err)
 	} else if manifest.Algorithm() != hashes[hash] {
-		return fmt.Errorf("resource %q: has a digest by %s, the artifact is known by %s", r.Name, r.Digest.HashAlgorithm, manifest.Algorithm())
+		return fmt.Errorf("resource %q: has a digest by %s, but the artifact's digest is by %s", r.Name, r.Digest.HashAlgorithm, manifest.Algorithm())
 	}
 	return r.same(manifest.Encoded())
 }
@@ -111,7 +109,7 @@ func (r Resource) same(actual string) error {
 
 var hashes = map[crypto.Hash]digest.Algorithm{crypto.SHA256: digest.SHA256, crypto.SHA512: digest.SHA512}
 
-// cryptoHash reads the name of a hash algorithm; old tools wrote it in small letters.
+// cryptoHash parses the name of a hash algorithm. Old tools wrote it in lower case.
 func cryptoHash(algorithm string) (crypto.Hash, error) {
 	switch algorithm {
 	case "SHA-256", "sha256":

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Document returns the descriptor as JSON: as it was read, with all that this package does not know, or, when it was
-// made in code, as SchemaV2 has it. Changes of the model since it was read are not in it.
+// Document returns the descriptor as JSON: the original document with all unknown fields, or for a descriptor made in
+// code a document of SchemaV2. It does not contain changes to a decoded model.
 func (d Descriptor) Document() ([]byte, error) {
 	if d.document != nil {
 		return d.document, nil
@@ -34,7 +34,7 @@ func (d Descriptor) Document() ([]byte, error) {
 	return marshal(document)
 }
 
-// marshal writes JSON that is YAML too: characters that may not stand in YAML as they are, are escaped.
+// marshal writes JSON that is also valid YAML: it escapes characters that YAML does not allow.
 func marshal(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil || !bytes.ContainsFunc(data, unprintable) {
@@ -51,7 +51,7 @@ func marshal(tree any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unprintable tells what YAML 1.2 (5.1) calls no printable character, of those that JSON leaves as they are.
+// unprintable reports whether YAML 1.2 (5.1) does not allow a character that JSON leaves unescaped.
 func unprintable(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }
@@ -64,7 +64,7 @@ func listOf[T any](elements []T, convert func(T) map[string]any) []any {
 	return list
 }
 
-// providerText is how v2 has a provider: a plain name, or, with labels, an object encoded as a string.
+// providerText returns a provider in v2's form: a plain name or, with labels, an object encoded as a string.
 func providerText(p Provider) (string, error) {
 	if len(p.Labels) == 0 {
 		return p.Name, nil

@@ -41,7 +41,7 @@ func (l labelDocument) label() (Label, error) {
 	return label, nil
 }
 
-// jsonOf returns a value as JSON, nil when there is none.
+// jsonOf returns a value as JSON, nil if there is none.
 func jsonOf(n *yaml.Node) (json.RawMessage, error) {
 	if n.Kind == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func jsonOf(n *yaml.Node) (json.RawMessage, error) {
 	return marshal(tree)
 }
 
-// labelsOf converts a list of labels, nil when it is empty.
+// labelsOf converts a list of labels. It returns nil for an empty list.
 func labelsOf(documents []labelDocument) ([]Label, error) {
 	if len(documents) == 0 {
 		return nil, nil
@@ -72,8 +72,8 @@ func labelsOf(documents []labelDocument) ([]Label, error) {
 	return labels, nil
 }
 
-// providerOf reads a provider as a name, as an object, or as an object encoded as a string, which is how v2 keeps
-// labels. A string that is no JSON is a name, whatever it begins with.
+// providerOf parses a provider: a name, an object, or an object encoded as a string, which is how v2 keeps labels. A
+// string that is not valid JSON is a name.
 func providerOf(node *yaml.Node) (Provider, error) {
 	if node.Kind == 0 {
 		return Provider{}, nil

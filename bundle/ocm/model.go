@@ -2,14 +2,14 @@ package ocm
 
 import "encoding/json"
 
-// Descriptor is a component version, whichever schema it was written in.
+// Descriptor is a component version of either schema.
 type Descriptor struct {
-	// Schema is the schema it was read from: SchemaV2 or SchemaV3.
+	// Schema is the schema of the document: SchemaV2 or SchemaV3.
 	Schema   string
 	Name     string
 	Version  string
 	Provider Provider
-	// CreationTime is as it was written, empty when absent: an RFC 3339 time, if the descriptor is to be normalized.
+	// CreationTime is the original text, empty if absent. Normalization requires an RFC 3339 time.
 	CreationTime       string
 	Labels             []Label
 	RepositoryContexts []RepositoryContext
@@ -18,41 +18,41 @@ type Descriptor struct {
 	References         []Reference
 	Signatures         []Signature
 
-	document []byte // as it was read, in JSON
+	document []byte // the original document in JSON
 }
 
-// The schemas that are read.
+// The supported schemas.
 const (
 	SchemaV2 = "v2"
 	SchemaV3 = "v3alpha1"
 )
 
-// Provider is who the component comes from.
+// Provider is the provider of the component.
 type Provider struct {
 	Name   string
 	Labels []Label
 }
 
-// Label is a named value of any form. Only a label with Signing is covered by signatures.
+// Label is a named value of any form. Signatures only cover labels with Signing.
 type Label struct {
 	Name string
-	// Value is JSON with its numbers as they were written, nil when absent.
+	// Value is JSON with its original numbers, nil if absent.
 	Value   json.RawMessage
 	Version string
 	Signing bool
-	// Merge says how the value is merged when a component is copied, nil when nothing is said.
+	// Merge configures how the value is merged when a component is copied, nil if unset.
 	Merge *Merge
 }
 
-// Merge names how the values of a label are merged.
+// Merge names the algorithm that merges the values of a label.
 type Merge struct {
 	Algorithm string
-	// Config is JSON of the algorithm's own form, nil when absent.
+	// Config is JSON in the algorithm's own form, nil if absent.
 	Config json.RawMessage
 }
 
-// Element is what resources, sources and references have in common. Name and ExtraIdentity are its identity, with
-// Version where they do not tell it apart.
+// Element contains the common fields of resources, sources and references. Name and ExtraIdentity are its identity,
+// with Version if they are not unique.
 type Element struct {
 	Name          string
 	Version       string
@@ -60,57 +60,58 @@ type Element struct {
 	Labels        []Label
 }
 
-// Resource is one thing a component version is made of.
+// Resource is a resource of a component version.
 type Resource struct {
 	Element
 	Type string
 	// Relation is "local" or "external".
 	Relation string
 	Access   Access
-	// Digest is that of the content, nil when there is none.
+	// Digest is the digest of the content, nil if there is none.
 	Digest *Digest
 }
 
-// Source is what a component was built from.
+// Source is a source that the component was built from.
 type Source struct {
 	Element
 	Type   string
 	Access Access
 }
 
-// Reference names another component version that this one is made of.
+// Reference names another component version that is part of this one.
 type Reference struct {
 	Element
 	Component string
-	// Digest is that of the normalized descriptor, nil when there is none.
+	// Digest is the digest of the normalized descriptor, nil if there is none.
 	Digest *Digest
 }
 
-// Access says where content is. Which fields count depends on Kind.
+// Access is the location of a content. Kind decides which fields are used.
 type Access struct {
-	// Type is as it was written; Kind is without version and in one spelling.
+	// Type is the original text. Kind has one spelling and no version.
 	Type string
-	// LocalReference is the digest of a layer or manifest of the component's own artifact, or several of layers, separated
-	// by commas, whose contents are joined (localBlob, localOciBlob).
+	// LocalReference is the digest of a layer or manifest of the component's own artifact, or several digests of layers,
+	// separated by commas, whose contents are joined (localBlob, localOciBlob).
 	LocalReference string
-	// ReferenceName is how the content was called where it came from.
+	// ReferenceName is the content's name at its origin.
 	ReferenceName string
 	MediaType     string
-	// ImageReference is that of an ociArtifact, or the reference of a relativeOciReference.
+	// ImageReference is the image of an ociArtifact, or the reference of a relativeOciReference.
 	ImageReference string
-	// Repository, Digest and SizeBytes name an ociBlob.
+	// Repository, Digest and SizeBytes identify an ociBlob.
 	Repository string
 	Digest     string
 	SizeBytes  int64
-	// HelmRepository, HelmChart ("name:version" or "name") and HelmVersion name a chart (helm).
+	// HelmRepository, HelmChart ("name:version" or "name") and HelmVersion identify a chart (helm).
 	HelmRepository string
 	HelmChart      string
 	HelmVersion    string
-	// GlobalAccess is another way to a local blob. It is never used: who can change it is not who signed the component.
+	// GlobalAccess is another location of a local blob. It is never used, because its owner can differ from the
+	// component's signer.
 	GlobalAccess *Access
 }
 
-// Digest is a digest as the descriptor has it.
+// Digest is a digest in a descriptor.
 type Digest struct {
 	HashAlgorithm          string
 	NormalisationAlgorithm string
@@ -122,18 +123,18 @@ type Digest struct {
 type Signature struct {
 	Name   string
 	Digest Digest
-	// Algorithm, MediaType, Value and Issuer are those of the signature itself.
+	// Algorithm, MediaType, Value and Issuer describe the signature itself.
 	Algorithm string
 	MediaType string
 	Value     string
 	Issuer    string
 }
 
-// RepositoryContext is a repository that the component version was in; the last is the one it is in now.
+// RepositoryContext is a repository that contained the component version. The last one is the current one.
 type RepositoryContext struct {
 	Type    string
 	BaseURL string
 	SubPath string
-	// ComponentNameMapping is "urlPath", also when absent, or "sha256-digest".
+	// ComponentNameMapping is "urlPath", which is the default, or "sha256-digest".
 	ComponentNameMapping string
 }

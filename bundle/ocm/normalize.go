@@ -11,7 +11,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// The normalizations of descriptors. V3 and V4 differ in name only.
+// The normalizations of descriptors. V3 and V4 differ only in their name.
 const (
 	NormalisationV1 = "jsonNormalisation/v1"
 	NormalisationV2 = "jsonNormalisation/v2"
@@ -19,11 +19,11 @@ const (
 	NormalisationV4 = "jsonNormalisation/v4alpha1"
 )
 
-// Normalize returns the bytes that a signature of the descriptor covers: everything but access and what is not meant to
-// be signed, in one form.
+// Normalize returns the bytes that a signature of the descriptor covers, in canonical form: everything except access
+// and unsigned labels.
 //
-// It follows the official tools where they differ from the specification's text: the labels of references are kept
-// whole, and creationTime counts.
+// It follows the official tools where they differ from the specification's text: it keeps all labels of references, and
+// includes creationTime.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/component-descriptor-normalization-algorithms.md; RFC 8785.
 func Normalize(d Descriptor, algorithm string) ([]byte, error) {
@@ -53,20 +53,20 @@ func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	return jcs.Transform(data)
 }
 
-// created returns a time as the official tool reads and writes it: in UTC, to the second.
+// created returns a time in the official tool's form: in UTC, to the second.
 func created(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return "", fmt.Errorf("%q is no RFC 3339 time such as 2026-01-31T12:00:00Z", text)
+		return "", fmt.Errorf("%q is not an RFC 3339 time such as 2026-01-31T12:00:00Z", text)
 	}
 	return t.UTC().Round(time.Second).Format(time.RFC3339), nil
 }
 
-// DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm is written as in
-// descriptors: "SHA-256" or "SHA-512".
+// DigestOf returns the digest of the normalized descriptor in hexadecimal. The hash algorithm has a descriptor's
+// spelling: "SHA-256" or "SHA-512".
 func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error) {
 	data, err := Normalize(d, normalisation)
 	if err != nil {
@@ -75,8 +75,8 @@ func DigestOf(d Descriptor, normalisation, hashAlgorithm string) (string, error)
 	return hexHash(hashAlgorithm, data)
 }
 
-// withVersions returns the version as extra identity to resources that nothing else tells apart, as versions 1 and 2 of
-// the normalization do it: one by one, so that the last of a group stays as it is.
+// withVersions adds the version to the extra identity of resources that are otherwise equal. Versions 1 and 2 of the
+// normalization do this one by one, so the last resource of a group stays unchanged.
 func withVersions(resources []Resource) []Resource {
 	alike := map[string]int{}
 	for _, r := range resources {
@@ -103,7 +103,7 @@ func withVersions(resources []Resource) []Resource {
 
 func identityText(e Element) string { return fmt.Sprintf("%q %q", e.Name, e.ExtraIdentity) }
 
-// normalMeta is what a normal form has of a component besides its provider and what it is made of.
+// normalMeta contains the fields of a normalized component, except provider, resources, sources and references.
 func normalMeta(d Descriptor) map[string]any {
 	m := map[string]any{"name": d.Name, "version": d.Version}
 	if d.CreationTime != "" {
@@ -123,7 +123,7 @@ func normalProvider(p Provider) map[string]any {
 	return m
 }
 
-// signed are the labels that a signature covers, with what it covers of them.
+// signed returns the labels that a signature covers, with the covered fields.
 func signed(labels []Label) []any {
 	var list []any
 	for _, l := range labels {
@@ -150,7 +150,7 @@ func normalResource(r Resource) map[string]any {
 	if r.Relation != "" {
 		m["relation"] = r.Relation
 	}
-	// To the letter: "none/v1" has a digest here.
+	// The official tool compares the whole type: "none/v1" keeps its digest here.
 	if r.Digest != nil && r.Access.Type != "none" && r.Access.Type != "None" {
 		m["digest"] = digestMap(*r.Digest)
 	}
@@ -163,11 +163,10 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// normalReference keeps all labels, signed or not: the official tool's rule for them is written for another field's
-// name.
+// normalReference keeps all labels, signed or not: the official tool's rule for them has the wrong field name.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
-// normalReferenceV1 keeps the signed labels only.
+// normalReferenceV1 keeps only signed labels.
 func normalReferenceV1(r Reference) map[string]any {
 	m := referenceMap(r)
 	delete(m, "labels")
@@ -177,12 +176,12 @@ func normalReferenceV1(r Reference) map[string]any {
 	return m
 }
 
-// normaliseV1 returns version 1, which has every object as a list of its fields, and differs with the schema that the
-// descriptor was read from.
+// normaliseV1 returns version 1, which writes every object as a list of its fields, and depends on the schema of the
+// original document.
 func normaliseV1(d Descriptor) ([]byte, error) {
 	meta := normalMeta(d)
 	if d.Schema == SchemaV3 {
-		// Here it is the provider whose labels are all kept.
+		// In version 1, all labels of the provider are kept.
 		meta["provider"] = providerMap(d.Provider)
 		spec := map[string]any{}
 		for field, list := range map[string][]any{
@@ -204,7 +203,7 @@ func normaliseV1(d Descriptor) ([]byte, error) {
 	return entries(map[string]any{"component": meta, "meta": map[string]any{"schemaVersion": SchemaV2}})
 }
 
-// identified has an extra identity, null when there is none.
+// identified has an extra identity, null if there is none.
 func identified(m map[string]any) map[string]any {
 	if _, ok := m["extraIdentity"]; !ok {
 		m["extraIdentity"] = nil
@@ -212,7 +211,7 @@ func identified(m map[string]any) map[string]any {
 	return m
 }
 
-// entries encodes a tree with every object as a list of objects of one field, sorted by name.
+// entries encodes a tree with every object as a list of single-field objects, sorted by name.
 func entries(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 var normalisations = []string{NormalisationV1, NormalisationV2, NormalisationV3, NormalisationV4}
 
@@ -29,7 +29,7 @@ func scaler(t testing.TB) Descriptor {
 	return d
 }
 
-func TestNormalFormsHaveWhatIsSigned(t *testing.T) {
+func TestNormalFormsContainTheSignedFields(t *testing.T) {
 	v3 := scaler(t)
 	v3.Schema = SchemaV3
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestNormalFormsHaveWhatIsSigned(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSignedDoesNotCount(t *testing.T) {
+func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 	for name, change := range map[string]func(*Descriptor){
 		"an unsigned label":         func(d *Descriptor) { d.Labels[0].Value = []byte(`"y"`) },
 		"a new unsigned label":      func(d *Descriptor) { d.Sources[0].Labels = append(d.Sources[0].Labels, Label{Name: "new"}) },
@@ -92,7 +92,7 @@ func TestWhatIsNotSignedDoesNotCount(t *testing.T) {
 	}
 }
 
-// compare reports whether a change leaves all digests as they were.
+// compare reports whether a change leaves all digests unchanged.
 func compare(t *testing.T, change func(*Descriptor), same bool) {
 	t.Helper()
 	changed := scaler(t)
@@ -112,7 +112,7 @@ func compare(t *testing.T, change func(*Descriptor), same bool) {
 	}
 }
 
-func TestWhatCannotBeNormalisedIsRefused(t *testing.T) {
+func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 	late := scaler(t)
 	late.CreationTime = "yesterday"
 	huge := scaler(t)
@@ -136,8 +136,8 @@ func TestWhatCannotBeNormalisedIsRefused(t *testing.T) {
 	}
 }
 
-// The official tool compares every resource with every other, which takes too long for descriptors of strangers.
-func TestVersionsAreGivenAsTheOfficialToolDoes(t *testing.T) {
+// The official tool compares every resource with every other one, which would take too long for untrusted descriptors.
+func TestVersionsAreAddedLikeInTheOfficialTool(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	identities := []map[string]string{nil, {}, {"os": "linux"}, {"version": "1"}, {"version": "2", "os": "linux"}}
 	for range 2_000 {
@@ -192,7 +192,7 @@ func FuzzNormalise(f *testing.F) {
 		}
 		again, err := Decode(document)
 		if err != nil {
-			return // longer, or with longer keys, than what it was read from
+			return // longer, or with longer keys, than its source
 		}
 		if again.document = d.document; !reflect.DeepEqual(again, d) {
 			t.Fatalf("%s\nwas\n%+v\nis\n%+v", document, d, again)

@@ -34,11 +34,11 @@ const (
 	maxSignatureBytes = 64 << 10
 )
 
-// CheckSignature reports whether a signature is genuine and about this descriptor. What the descriptor refers to is
-// covered only by digests: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of references
-// (DigestOf). The error names the signature and the reason.
+// CheckSignature returns an error unless a signature is valid and covers this descriptor. Digests cover the objects
+// that the descriptor refers to: the caller compares contents (CheckContent, CheckArtifact) and the descriptors of
+// references (DigestOf). The error names the signature and the reason.
 func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) error {
-	// First the key, so that strangers cannot make us normalize.
+	// Check the key first, so that a signature of another key does not cost a normalization.
 	if err := s.Verify(trust, now); err != nil {
 		return err
 	}
@@ -47,14 +47,14 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 		return fmt.Errorf("signature %q: %w", s.Name, err)
 	}
 	if !strings.EqualFold(actual, s.Digest.Value) {
-		return fmt.Errorf("signature %q: is about another descriptor: digest is %s, signed was %s", s.Name, actual, s.Digest.Value)
+		return fmt.Errorf("signature %q: is for another descriptor: its digest is %s, the signed one is %s", s.Name, actual, s.Digest.Value)
 	}
 	return nil
 }
 
-// Verify reports whether one of the trusted keys made the signature over its own digest; what the digest is of, it does
-// not tell. A signature with certificates is made by the first one's key, which must be trusted itself or be vouched
-// for by one of the authorities at the time now. The error names the signature and the reason.
+// Verify returns an error unless one of the trusted keys signed the signature's digest. It does not compare that digest
+// with a descriptor. A signature with certificates is valid if the first one's key is trusted, or if one of the
+// authorities certifies it at the time now. The error names the signature and the reason.
 func (s Signature) Verify(trust Trust, now time.Time) error {
 	if err := s.verify(trust, now); err != nil {
 		return fmt.Errorf("signature %q: %w", s.Name, err)
@@ -91,10 +91,10 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 			return fmt.Errorf("value: %w", err)
 		}
 	default:
-		return fmt.Errorf("mediaType %q does not go with algorithm %s", s.MediaType, s.Algorithm)
+		return fmt.Errorf("mediaType %q does not match algorithm %s", s.MediaType, s.Algorithm)
 	}
 	if len(keys) == 0 {
-		return errors.New("there is no public key for it, only certificates, and it carries none")
+		return errors.New("no public key is trusted for it, only certificates, and it contains no certificate")
 	}
 	for _, key := range keys {
 		if checkKey(key) == nil && made(s.Algorithm, key, hash, digest, value) {
@@ -106,14 +106,14 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 
 func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value []byte) bool {
 	if algorithm == AlgorithmPSS {
-		// The official tool takes the longest salt there is room for, not the length of the hash.
+		// The official tool uses the longest salt that fits, not the length of the hash.
 		return rsa.VerifyPSS(key, hash, digest, value, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthAuto}) == nil
 	}
 	return rsa.VerifyPKCS1v15(key, hash, digest, value) == nil
 }
 
-// chain takes signature and certificates out of the PEM form, and gives the key that may count: the leaf's if a trusted
-// authority vouches for it, or if it is a trusted key itself.
+// chain parses signature and certificates in PEM. It returns the leaf's key if a trusted authority certifies it, or if
+// it is a trusted key itself.
 func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
 	value, certificates, err := decodePEM(s)
 	if err != nil {
@@ -145,7 +145,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 		return nil, nil, errors.New("value: does not begin with a PEM block SIGNATURE")
 	}
 	if named := block.Headers[pemAlgorithmName]; named != s.Algorithm {
-		return nil, nil, fmt.Errorf("value: the PEM header says %q, algorithm is %q", named, s.Algorithm)
+		return nil, nil, fmt.Errorf("value: the PEM header has %q, but the algorithm is %q", named, s.Algorithm)
 	}
 	value = block.Bytes
 	for block, rest = pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
@@ -156,23 +156,23 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 		if err != nil {
 			return nil, nil, fmt.Errorf("value: certificate: %w", err)
 		}
-		// Before anything is computed with a key that a stranger chose.
+		// Before any computation with an untrusted key.
 		if err := checkCertificate(certificate); err != nil {
 			return nil, nil, fmt.Errorf("value: %w", err)
 		}
 		certificates = append(certificates, certificate)
 	}
 	if strings.TrimSpace(string(rest)) != "" {
-		return nil, nil, errors.New("value: holds something that is not PEM after the last block")
+		return nil, nil, errors.New("value: contains data after the last PEM block")
 	}
 	return value, certificates, nil
 }
 
-// vouched reports whether a pinned authority vouches for the leaf. Nothing that came with the signature is an
-// authority.
+// vouched returns an error unless a pinned authority certifies the leaf. Certificates of the signature are not
+// authorities.
 func vouched(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
 	if len(trust.Roots) == 0 {
-		return errors.New("carries a certificate, and there is no authority that could vouch for it")
+		return errors.New("contains a certificate, but no authority is trusted")
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, root := range trust.Roots {
@@ -181,10 +181,10 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 	leaf := certificates[0]
 	for i, c := range certificates {
 		if i > 0 && slices.ContainsFunc(trust.Roots, c.Equal) {
-			continue // the official tool repeats the authority
+			continue // the official tool also includes the authority
 		}
 		if signsItself(c) {
-			return fmt.Errorf("certificate of %s signs itself: trust its key or its authority, those of a signature are not taken", c.Subject)
+			return fmt.Errorf("certificate of %s is self-signed: trust its key or its authority; a signature's own certificates are never trusted", c.Subject)
 		}
 		if i > 0 {
 			intermediates.AddCert(c)
@@ -196,21 +196,21 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 	if err != nil {
 		return fmt.Errorf("certificate of %s: %w", leaf.Subject, err)
 	}
-	// A certificate without key usages is for all of them (RFC 5280, 4.2.1.3).
+	// A certificate without key usages is valid for all of them (RFC 5280, 4.2.1.3).
 	if leaf.KeyUsage != 0 && leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
-		return fmt.Errorf("certificate of %s: is not for digital signatures", leaf.Subject)
+		return fmt.Errorf("certificate of %s: does not allow digital signatures", leaf.Subject)
 	}
 	wanted := trust.Subject
 	if wanted == "" {
 		wanted = name
 	}
 	if leaf.Subject.CommonName != wanted {
-		return fmt.Errorf("certificate is of %q, want %q", leaf.Subject.CommonName, wanted)
+		return fmt.Errorf("certificate has subject %q, want %q", leaf.Subject.CommonName, wanted)
 	}
 	return nil
 }
 
-// signsItself holds for certificates that are no authorities too, which CheckSignatureFrom does not look at.
+// signsItself also covers certificates that are not authorities, which CheckSignatureFrom refuses before the check.
 func signsItself(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) && c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }

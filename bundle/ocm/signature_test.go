@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// pairs are keys of 2048 bits, made once: the first is trusted in most tests, the second is not.
+// pairs are keys of 2048 bits, created once. Most tests trust the first and not the second.
 var pairs = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
 	for i := range keys {
 		key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -33,7 +33,7 @@ var pairs = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
 
 var hashNames = map[string]crypto.Hash{"SHA-256": crypto.SHA256, "sha256": crypto.SHA256, "SHA-512": crypto.SHA512, "sha512": crypto.SHA512}
 
-// sign returns a signature of the descriptor in the form of its algorithm, or, with certificates, in PEM.
+// sign returns a signature of the descriptor in its algorithm's form, or in PEM with certificates.
 func sign(t *testing.T, d Descriptor, algorithm, hash string, key *rsa.PrivateKey, chain ...*x509.Certificate) Signature {
 	t.Helper()
 	value, err := DigestOf(d, NormalisationV3, hash)
@@ -74,7 +74,7 @@ func pemText(kind string, data []byte, headers map[string]string) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data, Headers: headers}))
 }
 
-// certificate is valid on the day of noon. Without an issuer it signs itself.
+// certificate is valid on the day of noon. Without an issuer it is self-signed.
 func certificate(t *testing.T, name string, key any, issuer *x509.Certificate, issuerKey any, change func(*x509.Certificate)) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -111,7 +111,7 @@ func ecdsaKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func TestSignaturesByATrustedKeyAreGenuine(t *testing.T) {
+func TestSignaturesOfATrustedKeyAreValid(t *testing.T) {
 	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey, &pairs()[0].PublicKey}}
 	for hash := range hashNames {
 		for _, algorithm := range []string{AlgorithmPKCS1, AlgorithmPSS} {
@@ -129,7 +129,7 @@ func TestSignaturesByATrustedKeyAreGenuine(t *testing.T) {
 	}
 }
 
-// anotherDigit is hexadecimal, too.
+// anotherDigit returns another hexadecimal digit.
 func anotherDigit(digit string) string {
 	if digit == "0" {
 		return "1"
@@ -137,7 +137,7 @@ func anotherDigit(digit string) string {
 	return "0"
 }
 
-func TestSignaturesThatAreNotGenuineAreRefused(t *testing.T) {
+func TestInvalidSignaturesAreRefused(t *testing.T) {
 	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[0].PublicKey}}
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
@@ -157,10 +157,10 @@ func TestSignaturesThatAreNotGenuineAreRefused(t *testing.T) {
 	}{
 		"another digit":     {func(s *Signature) { s.Value = anotherDigit(s.Value[:1]) + s.Value[1:] }, trust, "not made by any"},
 		"another key":       {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
-		"no key":            {nil, Trust{}, "there is no public key"},
+		"no key":            {nil, Trust{}, "no public key is trusted"},
 		"a weak key":        {func(s *Signature) { *s = sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", weak) }, Trust{Keys: []*rsa.PublicKey{&weak.PublicKey}}, "not made by any"},
 		"another algorithm": {func(s *Signature) { s.Algorithm, s.MediaType = AlgorithmPSS, mediaTypePSS }, trust, "not made by any"},
-		"a form that goes with another algorithm": {func(s *Signature) { s.Algorithm = AlgorithmPSS }, trust, "does not go with algorithm RSASSA-PSS"},
+		"a form that goes with another algorithm": {func(s *Signature) { s.Algorithm = AlgorithmPSS }, trust, "does not match algorithm RSASSA-PSS"},
 		"an unknown algorithm":                    {func(s *Signature) { s.Algorithm = "sigstore" }, trust, `algorithm "sigstore" is not supported`},
 		"an unknown form":                         {func(s *Signature) { s.MediaType = "text/plain" }, trust, `mediaType "text/plain"`},
 		"an unknown hash":                         {func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`},
@@ -171,8 +171,8 @@ func TestSignaturesThatAreNotGenuineAreRefused(t *testing.T) {
 		"a value of other length":                 {func(s *Signature) { s.Value += "00" }, trust, "not made by any"},
 		"an empty value":                          {func(s *Signature) { s.Value = "" }, trust, "not made by any"},
 		"too much hex":                            {func(s *Signature) { s.Value = strings.Repeat("0", maxSignatureBytes+2) }, trust, "value of 65538 bytes, at most 65536"},
-		"PEM of another algorithm":                {func(s *Signature) { bare(s, map[string]string{pemAlgorithmName: AlgorithmPSS}) }, trust, `the PEM header says "RSASSA-PSS"`},
-		"PEM of no algorithm":                     {func(s *Signature) { bare(s, nil) }, trust, `the PEM header says ""`},
+		"PEM of another algorithm":                {func(s *Signature) { bare(s, map[string]string{pemAlgorithmName: AlgorithmPSS}) }, trust, `the PEM header has "RSASSA-PSS"`},
+		"PEM of no algorithm":                     {func(s *Signature) { bare(s, nil) }, trust, `the PEM header has ""`},
 		"PEM that is none":                        {func(s *Signature) { s.MediaType = mediaTypePEM }, trust, "does not begin with a PEM block SIGNATURE"},
 		"PEM after something else": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
@@ -181,7 +181,7 @@ func TestSignaturesThatAreNotGenuineAreRefused(t *testing.T) {
 		"PEM before something else": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
 			s.Value += "hello\n"
-		}, trust, "after the last block"},
+		}, trust, "after the last PEM block"},
 		"two signatures in one": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
 			s.Value += s.Value
@@ -204,7 +204,7 @@ func TestSignaturesThatAreNotGenuineAreRefused(t *testing.T) {
 	}
 }
 
-func TestAGenuineSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
+func TestValidSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
 	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[0].PublicKey}}
 	d := scaler(t)
 	s := sign(t, d, AlgorithmPKCS1, "SHA-256", pairs()[0])
@@ -212,7 +212,7 @@ func TestAGenuineSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
 	if err := s.Verify(trust, noon); err != nil {
 		t.Error(err)
 	}
-	if err := d.CheckSignature(s, trust, noon); err == nil || !strings.Contains(err.Error(), "is about another descriptor") {
+	if err := d.CheckSignature(s, trust, noon); err == nil || !strings.Contains(err.Error(), "is for another descriptor") {
 		t.Errorf("got %v", err)
 	}
 	s.Digest.NormalisationAlgorithm = "jsonNormalisation/v9"
@@ -221,7 +221,7 @@ func TestAGenuineSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
 	}
 }
 
-func TestCertificatesVouchForAKey(t *testing.T) {
+func TestAuthoritiesCertifyKeys(t *testing.T) {
 	rootKey, middleKey, leafKey := ecdsaKey(t), pairs()[1], pairs()[0]
 	root := certificate(t, "root", rootKey, nil, nil, authority)
 	stranger := certificate(t, "stranger", ecdsaKey(t), nil, nil, authority)
@@ -241,7 +241,7 @@ func TestCertificatesVouchForAKey(t *testing.T) {
 		chain []*x509.Certificate
 		trust Trust
 		now   time.Time
-		want  string // of the error; empty for none
+		want  string // of the error; empty for success
 	}{
 		"leaf and intermediate":               {chain(leaf(nil), middle), trust, noon, ""},
 		"the authority is repeated":           {chain(leaf(nil), middle, root), trust, noon, ""},
@@ -251,17 +251,17 @@ func TestCertificatesVouchForAKey(t *testing.T) {
 		"its key is trusted, it signs itself": {chain(self), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, ""},
 		"the intermediate is missing":         {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
 		"another authority":                   {chain(leaf(nil), middle), Trust{Roots: chain(stranger)}, noon, "certificate of CN=release: x509: "},
-		"no authority":                        {chain(leaf(nil), middle), Trust{Keys: []*rsa.PublicKey{&middleKey.PublicKey}}, noon, "no authority that could vouch"},
+		"no authority":                        {chain(leaf(nil), middle), Trust{Keys: []*rsa.PublicKey{&middleKey.PublicKey}}, noon, "no authority is trusted"},
 		"expired":                             {chain(leaf(nil), middle), trust, noon.Add(13 * time.Hour), "expired"},
 		"not valid yet":                       {chain(leaf(nil), middle), trust, noon.Add(-13 * time.Hour), "not yet valid"},
-		"another name":                        {chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon, `certificate is of "release2", want "release"`},
-		"the name is not that asked for":      {chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, `certificate is of "release", want "ci"`},
+		"another name":                        {chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon, `certificate has subject "release2", want "release"`},
+		"the name is not that asked for":      {chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, `certificate has subject "release", want "ci"`},
 		"for servers": {chain(leaf(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), middle), trust, noon,
 			"incompatible key usage"},
-		"not for signatures":                   {chain(leaf(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), middle), trust, noon, "is not for digital signatures"},
-		"an authority comes with it":           {chain(leaf(nil), middle, stranger), trust, noon, "certificate of CN=stranger signs itself"},
-		"it signs itself":                      {chain(self), trust, noon, "certificate of CN=release signs itself"},
-		"it signs itself and is pinned":        {chain(self), Trust{Roots: chain(self)}, noon, "certificate of CN=release signs itself"},
+		"not for signatures":                   {chain(leaf(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), middle), trust, noon, "does not allow digital signatures"},
+		"an authority comes with it":           {chain(leaf(nil), middle, stranger), trust, noon, "certificate of CN=stranger is self-signed"},
+		"it signs itself":                      {chain(self), trust, noon, "certificate of CN=release is self-signed"},
+		"it signs itself and is pinned":        {chain(self), Trust{Roots: chain(self)}, noon, "certificate of CN=release is self-signed"},
 		"a leaf signs a leaf":                  {chain(certificate(t, "release", leafKey, leaf(another), leafKey, nil), leaf(another), middle), trust, noon, "x509: "},
 		"an elliptic key":                      {chain(certificate(t, "release", rootKey, root, rootKey, nil)), trust, noon, "want RSA"},
 		"a weak key in between":                {chain(leaf(nil), certificate(t, "middle", weak, root, rootKey, authority)), trust, noon, "RSA key of 1024 bits is too weak"},
@@ -280,7 +280,7 @@ func TestCertificatesVouchForAKey(t *testing.T) {
 	}
 }
 
-func TestTrustIsParsed(t *testing.T) {
+func TestParseTrust(t *testing.T) {
 	key := &pairs()[0].PublicKey
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -305,7 +305,7 @@ func TestTrustIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		in          string
 		keys, roots int
-		want        string // of the error; empty for none
+		want        string // of the error; empty for success
 	}{
 		"a public key":             {public, 1, 0, ""},
 		"a public key of PKCS1":    {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(key), nil), 1, 0, ""},
@@ -315,11 +315,11 @@ func TestTrustIsParsed(t *testing.T) {
 		"as many as may be":        {strings.Repeat(public, maxTrusted), maxTrusted, 0, ""},
 		"nothing":                  {"", 0, 0, "neither PEM nor a public key"},
 		"a text":                   {"hello", 0, 0, "neither PEM nor a public key"},
-		"a private key":            {pemText("PRIVATE KEY", private, nil), 0, 0, "holds a private key"},
-		"a private key of PKCS1":   {pemText("RSA PRIVATE KEY", nil, nil), 0, 0, "holds a private key"},
-		"a private key in DER":     {string(private), 0, 0, "holds a private key"},
-		"an older private key":     {string(x509.MarshalPKCS1PrivateKey(pairs()[0])), 0, 0, "holds a private key"},
-		"a private key beside one": {public + pemText("EC PRIVATE KEY", nil, nil), 0, 0, "holds a private key"},
+		"a private key":            {pemText("PRIVATE KEY", private, nil), 0, 0, "contains a private key"},
+		"a private key of PKCS1":   {pemText("RSA PRIVATE KEY", nil, nil), 0, 0, "contains a private key"},
+		"a private key in DER":     {string(private), 0, 0, "contains a private key"},
+		"an older private key":     {string(x509.MarshalPKCS1PrivateKey(pairs()[0])), 0, 0, "contains a private key"},
+		"a private key beside one": {public + pemText("EC PRIVATE KEY", nil, nil), 0, 0, "contains a private key"},
 		"an elliptic key":          {pemText("PUBLIC KEY", ellipticDER, nil), 0, 0, "want RSA"},
 		"an elliptic key in DER":   {string(ellipticDER), 0, 0, "want RSA"},
 		"a weak key":               {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&weak.PublicKey), nil), 0, 0, "1024 bits is too weak"},
@@ -328,8 +328,8 @@ func TestTrustIsParsed(t *testing.T) {
 		"a broken key":             {pemText("PUBLIC KEY", []byte("x"), nil), 0, 0, "PUBLIC KEY: "},
 		"a broken certificate":     {pemText("CERTIFICATE", []byte("x"), nil), 0, 0, "CERTIFICATE: "},
 		"something else":           {pemText("SIGNATURE", []byte("x"), nil), 0, 0, `block "SIGNATURE" is neither`},
-		"something after it":       {public + "hello", 0, 0, "not PEM after the last block"},
-		"more than anybody has":    {strings.Repeat(public, maxTrusted+1), 0, 0, "more than 100"},
+		"something after it":       {public + "hello", 0, 0, "data after the last PEM block"},
+		"too many keys":            {strings.Repeat(public, maxTrusted+1), 0, 0, "more than 100"},
 		"more than a megabyte":     {strings.Repeat(" ", maxTrustBytes+1), 0, 0, "larger than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {

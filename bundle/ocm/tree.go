@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// treeOf returns a YAML tree as JSON has it. Timestamps stay the text they are, as in the official tool.
+// treeOf converts a YAML tree to JSON. Timestamps stay text, as in the official tool.
 func treeOf(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case 0:
@@ -52,17 +52,17 @@ func scalarOf(n *yaml.Node) (any, error) {
 		return b, err
 	case "!!int", "!!float":
 		if json.Valid([]byte(n.Value)) {
-			return json.Number(n.Value), nil // as it was written: 1.10 is not 1.1 to whoever reads the document
+			return json.Number(n.Value), nil // the original text, because 1.10 differs from 1.1 for a reader of the document
 		}
 		if strings.Trim(n.Value, "0123456789") == "" {
-			return n.Value, nil // digits with zeros before them count nothing
+			return n.Value, nil // leading zeros do not count
 		}
 		var number float64
 		if err := n.Decode(&number); err != nil {
 			return nil, plain(err)
 		}
 		if math.IsInf(number, 0) || math.IsNaN(number) {
-			return nil, fmt.Errorf("line %d: %s is no number in JSON", n.Line, n.Value)
+			return nil, fmt.Errorf("line %d: %s is not a JSON number", n.Line, n.Value)
 		}
 		return number, nil
 	}

@@ -13,24 +13,24 @@ const (
 	maxTrustBytes = 1 << 20
 	maxTrusted    = 100
 	minKeyBits    = 2_048
-	// Longer keys and greater exponents take longer to compute with than a signature is worth.
+	// Longer keys and larger exponents cost more computation than a signature is worth.
 	maxKeyBits  = 8_192
 	maxExponent = 1<<16 + 1
 )
 
-// Trust are the keys that may have made a signature.
+// Trust contains the trusted keys for a signature.
 type Trust struct {
-	// Keys are public keys that are trusted as they are.
+	// Keys are trusted public keys.
 	Keys []*rsa.PublicKey
-	// Roots are authorities; a signature that carries a certificate of theirs is trusted for its subject.
+	// Roots are authorities. A signature with a certificate of one is trusted for the certificate's subject.
 	Roots []*x509.Certificate
-	// Subject is the common name that such a certificate must have; empty means the signature's name.
+	// Subject is the required common name of such a certificate. Empty means the signature's name.
 	Subject string
 }
 
-// ParseTrust reads public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE
-// blocks, or one key in PKIX DER, as Kyma's Secrets had it. All certificates are taken as authorities. Keys are RSA of
-// 2,048 to 8,192 bits.
+// ParseTrust parses public keys and certificates: PEM with any number of PUBLIC KEY, RSA PUBLIC KEY and CERTIFICATE
+// blocks, or one key in PKIX DER, as in older Secrets of Kyma. All certificates are authorities. Keys are RSA of 2,048
+// to 8,192 bits.
 func ParseTrust(data []byte) (Trust, error) {
 	if len(data) > maxTrustBytes {
 		return Trust{}, fmt.Errorf("keys: larger than %d bytes", maxTrustBytes)
@@ -53,12 +53,12 @@ func ParseTrust(data []byte) (Trust, error) {
 		block, rest = pem.Decode(rest)
 	}
 	if strings.TrimSpace(string(rest)) != "" {
-		return Trust{}, errors.New("holds something that is not PEM after the last block")
+		return Trust{}, errors.New("contains data after the last PEM block")
 	}
 	return trust, nil
 }
 
-var errPrivate = errors.New("holds a private key: give the public key, and make a new pair, for this one is known now")
+var errPrivate = errors.New("contains a private key: use the public key, and generate a new pair, because this one is no longer secret")
 
 func (t *Trust) addDER(data []byte) error {
 	key, err := x509.ParsePKIXPublicKey(data)
@@ -71,7 +71,7 @@ func (t *Trust) addDER(data []byte) error {
 	if _, err := x509.ParsePKCS1PrivateKey(data); err == nil {
 		return errPrivate
 	}
-	return errors.New("holds neither PEM nor a public key in DER: want a block PUBLIC KEY or CERTIFICATE")
+	return errors.New("contains neither PEM nor a public key in DER: want a block PUBLIC KEY or CERTIFICATE")
 }
 
 func (t *Trust) addBlock(block *pem.Block) error {
@@ -129,8 +129,8 @@ func checkKey(key *rsa.PublicKey) error {
 	return nil
 }
 
-// checkCertificate looks at the key only. An authority may have another kind than RSA: its signatures are the standard
-// library's to judge.
+// checkCertificate checks only the key. An authority can have another kind of key than RSA, which the standard library
+// verifies.
 func checkCertificate(c *x509.Certificate) error {
 	if key, ok := c.PublicKey.(*rsa.PublicKey); ok {
 		if err := checkKey(key); err != nil {

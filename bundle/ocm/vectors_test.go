@@ -54,8 +54,8 @@ func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	return found
 }
 
-// digested returns the descriptor with the digests of its references by another normalization, as the official tool has
-// it when it prints a normal form.
+// digested returns the descriptor with the digests of its references by another normalization, as the official tool
+// prints it in a normal form.
 func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
 	t.Helper()
 	for i, r := range d.References {
@@ -68,7 +68,7 @@ func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisati
 	return d
 }
 
-func TestNormalFormsAreThoseOfTheOfficialTool(t *testing.T) {
+func TestNormalFormsMatchTheOfficialTool(t *testing.T) {
 	for version, normalisation := range map[string]string{"v1": NormalisationV1, "v2": NormalisationV2, "v3": NormalisationV3} {
 		t.Run(normalisation, func(t *testing.T) {
 			want := vector(t, "ocm-vectors/top.norm."+version)
@@ -127,14 +127,14 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 				}
 			}
 			d.Resources[0].Digest.Value = strings.Repeat("0", 64)
-			if err := d.CheckSignature(d.Signatures[0], trust, now); err == nil || !strings.Contains(err.Error(), "is about another descriptor") {
+			if err := d.CheckSignature(d.Signatures[0], trust, now); err == nil || !strings.Contains(err.Error(), "is for another descriptor") {
 				t.Errorf("another content is accepted: %v", err)
 			}
 		})
 	}
 }
 
-func TestAChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
+func TestChartOfTheOfficialToolIsAnArtifactSet(t *testing.T) {
 	const chart = "ctf/podinfo-6.14.1-signed/blobs/sha256.969afa22ed752325500403982491ab5c89ea7241b06c6bc1c7e60b5004330231"
 	data := vector(t, chart)
 	set, err := OpenArtifactSet(data)

@@ -14,16 +14,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// Policy gives runtimes their windows. The zero value has no rule and no default: by it, nobody has a window.
+// Policy assigns windows to runtimes. The zero value has no rule and no default, so no runtime has a window.
 type Policy struct {
-	// Remarks are what the policy says and cannot mean, by field. They change nothing for other rules.
+	// Remarks are parts of the policy without a meaning, by field. They do not affect other rules.
 	Remarks []string
 
 	rules    []rule
 	fallback *Window
 }
 
-// Runtime is what is known of a runtime; a field that is empty matches nothing.
+// Runtime contains the known attributes of a runtime. An empty field matches nothing.
 type Runtime struct{ Plan, Region, PlatformRegion, GlobalAccountID string }
 
 type rule struct {
@@ -31,18 +31,18 @@ type rule struct {
 	windows                                       []Window
 }
 
-// Limits of a policy: far above what an operator writes, far below what hurts.
+// Limits of a policy, far above any real one.
 const (
 	MaxPolicyBytes  = 256 << 10
 	maxRules        = 1000
 	maxPatternBytes = 1 << 10
-	// maxPatternSteps bounds a compiled pattern, which can be much larger than its text: x{1000}{1000}.
+	// maxPatternSteps limits a compiled pattern, which can be much larger than its text: x{1000}{1000}.
 	maxPatternSteps = 10_000
 	maxDepth        = 8
 )
 
-// The file as it is written. Both spellings of the account are Kyma's: its reader does not mind case, its own files
-// have both. timeBegin and timeEnd are in Kyma's own rule sets, too.
+// The file format. Kyma's own files use both spellings of the account, because Kyma's reader ignores case. Kyma's rule
+// sets also contain timeBegin and timeEnd.
 type (
 	policyFile struct {
 		Rules   []ruleFile  `json:"rules"`
@@ -66,7 +66,7 @@ type (
 	}
 )
 
-// Parse reads a policy. Errors name the field; what Kyma reads and can mean nothing is a remark.
+// Parse parses a policy. Errors name the field. A part that Kyma reads but that has no meaning is a remark.
 func Parse(data []byte) (Policy, error) {
 	var policy Policy
 	if len(data) > MaxPolicyBytes {
@@ -85,7 +85,7 @@ func Parse(data []byte) (Policy, error) {
 		}
 	}
 	if file.Default == nil {
-		policy.remark("default: is missing: a runtime without a window of its own is not upgraded where that means downtime")
+		policy.remark("default: is required: without it, a runtime without a matching rule never gets upgrades with downtime")
 		return policy, nil
 	}
 	windows, err := policy.windows("default", []windowFile{*file.Default}, func(int) string { return "default" })
@@ -98,7 +98,7 @@ func Parse(data []byte) (Policy, error) {
 	return policy, nil
 }
 
-// ParseWindows reads a list of windows, such as those of one runtime. Errors name the field.
+// ParseWindows parses a list of windows, such as those of one runtime. Errors name the field.
 func ParseWindows(data []byte) ([]Window, error) {
 	if len(data) > MaxPolicyBytes {
 		return nil, fmt.Errorf("%d bytes, at most %d", len(data), MaxPolicyBytes)
@@ -108,13 +108,13 @@ func ParseWindows(data []byte) ([]Window, error) {
 		return nil, err
 	}
 	if windows == nil {
-		return nil, errors.New("null: want a list of windows, [] for none at all")
+		return nil, errors.New("null: want a list of windows, [] for no window")
 	}
 	return windows, checkAll("", windows)
 }
 
-// For returns the schedule of a runtime: the windows of the first rule that matches it. minimum is how long a window
-// has to stay open for an upgrade to begin in it.
+// For returns the schedule of a runtime: the windows of the first matching rule. minimum is how long a window must stay
+// open for an upgrade to begin in it.
 func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	schedule := Schedule{Windows: []Window{}, Default: p.fallback, Minimum: metav1.Duration{Duration: minimum}}
 	for _, r := range p.rules {
@@ -126,8 +126,8 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns, by field, the windows in which no upgrade begins because they are open for less than a minimum, unless
-// they touch others.
+// Short returns, by field, the windows that are shorter than the minimum, so that no upgrade begins in them. It leaves
+// out windows that touch other ones.
 func (p Policy) Short(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()
@@ -139,7 +139,7 @@ func (p Policy) Short(minimum time.Duration) (all []string) {
 			length = t.once.End.Sub(t.once.Begin)
 		}
 		if length < minimum {
-			all = append(all, fmt.Sprintf("%s: is open for %s, and an upgrade needs %s: it takes part only with a window that it touches", field, length, minimum))
+			all = append(all, fmt.Sprintf("%s: is open for %s, but an upgrade needs %s: the window only extends one that it touches", field, length, minimum))
 		}
 	}
 	for i, r := range p.rules {
@@ -153,7 +153,7 @@ func (p Policy) Short(minimum time.Duration) (all []string) {
 	return all
 }
 
-// matches as Kyma does: one field that fits is enough.
+// matches works as in Kyma: one matching field is enough.
 func (r rule) matches(runtime Runtime) bool {
 	fits := func(pattern *regexp.Regexp, value string) bool {
 		return pattern != nil && value != "" && pattern.MatchString(value)
@@ -169,7 +169,7 @@ func (p *Policy) remark(format string, args ...any) {
 func (p *Policy) addRule(field string, file ruleFile) error {
 	match := file.Match
 	if match.GlobalAccountID != "" && match.GlobalAccountOther != "" {
-		return fmt.Errorf("%s.match: has globalAccountID and globalAccountId: write one", field)
+		return fmt.Errorf("%s.match: has globalAccountID and globalAccountId: use one of them", field)
 	}
 	match.GlobalAccountID += match.GlobalAccountOther
 	var next rule
@@ -188,7 +188,7 @@ func (p *Policy) addRule(field string, file ruleFile) error {
 			return fmt.Errorf("%s.match.%s: %w", field, part.name, err)
 		}
 		if i := strings.IndexFunc(part.text, func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
-			p.remark("%s.match.%s: %+q holds %q, which no label does: it matches less than it seems to", field, part.name, part.text, []rune(part.text[i:])[0])
+			p.remark("%s.match.%s: %+q contains %q, which labels cannot contain: it matches fewer runtimes than intended", field, part.name, part.text, []rune(part.text[i:])[0])
 		}
 		*part.to = pattern
 	}
@@ -222,7 +222,7 @@ func compile(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// windows returns those that can open.
+// windows returns the windows that can open.
 func (p *Policy) windows(field string, files []windowFile, at func(int) string) ([]Window, error) {
 	if len(files) > MaxWindows {
 		return nil, fmt.Errorf("%s: %d, at most %d", field, len(files), MaxWindows)
@@ -232,10 +232,10 @@ func (p *Policy) windows(field string, files []windowFile, at func(int) string) 
 		w := file.Window
 		if file.TimeBegin != "" || file.TimeEnd != "" {
 			if w.Begin != "" || w.End != "" {
-				return nil, fmt.Errorf("%s: has begin or end beside timeBegin or timeEnd: write begin and end", at(i))
+				return nil, fmt.Errorf("%s: has begin or end beside timeBegin or timeEnd: use begin and end", at(i))
 			}
 			w.Begin, w.End = file.TimeBegin, file.TimeEnd
-			p.remark("%s: timeBegin and timeEnd are read as begin and end; lifecycle-manager does not read them and takes the whole day", at(i))
+			p.remark("%s: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the whole day", at(i))
 		}
 		err := w.Check()
 		if errors.Is(err, errNeverOpen) {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAPolicyThatMeansNothingIsRefusedByField(t *testing.T) {
+func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 	inRule := func(window string) string { return `{"rules":[{"match":{"plan":"x"},"windows":[` + window + `]}]}` }
 	match := func(match string) string { return `{"rules":[{"match":{` + match + `},"windows":[]}]}` }
 	for name, c := range map[string]struct{ policy, want string }{
@@ -28,7 +28,7 @@ func TestAPolicyThatMeansNothingIsRefusedByField(t *testing.T) {
 		"A pattern beyond all reason":   {match(`"region":"(a{1000}){1000}"`), "rules[0].match.region: error parsing regexp: invalid repeat count"},
 		"Two spellings of the account":  {match(`"globalAccountID":"a","globalAccountId":"b"`), "rules[0].match: has globalAccountID and globalAccountId"},
 		"A day that is none":            {inRule(`{"days":["Mon","Saturday"],"begin":"01:00:00Z","end":"02:00:00Z"}`), `rules[0].windows[0].days[1]: "Saturday": want Mon`},
-		"A day twice":                   {inRule(`{"days":["Mon","Mon"],"begin":"01:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].days[1]: Mon is there twice"},
+		"A day twice":                   {inRule(`{"days":["Mon","Mon"],"begin":"01:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].days[1]: duplicate Mon"},
 		"A time without an offset":      {inRule(`{"days":["Mon"],"begin":"01:00:00","end":"02:00:00Z"}`), `rules[0].windows[0].begin: "01:00:00": want a time of day with its offset`},
 		"A time that is none":           {inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"24:00:00Z"}`), `rules[0].windows[0].end: "24:00:00Z": want a time of day`},
 		"A date in a weekly window":     {inRule(`{"days":["Mon"],"begin":"2026-12-08T20:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].begin: "},
@@ -36,8 +36,8 @@ func TestAPolicyThatMeansNothingIsRefusedByField(t *testing.T) {
 		"A time of day without days":    {inRule(`{"begin":"01:00:00Z","end":"02:00:00Z"}`), `rules[0].windows[0].begin: "01:00:00Z": want a date such as 2026-12-08T20:00:00Z, or name the days`},
 		"A window without times":        {inRule(`{}`), `rules[0].windows[0].begin: ""`},
 		"Begin in both spellings":       {inRule(`{"days":["Mon"],"begin":"01:00:00Z","timeEnd":"02:00:00Z"}`), "rules[0].windows[0]: has begin or end beside timeBegin or timeEnd"},
-		"More windows than anyone":      {inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")), "rules[0].windows: 105, at most 104"},
-		"More rules than anyone":        {`{"rules":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1001), ",") + `]}`, "rules: 1001, at most 1000"},
+		"Too many windows":              {inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")), "rules[0].windows: 105, at most 104"},
+		"Too many rules":                {`{"rules":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1001), ",") + `]}`, "rules: 1001, at most 1000"},
 		"A default that means nothing":  {`{"default":{"days":["Sat"]}}`, `default.begin: ""`},
 		"A file larger than any policy": {strings.Repeat(" ", MaxPolicyBytes+1), "262145 bytes, at most 262144"},
 	} {
@@ -49,7 +49,7 @@ func TestAPolicyThatMeansNothingIsRefusedByField(t *testing.T) {
 	}
 }
 
-func TestWhatAPolicyCannotMeanIsARemark(t *testing.T) {
+func TestPartsWithoutAMeaningAreRemarks(t *testing.T) {
 	policy, err := Parse([]byte(`{
 		"rules": [
 			{"match": {}, "windows": [{"begin": "2026-12-20T04:00:00Z", "end": "2026-12-13T08:00:00Z"}, {"begin": "2026-12-20T04:00:00Z", "end": "2026-12-21T04:00:00Z"}]},
@@ -62,10 +62,10 @@ func TestWhatAPolicyCannotMeanIsARemark(t *testing.T) {
 	want := []string{
 		`rules[0].match: is empty and matches no runtime`,
 		`rules[0].windows[0].end: "2026-12-13T08:00:00Z": is not after begin: the window never opens`,
-		`rules[1].match.globalAccountID: "a\u2502b" holds '│', which no label does: it matches less than it seems to`,
-		`default: timeBegin and timeEnd are read as begin and end; lifecycle-manager does not read them and takes the whole day`,
+		`rules[1].match.globalAccountID: "a\u2502b" contains '│', which labels cannot contain: it matches fewer runtimes than intended`,
+		`default: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the whole day`,
 	}
-	short := `rules[0].windows[0]: is open for 10m0s, and an upgrade needs 20m0s: it takes part only with a window that it touches`
+	short := `rules[0].windows[0]: is open for 10m0s, but an upgrade needs 20m0s: the window only extends one that it touches`
 	windows, err := Parse([]byte(`{"rules": [{"match": {"plan": "a"}, "windows": [{"days": ["Sat"], "begin": "23:55:00Z", "end": "00:05:00Z"},
 		{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-08T20:20:00Z"}]}], "default": {"days": ["Sat"], "begin": "21:00:00Z", "end": "21:00:00Z"}}`))
 	if err != nil || fmt.Sprint(windows.Short(20*time.Minute)) != fmt.Sprint([]string{short}) {
@@ -99,17 +99,17 @@ func TestWindowsOfOneRuntime(t *testing.T) {
 	}
 }
 
-func TestAScheduleThatNobodyCouldFollowIsRefused(t *testing.T) {
+func TestInvalidScheduleIsRefused(t *testing.T) {
 	good := Window{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "23:00:00Z"}
 	for name, c := range map[string]struct {
 		schedule Schedule
 		want     string
 	}{
-		"one with all there is":     {Schedule{Windows: []Window{good}, Default: &good, Minimum: metav1.Duration{Duration: time.Hour}}, ""},
+		"one with all fields":       {Schedule{Windows: []Window{good}, Default: &good, Minimum: metav1.Duration{Duration: time.Hour}}, ""},
 		"none at all":               {Schedule{}, ""},
 		"a window of nothing":       {Schedule{Windows: []Window{good, {}}}, `windows[1].begin: ""`},
 		"a default of nothing":      {Schedule{Default: &Window{}}, `default.begin: ""`},
-		"more windows than anyone":  {Schedule{Windows: make([]Window, MaxWindows+1)}, "windows: 105, at most 104"},
+		"too many windows":          {Schedule{Windows: make([]Window, MaxWindows+1)}, "windows: 105, at most 104"},
 		"a minimum that is less":    {Schedule{Minimum: metav1.Duration{Duration: -1}}, "minimum: -1ns: want 0 to 24h0m0s"},
 		"a minimum beyond all days": {Schedule{Minimum: metav1.Duration{Duration: MaxMinimum + 1}}, "minimum: 24h0m0.000000001s: want"},
 	} {
@@ -121,7 +121,7 @@ func TestAScheduleThatNobodyCouldFollowIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnknownOfARuntimeMatchesNothing(t *testing.T) {
+func TestUnknownAttributesMatchNothing(t *testing.T) {
 	policy, err := Parse([]byte(`{"rules":[{"match":{"plan":".*"},"windows":[{"days":["Sat"],"begin":"21:00:00Z","end":"23:00:00Z"}]}],"default":{"days":["Sun"],"begin":"21:00:00Z","end":"23:00:00Z"}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestWhatIsUnknownOfARuntimeMatchesNothing(t *testing.T) {
 	}
 }
 
-func TestAWindowWithinAnotherCutsNothingOffIt(t *testing.T) {
+func TestWindowInsideAnotherDoesNotShortenIt(t *testing.T) {
 	s := Schedule{Windows: []Window{
 		{Begin: "2026-12-08T19:00:00Z", End: "2026-12-08T20:00:00Z"}, {Begin: "2026-12-08T18:00:00Z", End: "2026-12-08T22:00:00Z"},
 	}}

@@ -44,8 +44,8 @@ func drawSchedule(t *rapid.T) Schedule {
 	return schedule
 }
 
-// inside says by the calendar alone whether a moment is in a window: the moment's own day and the day before, in the
-// window's offset.
+// inside reports by the calendar alone whether a moment is in a window: it checks the moment's day and the day before,
+// in the window's offset.
 func inside(t *rapid.T, w Window, now time.Time) bool {
 	if len(w.Days) == 0 {
 		begin, errBegin := time.Parse(time.RFC3339, w.Begin)
@@ -78,11 +78,11 @@ func inside(t *rapid.T, w Window, now time.Time) bool {
 	return on(local.Weekday()) && here >= from || on((local.Weekday()+6)%7) && here < until
 }
 
-func TestAMomentInsideAWindowIsToldAsInside(t *testing.T) {
+func TestMomentsInsideAWindowAreInside(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule := Schedule{Windows: rapid.SliceOfN(rapid.Custom(drawWindow), 1, 4).Draw(t, "windows")}
 		now := drawMoment(t, "now")
-		if rapid.Bool().Draw(t, "at an edge") { // where mistakes are
+		if rapid.Bool().Draw(t, "at an edge") { // near the edges, where mistakes are likely
 			if span, ok := schedule.Next(now); ok {
 				now = rapid.SampledFrom([]time.Time{span.Begin, span.End, span.End.Add(-time.Second), span.Begin.Add(-time.Second)}).Draw(t, "edge")
 			}
@@ -93,12 +93,12 @@ func TestAMomentInsideAWindowIsToldAsInside(t *testing.T) {
 		}
 		span, ok := schedule.Next(now)
 		if got := ok && span.Contains(now); got != want {
-			t.Errorf("at %s: told %t (%s), the calendar says %t", now, got, written(span, ok), want)
+			t.Errorf("at %s: got %t (%s), the calendar gives %t", now, got, written(span, ok), want)
 		}
 	})
 }
 
-func TestTheNextWindowIsNeverOverAndAlwaysLongEnough(t *testing.T) {
+func TestNextWindowIsAheadAndLongEnough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, now := drawSchedule(t), drawMoment(t, "now")
 		if err := schedule.Check(); err != nil {
@@ -121,8 +121,8 @@ func TestTheNextWindowIsNeverOverAndAlwaysLongEnough(t *testing.T) {
 	})
 }
 
-// Waiting for the window that was named leads into a window: whoever is told when to come again is not sent away then.
-func TestWhoComesBackWhenToldFindsAWindowOpen(t *testing.T) {
+// At the announced begin of the next window, a window is open.
+func TestWindowIsOpenAtItsAnnouncedTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, now := drawSchedule(t), drawMoment(t, "now")
 		span, ok := schedule.Next(now)
@@ -130,13 +130,13 @@ func TestWhoComesBackWhenToldFindsAWindowOpen(t *testing.T) {
 			return
 		}
 		if then, ok := schedule.Next(span.Begin); !ok || !then.Contains(span.Begin) {
-			t.Errorf("at %s told to come at %s, there the next window is %s", now, span.Begin, written(then, ok))
+			t.Errorf("at %s the next window is announced for %s, but then it is %s", now, span.Begin, written(then, ok))
 		}
 	})
 }
 
-// Nothing but the distance to the week counts for weekly windows: no year, month or summer time does.
-func TestAWeekLaterAWeeklyWindowIsTheSame(t *testing.T) {
+// Weekly windows depend only on the time within the week, not on the year, the month or summer time.
+func TestWeeklyWindowRepeatsAfterAWeek(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		window := rapid.Custom(drawWindow).Filter(func(w Window) bool { return len(w.Days) > 0 }).Draw(t, "window")
 		schedule, now := Schedule{Windows: []Window{window}}, drawMoment(t, "now")
@@ -149,7 +149,7 @@ func TestAWeekLaterAWeeklyWindowIsTheSame(t *testing.T) {
 	})
 }
 
-func TestTheAnswerIsTheSameInAnyZone(t *testing.T) {
+func TestResultIsTheSameInEveryZone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule, now := drawSchedule(t), drawMoment(t, "now")
 		zone := time.FixedZone("", rapid.IntRange(-14*3600, 14*3600).Draw(t, "zone"))

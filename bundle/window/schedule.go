@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Schedule is when one runtime may be upgraded. It names neither the runtime nor the rule that it comes from.
+// Schedule contains the times at which one runtime can be upgraded. It names neither the runtime nor its rule.
 type Schedule struct {
-	// Windows are those of the rule that the runtime matches, or its own.
+	// Windows are the windows of the rule that the runtime matches, or its own.
 	Windows []Window `json:"windows"`
-	// Default counts while no window of Windows is open or to come, nil for none.
+	// Default applies while none of Windows is open or ahead. Nil if there is no default.
 	Default *Window `json:"default,omitempty"`
-	// Minimum is how long a window has to stay open for an upgrade to begin in it.
+	// Minimum is how long a window must stay open for an upgrade to begin in it.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
 	// Early allows the runtime's admin to upgrade before the next window: with spec.skipMaintenanceWindows, or from a
 	// chosen time on.
@@ -22,13 +22,13 @@ type Schedule struct {
 }
 
 const (
-	// MaxWindows bounds the windows of one rule or runtime: one for every week of two years.
+	// MaxWindows limits the windows of one rule or runtime: one for every week of two years.
 	MaxWindows = 104
-	// MaxMinimum bounds Schedule.Minimum: no upgrade takes longer than a day.
+	// MaxMinimum limits Schedule.Minimum: no upgrade takes longer than a day.
 	MaxMinimum = 24 * time.Hour
 )
 
-// Check says what nobody could follow. Errors name the field.
+// Check returns an error for an invalid schedule. The error names the field.
 func (s Schedule) Check() error {
 	if s.Minimum.Duration < 0 || s.Minimum.Duration > MaxMinimum {
 		return fmt.Errorf("minimum: %s: want 0 to %s", s.Minimum.Duration, MaxMinimum)
@@ -53,9 +53,9 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the stretch of time in which an upgrade may begin: the one that now is within, or the next. It says no
-// when there is none ahead. Windows that touch or overlap are one, so that an upgrade may run from one into the next. A
-// window that does not pass Check never opens.
+// Next returns the span in which an upgrade can begin: the current one or the next. It returns false if there is none
+// ahead. Windows that touch or overlap count as one, so an upgrade can run from one into the next. A window that does
+// not pass Check never opens.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
@@ -73,7 +73,7 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	window, ahead := s.Next(at)
 	switch {
 	case ahead && !window.Begin.After(at):
-		return false, time.Time{} // within a window, the choice adds nothing
+		return false, time.Time{} // inside a window, the choice changes nothing
 	case at.After(now):
 		if next, is := s.Next(now); is && next.Begin.Before(at) {
 			return false, time.Time{}
@@ -83,8 +83,8 @@ func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
 	return ahead && now.Before(window.Begin), time.Time{}
 }
 
-// TooShort returns the stretch of time that is open now, or the next, in which no upgrade may begin because it is
-// shorter than Minimum. It says no when there is none.
+// TooShort returns the current or next span in which no upgrade can begin because it is shorter than Minimum. It
+// returns false if there is none.
 func (s Schedule) TooShort(now time.Time) (Span, bool) {
 	if _, ok := s.Next(now); ok {
 		return Span{}, false
@@ -112,7 +112,7 @@ func next(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
 	return Span{}, false
 }
 
-// joined returns the spans in order, with those that touch or overlap made one.
+// joined returns the spans in order and joins those that touch or overlap.
 func joined(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return a.Begin.Compare(b.Begin) })
 	var all []Span

@@ -1,16 +1,16 @@
-// Package window says when a runtime may be upgraded where that means downtime. A policy and what is known of a runtime
-// go in, its schedule comes out; a schedule and a time go in, the window that is open or comes next comes out. It is
-// pure: it never looks at a clock, and offsets are written beside every time, so that no zone's rules and no change to
-// summer time matter.
+// Package window computes when a runtime can be upgraded with downtime. A Policy and a runtime's attributes give its
+// Schedule. A Schedule and a time give the current or next window. The package is pure and never reads a clock. Every
+// time has its offset, so time zone rules and summer time have no effect.
 //
-// The notation is Kyma's. A window is weekly (days, and times of day with an offset) or a stretch between two dates:
+// The notation is Kyma's. A window is weekly (days, and times of day with an offset) or a span between two dates:
 //
 //	{"days": ["Sat"], "begin": "21:00:00+00:00", "end": "00:00:00+00:00"}
 //	{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-09T00:00:00Z"}
 //
-// A weekly window whose end is not after its begin ends on the next day; its days are those on which it begins.
+// A weekly window whose end is not after its begin ends on the next day. Its days are those on which it begins.
 //
-// Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/guides/maintenance.md says where this differs.
+// Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/guides/maintenance.md lists the
+// differences.
 package window
 
 import (
@@ -22,18 +22,17 @@ import (
 
 // Window is a window in Kyma's notation; see Check.
 type Window struct {
-	// Days are those on which the window begins, "Mon" to "Sun", in the offset of Begin; none for a window between two
+	// Days are the days on which the window begins, "Mon" to "Sun", in the offset of Begin. Empty for a window between two
 	// dates.
 	Days []string `json:"days,omitempty"`
-	// Begin and End are times of day such as "21:00:00+02:00" with Days, else dates such as "2026-12-08T20:00:00Z".
+	// Begin and End are times of day such as "21:00:00+02:00" with Days, otherwise dates such as "2026-12-08T20:00:00Z".
 	Begin string `json:"begin"`
 	End   string `json:"end"`
 }
 
-// Span is a stretch of time: Begin belongs to it, End does not.
+// Span is a span of time. It includes Begin and excludes End.
 type Span struct{ Begin, End time.Time }
 
-// Contains reports whether t is within the span.
 func (s Span) Contains(t time.Time) bool { return !t.Before(s.Begin) && t.Before(s.End) }
 
 var dayNames = [...]string{time.Sunday: "Sun", time.Monday: "Mon", time.Tuesday: "Tue", time.Wednesday: "Wed", time.Thursday: "Thu", time.Friday: "Fri", time.Saturday: "Sat"}
@@ -43,20 +42,20 @@ const (
 	timeOfDay = "15:04:05Z07:00"
 )
 
-// errNeverOpen is what is wrong with a window between two dates that is over before it begins.
+// errNeverOpen is the error of a window between two dates whose end is not after its begin.
 var errNeverOpen = errors.New("is not after begin: the window never opens")
 
-// Check says why the window means nothing. Errors begin with the field.
+// Check returns an error for an invalid window. The error begins with the field.
 func (w Window) Check() error {
 	_, err := w.parse()
 	return err
 }
 
-// times are a window that was understood.
+// times are the parsed times of a window.
 type times struct {
 	days [7]bool
 	zone *time.Location
-	// begin and end of a weekly window count from midnight in zone; end is later than begin by at most a day.
+	// begin and end of a weekly window count from midnight in zone. end is after begin by at most a day.
 	begin, end time.Duration
 	// once is a window between two dates, nil for a weekly one.
 	once *Span
@@ -73,7 +72,7 @@ func (w Window) parse() (times, error) {
 			return t, fmt.Errorf("days[%d]: %q: want Mon, Tue, Wed, Thu, Fri, Sat or Sun", i, name)
 		}
 		if t.days[weekday] {
-			return t, fmt.Errorf("days[%d]: %s is there twice", i, name)
+			return t, fmt.Errorf("days[%d]: duplicate %s", i, name)
 		}
 		t.days[weekday] = true
 	}
@@ -86,7 +85,7 @@ func (w Window) parse() (times, error) {
 		return t, fmt.Errorf("end: %w", err)
 	}
 	if beginOffset != endOffset {
-		return t, fmt.Errorf("end: %q: has another offset than begin %q: write both in one", w.End, w.Begin)
+		return t, fmt.Errorf("end: %q: has another offset than begin %q: use the same offset", w.End, w.Begin)
 	}
 	if end <= begin {
 		end += day
@@ -95,9 +94,9 @@ func (w Window) parse() (times, error) {
 	return t, nil
 }
 
-// clock reads a time of day and its offset in seconds.
+// clock parses a time of day and its offset in seconds.
 func clock(text string) (time.Duration, int, error) {
-	// In UTC, so that no offset is taken for that of this machine's own zone.
+	// In UTC, so that no offset is mistaken for this machine's own zone.
 	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
 	if err != nil {
 		return 0, 0, fmt.Errorf("%q: want a time of day with its offset, such as 21:00:00+00:00", text)
@@ -124,12 +123,12 @@ func (w Window) parseOnce() (times, error) {
 func date(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return t, fmt.Errorf("%q: want a date such as 2026-12-08T20:00:00Z, or name the days of a weekly window", text)
+		return t, fmt.Errorf("%q: want a date such as 2026-12-08T20:00:00Z, or set days for a weekly window", text)
 	}
 	return t.UTC(), nil
 }
 
-// spans returns the occurrences that end after t; of a weekly window those of a week and a day, in order.
+// spans returns the occurrences that end after t. For a weekly window it returns those of a week and a day, in order.
 func (t times) spans(now time.Time) []Span {
 	if t.once != nil {
 		if t.once.End.After(now) {
@@ -139,7 +138,7 @@ func (t times) spans(now time.Time) []Span {
 	}
 	var found []Span
 	year, month, today := now.In(t.zone).Date()
-	for i := -1; i <= 7; i++ { // the one that began yesterday may still be open
+	for i := -1; i <= 7; i++ { // the one that began yesterday can still be open
 		midnight := time.Date(year, month, today+i, 0, 0, 0, 0, t.zone)
 		span := Span{midnight.Add(t.begin).UTC(), midnight.Add(t.end).UTC()}
 		if t.days[midnight.Weekday()] && span.End.After(now) {

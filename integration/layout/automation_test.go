@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// workflow is what matters of a workflow; actionlint, which make lint runs, judges the rest.
+// workflow contains the tested fields of a workflow. actionlint, which make lint runs, checks the rest.
 type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Jobs        map[string]struct {
@@ -79,7 +79,7 @@ func TestACommandIsRunnableByItsTarget(t *testing.T) {
 func runnable(command string, targets []string) bool {
 	words := strings.Fields(command)
 	switch {
-	case command == ".ci/run", strings.HasPrefix(command, "gh release create "): // what was built is only put where people find it
+	case command == ".ci/run", strings.HasPrefix(command, "gh release create "): // only publishes existing artifacts
 		return true
 	case len(words) < 2 || words[0] != "make" || !slices.Contains(targets, words[1]):
 		return false
@@ -92,8 +92,8 @@ func runnable(command string, targets []string) bool {
 	return true
 }
 
-// A step that only one of the two has would pass in one place and never run in the other. The first two steps of
-// .ci/run prepare the others, which each job of the workflow does on its own.
+// A step in only one of the two would pass in one place and never run in the other. The first two steps of .ci/run
+// prepare the others, which each job of the workflow does by itself.
 func TestTheWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := stepsOfCI(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool { return step == "make prepare" || step == "make kind-nodes" })
@@ -162,7 +162,7 @@ func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
 	}
 }
 
-// A folder without a row would never run the suite that its changes need.
+// The suite required by changes in a folder without a row would never run.
 func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	_, section, found := strings.Cut(readFile(t, "CONTRIBUTING.md"), "| a change in | needs |\n|---|---|\n")
 	if !found {
@@ -218,8 +218,9 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	}
 }
 
-// Only the jobs that publish a finished release may write. The one that writes to the repository runs nothing of it, and the one that pushes images and
-// charts writes packages alone and runs one target, which builds nothing of the release.
+// Only the jobs that publish a finished release can write. The job that writes to the repository runs none of the
+// repository's code. The job that pushes images and charts can write packages only, and runs one target, which builds
+// no part of the release.
 func TestWorkflowsMayOnlyRead(t *testing.T) {
 	for path, w := range workflows(t) {
 		if publish, ok := w.Jobs["publish"]; ok && path == ".github/workflows/release.yaml" {
@@ -288,7 +289,7 @@ func TestDependabotKnowsEveryModule(t *testing.T) {
 	t.Error("dependabot does not look at Go modules")
 }
 
-// GitHub shows a form that it cannot read as no form at all.
+// GitHub ignores an invalid issue form.
 func TestIssueFormsAreWhole(t *testing.T) {
 	forms := tracked(t, ".github/ISSUE_TEMPLATE/*.yaml")
 	if len(forms) == 0 {
@@ -338,7 +339,7 @@ func makeTargets(t *testing.T) []string {
 	return targets
 }
 
-// tracked returns the paths of ours that match git's patterns, those included that are not committed yet.
+// tracked returns the paths of our files that match git's patterns, including uncommitted ones.
 func tracked(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	for i, pattern := range patterns {

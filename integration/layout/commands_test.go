@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// taken claims blocks whose commands a program's own command line judges, and make's by its rules: that they exist,
-// with these flags and arguments. Each says beside it why nothing runs it.
+// taken contains blocks whose commands are only checked: a program's own command line parses them, or make's rules
+// apply. Each entry has the reason why no test runs it.
 const taken = "TestCommandsInDocsAreValid"
 
 // Tests that follow several pages.
@@ -31,8 +31,8 @@ const (
 	trains      = "TestTrainPromotesByCommits"
 )
 
-// runBy names for each page the tests that run its shell blocks, one for each block in their order. A single test runs
-// all of a page.
+// runBy maps each page to the tests that run its shell blocks, one for each block in order. A single test runs all
+// blocks of a page.
 var runBy = map[string][]string{
 	"README.md":                                     {taken, "TestReadmeCommandsWork"}, // make demo and make test, which CI runs on their own
 	"charts/kcp-publisher/README.md":                {charts},
@@ -66,7 +66,7 @@ var runBy = map[string][]string{
 	"docs/guides/promotion-trains.md":               {trains},
 	"docs/guides/provenance.md":                     {"TestThePagesCommands"},
 	"docs/reference/kubectl.md":                     {operators},
-	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which want a machine of their own
+	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which need their own machine
 	"docs/reference/performance.md":                 {taken}, // the same
 	"docs/guides/registry.md":                       {tokens, operators, tokens},
 	"docs/guides/ownership.md":                      {charts},
@@ -107,7 +107,7 @@ func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {
 	}
 }
 
-// checkClaim fails unless there is such a test, and it or what it calls in its package names the page.
+// checkClaim fails unless the test exists, and it or a function of its package names the page.
 func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]reader) {
 	t.Helper()
 	test, ok := tests[name]
@@ -130,7 +130,7 @@ func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]rea
 	}
 }
 
-// make -n says what it would run, and refuses targets that there are not.
+// make -n prints the commands of a target, and fails for an unknown target.
 func TestEveryMakeOfThePagesIsOneOfTheMakefile(t *testing.T) {
 	checked := map[string]bool{}
 	for _, b := range clitest.Shell(t, root(t)) {

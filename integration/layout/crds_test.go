@@ -33,7 +33,8 @@ func TestTheReferenceOfDefinitionsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/crds.md", page.String())
 }
 
-// shipped reads the definitions, sorted by name, and the charts that have each. Charts that share one have it alike.
+// shipped reads the definitions, sorted by name, and the charts that contain each. Charts that share one have the same
+// content.
 func shipped(t *testing.T) (definitions []apiextensionsv1.CustomResourceDefinition, charts map[string][]string) {
 	t.Helper()
 	charts = map[string][]string{}
@@ -138,7 +139,7 @@ func writeFields(page *strings.Builder, title string, fields []crdField) {
 	}
 }
 
-// writeDifference says what an older version has otherwise. A whole table would hide it.
+// writeDifference writes only the differences of an older version, because a whole table would hide them.
 func writeDifference(page *strings.Builder, name, stored string, fields, all []crdField) {
 	var own []crdField
 	var missing []string
@@ -190,7 +191,7 @@ func addFields(fields *[]crdField, prefix string, schema apiextensionsv1.JSONSch
 	}
 }
 
-// addBelow adds what an object, a list or a map holds.
+// addBelow adds the fields of an object, a list or a map.
 func addBelow(fields *[]crdField, at string, schema apiextensionsv1.JSONSchemaProps) {
 	switch {
 	case schema.Items != nil && schema.Items.Schema != nil:
@@ -222,7 +223,8 @@ func kindOf(schema apiextensionsv1.JSONSchemaProps) string {
 	return strings.TrimSpace(kind)
 }
 
-// limitsOf says what the API server checks and fills in, of an entry too where a list or map has simple ones.
+// limitsOf describes the API server's validation and defaults of a field, and of the entries of a list or map of
+// scalars.
 func limitsOf(schema apiextensionsv1.JSONSchemaProps) string {
 	var all []string
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
@@ -286,7 +288,7 @@ func text(raw []byte) string {
 	return string(raw)
 }
 
-// inTable is text as a cell takes it.
+// inTable returns text in the form of a table cell.
 func inTable(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(strings.Join(strings.Fields(text), " "))
 }

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// leastTests are the pages whose rows name the tests that prove them, with a lower bound of their number.
+// leastTests are the pages whose rows name the tests that prove them, with the minimum number of tests.
 var leastTests = map[string]int{
 	"docs/kyma-compatibility.md": 100, "docs/reference/attacks.md": 300, "docs/security/guarantees.md": 25,
 }
 
-// TestPagesNameTestsThatExist keeps the documentation true: a row whose test is gone proves nothing.
+// TestPagesNameTestsThatExist checks that the tests in the rows exist. A row without its test proves nothing.
 func TestPagesNameTestsThatExist(t *testing.T) {
 	tests := testSources(t)
 	for _, page := range pages(t) {

@@ -20,21 +20,21 @@ import (
 
 const module = "github.com/kyma-pull/kyma-pull"
 
-// topLevel is what may lie in the root beside files that start with a dot.
+// topLevel are the allowed entries of the root, besides files that start with a dot.
 var topLevel = []string{
 	"apis", "bundle", "internal", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
 	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODEOWNERS",
 }
 
-// layers orders the top-level folders; a folder imports only from lower layers, so never from its neighbor in the same
-// one.
+// layers orders the top-level folders. A folder imports only from lower layers, so never from another folder of its own
+// layer.
 var layers = map[string]int{
 	"hack": 0, "apis": 1, "charts": 1, "bundle": 2, "internal": 3, "kcp-publisher": 4, "skr-agent": 4, "integration": 5,
 }
 
 var emptyNames = []string{"util", "utils", "common", "helper", "helpers", "types", "model", "models", "misc"}
 
-// maxLines is where a file of Go has long been doing more than one thing.
+// maxLines is the length above which a file covers more than one topic.
 const maxLines = 500
 
 // forbiddenInAgent are import path prefixes that would make the agent heavy or give it the publisher's powers.
@@ -126,7 +126,7 @@ func TestTheJudgeKnowsUpFromDown(t *testing.T) {
 	}
 }
 
-// judge says what is wrong with an import; it returns nothing if the import runs downwards or leaves the project.
+// judge returns the problem of an import, or an empty string if the import runs downwards or leaves the project.
 func judge(from, to string) string {
 	target, ours := strings.CutPrefix(to, module+"/")
 	if !ours {
@@ -278,7 +278,7 @@ func TestTheAgentLinksNothingForbidden(t *testing.T) {
 	}
 }
 
-// The oracle is a module of its own, so that what it compares with cannot get into the project's programs or tests.
+// The oracle is a separate module, so that its dependencies cannot become part of the project's programs or tests.
 func TestOnlyTheOracleLinksSigstoresVerifier(t *testing.T) {
 	for line := range strings.Lines(string(goList(t, "-deps", "-test", "./..."))) {
 		if strings.HasPrefix(line, "github.com/sigstore/sigstore-go") {
@@ -302,7 +302,7 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
-// listed are the packages of the project; go list takes seconds.
+// listed are the packages of the project. go list takes seconds.
 var listed []goPackage
 
 func packages(t *testing.T) []goPackage {

@@ -17,13 +17,13 @@ import (
 
 var update = flag.Bool("update", false, "write the references of names")
 
-// The folders of the API whose names are listed.
+// The API folders whose names are listed.
 const (
 	operatorAPI = "apis/operator/v1beta2"
 	fleetAPI    = "apis/fleet/v1alpha1"
 )
 
-// constant is one exported name of the API with what its comment says.
+// constant is one exported name of the API with its comment.
 type constant struct{ name, value, about string }
 
 func TestTheReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
@@ -56,7 +56,7 @@ func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())
 }
 
-// Reasons why bundles are published are a label of a metric and a field of what publish prints.
+// Reasons for publishing a bundle are a label of a metric and a field in the output of publish.
 func TestTheReferenceListsWhyBundlesArePublished(t *testing.T) {
 	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n", "<!-- end of reasons of bundles -->\n"
 	before, rest, begins := strings.Cut(readFile(t, page), begin)
@@ -103,14 +103,14 @@ func writeTable(page *strings.Builder, title, column string, constants []constan
 	}
 }
 
-// apiConstants reads the constants of a folder, of which there are some, with the comment in front of each. The first
-// of names that share one says it for all of them.
+// apiConstants reads the constants of a folder with the comment before each. The first of several names in a line has
+// the comment for all.
 func apiConstants(t *testing.T, folder string, some int) []constant {
 	t.Helper()
 	specs, abouts := constantSpecs(t, folder)
 	values := map[string]string{}
 	var found []constant
-	for range 3 { // a name may be made of another that is declared later
+	for range 3 { // a name can be built from another one that is declared later
 		for _, spec := range specs {
 			for i, name := range spec.Names {
 				if i < len(spec.Values) {
@@ -140,10 +140,10 @@ func apiConstants(t *testing.T, folder string, some int) []constant {
 	return found
 }
 
-// onAPage are the names that a page has.
+// onAPage are the names on the page.
 var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
 
-// constantSpecs returns the declarations of constants, and what is said of each.
+// constantSpecs returns the declarations of constants, and their comments.
 func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts []string) {
 	t.Helper()
 	for _, file := range tracked(t, folder+"/*.go") {
@@ -177,7 +177,7 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 
 var oursMark = regexp.MustCompile(`\bis ours: |\bare ours: `)
 
-// explain writes the names of constants in comments as the values that users know.
+// explain replaces the names of constants in comments by the values that users see.
 func explain(found []constant) []constant {
 	byName := map[string]string{}
 	for _, c := range found {

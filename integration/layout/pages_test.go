@@ -13,7 +13,7 @@ import (
 
 const longestAverage = 25
 
-// longerPages are pages whose sentences are longer, with the allowed average. Shorten the pages, then the number here.
+// longerPages are pages with longer sentences, with the allowed average. Shorten the pages, then the number here.
 var longerPages = map[string]float64{}
 
 var (
@@ -27,7 +27,7 @@ var (
 	sentence  = regexp.MustCompile(`[.!?](\s|$)`)
 )
 
-// template has placeholders in place of links.
+// the template has placeholders in place of links.
 const template = "docs/adr/template.md"
 
 func pages(t *testing.T) []string {

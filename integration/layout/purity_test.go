@@ -15,16 +15,16 @@ var pure = []string{
 	"skr-agent/internal/core/autonomy", "skr-agent/internal/core/maintenance", "skr-agent/internal/core/provenance", "skr-agent/internal/core/report", "skr-agent/internal/agent/logonce",
 }
 
-// impure are import path prefixs that a pure package must not name. net/url only parses.
+// impure are import path prefixes that a pure package must not import. net/url only parses.
 var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.io/controller-runtime"}
 
-// storeUsers are the only packages that may name the registry library: the store, what reads components and archives,
-// and what builds releases.
+// storeUsers are the only packages that can import the registry library: the store, the readers of components and
+// archives, and the builder of releases.
 var storeUsers = []string{
 	"bundle/store", "kcp-publisher/internal/components/archive", "kcp-publisher/internal/components/cache", "kcp-publisher/internal/components/component", "integration", "hack/release",
 }
 
-// maxAgentPackages bounds the number of packages that the agent links, the standard library included. It keeps the
+// maxAgentPackages limits the number of packages that the agent links, including the standard library. It keeps the
 // agent small.
 const maxAgentPackages = 1177
 
@@ -46,7 +46,7 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 	}
 }
 
-// A decision that links the registry client is slow to test and easy to make impure.
+// A decision that links the registry client is slow to test and easily becomes impure.
 func TestTheWireLinksNoRegistryClient(t *testing.T) {
 	for _, name := range []string{
 		"bundle", "bundle/trust", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout", "kcp-publisher/internal/core/catalog",
@@ -78,7 +78,7 @@ func TestTheAgentStaysLight(t *testing.T) {
 	}
 }
 
-// matches reports whether an import path is the prefix or below it, net/url excepted.
+// matches reports whether an import path is the prefix or below it, except net/url.
 func matches(imported, prefix string) bool {
 	return imported != "net/url" && (imported == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imported, strings.TrimSuffix(prefix, "/")+"/"))
 }

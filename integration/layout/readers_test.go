@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// reader is a test with all that its package declares.
+// reader is a test with all declarations of its package.
 type reader struct {
 	test string
-	// declared are what is declared at the top, methods too, by name. Those of one name count as one, as their types are
-	// not known here.
+	// declared are the package's top-level declarations and methods, by name. Declarations of the same name count as one,
+	// because their types are unknown here.
 	declared map[string]*declaration
 }
 
-// declaration is what a function or variable has: the names that it uses, and its texts.
+// declaration contains the names and texts that a function or variable uses.
 type declaration struct{ uses, texts []string }
 
 // names reports whether the test, or a function that it uses in its package, has a text that ends in a page's name.
@@ -42,7 +42,8 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName is how tests name a page: by its file, and what all charts have also by the chart's folder or its release.
+// pageName returns the text by which tests name a page: its file, or for files of all charts also the chart's folder or
+// its release.
 func pageName(page string) string {
 	switch path.Base(page) {
 	case "README.md":
@@ -80,7 +81,7 @@ func readTests(t *testing.T) map[string]reader {
 	return tests
 }
 
-// read adds what a declaration has to those of its package, and returns its names.
+// read adds a declaration to those of its package, and returns its names.
 func read(d ast.Decl, declared map[string]*declaration) (names []string) {
 	var all []ast.Node
 	switch d := d.(type) {
@@ -126,9 +127,9 @@ func TestAClaimOfATestThatReadsAnotherPageIsFound(t *testing.T) {
 	}{
 		{commit, "git.md", true},
 		{commit, "airgap.md", false},
-		{converted, "upgrade-and-skew.md", true}, // by way of a function and another file
+		{converted, "upgrade-and-skew.md", true}, // through a function and another file
 		{charts, "kcp-publisher/README.md", true},
-		{charts, "README.md", false}, // the charts' are others
+		{charts, "README.md", false}, // those of the charts are other pages
 		{operators, "stolen-keys.md", false},
 	} {
 		if got := tests[c.test].names(c.page); got != c.want {

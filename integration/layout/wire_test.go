@@ -23,7 +23,7 @@ import (
 
 const wirePage = "docs/reference/wire-format.md"
 
-// The wire's limits and fields are written from the code; what the page says beside them is held by the tests below.
+// The limits and fields of the wire format are generated from the code. The tests below check the rest of the page.
 func TestTheReferenceOfTheWireIsCurrent(t *testing.T) {
 	page := readFile(t, wirePage)
 	for name, table := range map[string]string{
@@ -41,7 +41,7 @@ func TestTheReferenceOfTheWireIsCurrent(t *testing.T) {
 	checkReference(t, wirePage, page)
 }
 
-// Names on the wire are contracts: the page has all of them, and no other.
+// Names on the wire are contracts: the page lists exactly these names.
 func TestThePageOfTheWireHasEveryNameAndNoOther(t *testing.T) {
 	page := readFile(t, wirePage)
 	known := map[string]bool{bundle.MediaTypeSigstoreBundle: true}
@@ -77,7 +77,7 @@ func TestThePageOfTheWireHasEveryNameAndNoOther(t *testing.T) {
 	}
 }
 
-// limit is a constant of a package with what its comment says.
+// limit is a constant of a package with its comment.
 type limit struct {
 	value goconstant.Value
 	about string
@@ -91,7 +91,7 @@ func constantsOf(t *testing.T, folder string, only ...string) map[string]limit {
 		t.Fatal(err)
 	}
 	found := map[string]limit{}
-	for range 2 { // a constant may be made of one that another file declares
+	for range 2 { // a constant can be built from one in another file
 		for _, entry := range entries {
 			name := entry.Name()
 			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || len(only) > 0 && !slices.Contains(only, name) {
@@ -135,7 +135,7 @@ func addConstants(found map[string]limit, file *ast.File) {
 	}
 }
 
-// evaluate computes a constant; nil if it is not made of literals and known ones.
+// evaluate computes a constant. It returns nil if the constant does not consist of literals and known constants.
 func evaluate(expression ast.Expr, known map[string]limit) goconstant.Value {
 	switch e := expression.(type) {
 	case *ast.BasicLit:
@@ -195,7 +195,7 @@ func shownLimit(name string, value goconstant.Value) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// fieldsTable has the JSON names of a document's fields, with the comments of its type in a file of bundle.
+// fieldsTable returns the JSON names of a document's fields, with the comments of its type in a file of bundle.
 func fieldsTable[T any](t *testing.T, file, name string) string {
 	t.Helper()
 	abouts := map[string]string{}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// privateWords are expressions that nobody in the field searches for, each with the field's own.
+// privateWords are expressions that no operator searches for, each with the field's own expression.
 var privateWords = []struct{ word, instead string }{
 	{`lives? by`, "has applied"},
 	{`liv(e|ing) by`, "has applied"},
@@ -33,10 +33,10 @@ var privateWords = []struct{ word, instead string }{
 	{`census|inhabitant`, "fleet, member"},
 }
 
-// onTheWire are strings that both sides compute with, so that their spelling stays.
+// onTheWire are strings that both sides compute with, so their spelling stays.
 var onTheWire = []string{"kyma-pull enrolment v1", "kyma-pull enrolment"}
 
-// Programs write what operators read, and search for: conditions, events, logs, help and errors.
+// Programs write text that operators read and search for: conditions, events, logs, help and errors.
 func TestUserFacingStringsUseTheFieldsWords(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")

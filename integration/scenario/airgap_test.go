@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// voyage is a fleet with people who carry files between its registry, which wants a certificate authority and a
-// password that no runtime has, and runtimes that have a registry or folder of their own.
+// voyage is a fleet with operators who carry files between the fleet's registry and runtimes with their own registry or
+// folder. The fleet's registry needs a certificate authority and a password that no runtime has.
 type voyage struct {
 	*fleet.Fleet
 	t   *testing.T
@@ -64,7 +64,8 @@ func (v voyage) importReport(want int, name string) string {
 	return v.run(want, v.Binaries().Publisher, append([]string{"import-report", v.file(name), "--to", v.Location()}, v.RegistryFlags("publisher")...)...)
 }
 
-// published waits until the control plane has published these versions for the runtime, and gives the bundle's digest.
+// published waits until the control plane has published these versions for the runtime, and returns the bundle's
+// digest.
 func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	v.t.Helper()
 	until(v.t, 60*time.Second, fmt.Sprintf("%v is published for %s", versions, r.ID), func() (bool, string) {
@@ -80,7 +81,7 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	return record.Status.Runtime.Published.Digest
 }
 
-// ended returns what a program printed, and fails the test when it ends with another exit code.
+// ended returns a program's output, and fails the test if it ends with another exit code.
 func ended(t *testing.T, want int, binary string, args ...string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, args...)
@@ -118,7 +119,7 @@ func conditionOf(t *testing.T, r *fleet.Runtime, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// pushImage makes an image that a module of the sample refers to.
+// pushImage pushes an image that a module of the sample refers to.
 func pushImage(t *testing.T, registries *store.Registries, repository, tag string) bundle.Blob {
 	t.Helper()
 	to, err := registries.Repository(repository)
@@ -135,8 +136,8 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// TestRuntimeReachedOnlyByFiles is a ship with a registry of its own and a bunker with a folder: neither has a way
-// to the fleet's registry, and no program of theirs has what that registry asks for.
+// TestRuntimeReachedOnlyByFiles has a ship with its own registry and a bunker with a folder. Neither has a connection
+// to the fleet's registry, and no program there has the registry's certificate or password.
 func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
@@ -177,7 +178,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		v.export("one.tar", "ship", "bunker")
 		v.imports(0, harbor, v.file("one.tar"))
 		untilOwn(t, ship, first)
-		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar"))) // as a person does
+		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar"))) // as an operator does
 		untilOwn(t, bunker, first)
 	})
 	t.Run("the control plane says that what it knows was carried", func(t *testing.T) {
@@ -190,7 +191,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "what is known is of 20"), c.Message
 		})
 	})
-	// The report brought the runtime's own key and cluster, and its own Kyma: the next bundle says so.
+	// The report contained the runtime's own key, cluster and Kyma, so the next bundle refers to them.
 	sinceReport := v.file("report-1.json")
 	promote(t, f, "1.8.0")
 	second := v.published(ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
@@ -201,7 +202,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	must(t, release(ctx, f, mailerWithImage(host, "1.1.0")))
 	last := map[string]string{"scaler": "1.8.0", "mailer": "1.1.0"}
 	v.published(ship, last)
-	v.export("three.tar", "ship", "--since", second, "--images", "--renderer", "none") // the image of scaler is nowhere
+	v.export("three.tar", "ship", "--since", second, "--images", "--renderer", "none") // the image of scaler is missing
 
 	t.Run("a delta that does not fit says what is missing", func(t *testing.T) {
 		writes := written.Load()
@@ -268,7 +269,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 			t.Errorf("an older report:\n%s", output)
 		}
 		unwritten(t, writes)
-		// What was carried may be from before the Deployment was ready with its new image.
+		// The carried report can be from before the Deployment was ready with its new image.
 		until(t, 60*time.Second, "a carried report says that all is ready", func() (bool, string) {
 			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)

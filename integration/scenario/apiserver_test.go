@@ -28,7 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a way to an API server on which every request fails with a status, while there is one; below 0 the
+// faulty is a proxy to an API server on which every request fails with the status, unless it is 0. Below 0 the
 // connection ends.
 type faulty struct {
 	*httptest.Server
@@ -41,7 +41,7 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 	must(t, err)
 	target, err := url.Parse(config.Host)
 	must(t, err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config)) // who asks comes with a token
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config)) // the client sends a token
 	must(t, err)
 	through := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	f := &faulty{}
@@ -67,7 +67,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	must(t, r.Agent().Stop())
 
-	// A ServiceAccount as the chart makes it, whose token ends with a Secret.
+	// A ServiceAccount as the chart creates it. Its token ends with a Secret.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"}}
 	must(t, client.IgnoreAlreadyExists(r.API.Create(ctx, account)))
 	must(t, r.API.Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -121,7 +121,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		t.Errorf("the agent runs: %t; it said %d times why it waits", running(r.Agent()), said)
 	}
 
-	// Its token ends while it runs, and the next one is read from the file, as kubelet renews it.
+	// The token expires while the agent runs, and the agent reads the next one from the file, as kubelet renews it.
 	must(t, r.API.Delete(ctx, first))
 	must(t, os.WriteFile(file, []byte("a token that never counted"), 0o600))
 	config, err = settings(ctx, r)

@@ -29,7 +29,7 @@ func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
 	return m
 }
 
-// altered returns the manifest with one change, as whoever owns the registry could make it.
+// altered returns the manifest with one change, as the registry's owner could make it.
 func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
 	t.Helper()
 	m := decodeManifest(t, data)
@@ -48,7 +48,7 @@ func flip(text string, field string) string {
 	return text[:at] + string(flipped) + text[at+1:]
 }
 
-// forged composes a bundle for a runtime from what lies there, with another predicate or another key.
+// forged composes a bundle for a runtime from the registry's blobs, with another predicate or another key.
 func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate)) bundle.Blob {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
@@ -69,8 +69,8 @@ func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer,
 	return composed
 }
 
-// resigned returns a manifest whose statement was changed and signed again. The project's publisher composes no bundle that
-// agents refuse, so an attacker or a later publisher is needed for that.
+// resigned returns a manifest whose statement was changed and signed again. The publisher composes no bundle that
+// agents refuse, so the test acts as an attacker or a later publisher.
 func resigned(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
 	t.Helper()
 	return altered(t, manifest, func(m *ocispec.Manifest) {
@@ -122,7 +122,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, victim.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
-	f.Publisher().Stop() // so that nobody repairs what the attacker does
+	f.Publisher().Stop() // so that the publisher does not repair the attack
 	honest, err := victim.Desired(ctx)
 	must(t, err)
 	foreign, err := other.Desired(ctx)
@@ -256,6 +256,6 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			}
 			return false, fmt.Sprint(len(events.Items), " other events")
 		})
-		must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted")) // the publisher put a good one in its place
+		must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted")) // the publisher replaced it with a valid bundle
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// wishes lets the runtime's admin ask for scaler at the fast channel, and for mailer.
+// wishes adds scaler at the fast channel and mailer to the runtime's own Kyma, as its admin would.
 func wishes(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
@@ -99,7 +99,7 @@ func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 		next := &v1beta2.Kyma{Spec: spec}
 		next.Namespace, next.Name, next.Labels = v1beta2.RuntimeNamespace, v1beta2.RuntimeKymaName, old.Labels
 		err = r.API.Create(t.Context(), next)
-		return err == nil && next.Generation == 1, fmt.Sprint(err) // the agent may have been faster
+		return err == nil && next.Generation == 1, fmt.Sprint(err) // the agent can have been faster
 	})
 }
 

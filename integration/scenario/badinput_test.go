@@ -22,7 +22,7 @@ type broken struct {
 	state  v1beta2.State
 	// situation is the cause in the output of why.
 	situation string
-	// want are parts of the module's message, in which MODULE stands for the module's name in the share.
+	// want are parts of the module's message. MODULE stands for the module's name in the share.
 	want  []string
 	offer func(context.Context, *fleet.Fleet) error
 }
@@ -134,7 +134,7 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 	})
 }
 
-// untilWhy waits until why names a situation, with what to do about it.
+// untilWhy waits until why names a situation and its advice.
 func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("why %s says %s", args, situation), func() (bool, string) {

@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestAFleetOnABucket has distribution keep its data in a bucket of a real S3 gateway, to which it redirects for blobs.
+// TestAFleetOnABucket has a distribution registry that stores its data in a bucket of a real S3 gateway, and redirects
+// blob requests to it.
 func TestAFleetOnABucket(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -34,7 +35,7 @@ func TestAFleetOnABucket(t *testing.T) {
 	must(t, f.Control.Create(ctx, fleet.NewKyma("tokyo", "regular", "mailer")))
 	settle(t, f)
 
-	// Who does not name the bucket's host reads no blob where the registry redirects, and every one where it does not.
+	// A client that does not allow the bucket's host cannot read redirected blobs.
 	whole := func(host string) error {
 		registries, err := store.NewRegistries(store.Access{NoRetry: true})
 		must(t, err)
@@ -54,7 +55,7 @@ func TestAFleetOnABucket(t *testing.T) {
 	}
 	must(t, whole(bucket.Direct))
 
-	// The gateway goes away in the middle of a promotion.
+	// The gateway stops in the middle of a promotion.
 	must(t, bucket.Stop())
 	before := len(f.Publisher().Log())
 	promote(t, f, "1.8.0")

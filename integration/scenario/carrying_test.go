@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// depot is a registry with something heavy in it, and no Kubernetes at all.
+// depot is a registry with large content, without Kubernetes.
 type depot struct {
 	t        *testing.T
 	binaries fleet.Binaries
@@ -60,7 +60,7 @@ func (d depot) importArgs(to string, paths ...string) []string {
 	return append([]string{"import", "--to", to, "--trust", filepath.Join(d.keys, "root.json")}, paths...)
 }
 
-// killed runs a program for a while and kills it as a power cut would; it reports whether the program was faster.
+// killed runs a program for a while and kills it like a power cut. It reports whether the program ended before.
 func (d depot) killed(after time.Duration, binary string, args ...string) bool {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), after)
@@ -95,7 +95,7 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 			if !d.killed(time.Duration(random.Int64N(int64(exporting)))+time.Millisecond, d.binaries.Publisher, d.exportArgs("cut.tar")...) {
 				cuts++
 			}
-			// It may have been killed after the very last step.
+			// It can have been killed after the last step.
 			if cut, err := os.ReadFile(d.file("cut.tar")); err == nil {
 				if !bytes.Equal(cut, whole) {
 					t.Fatal("half a file has its final name")
@@ -118,7 +118,7 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 			if through && code != 0 {
 				t.Fatalf("the import is through and the bundle is not good: exit code %d", code)
 			}
-			if code == 0 { // it is visible, so that everything must be there
+			if code == 0 { // it is visible, so all of its blobs must exist
 				d.everything("cut")
 			}
 			if through {
@@ -137,7 +137,7 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 	})
 }
 
-// everything fails the test unless the folder has all blobs of the folder that was imported without disturbance.
+// everything fails the test unless the folder has all blobs of the folder that was imported without interruption.
 func (d depot) everything(name string) {
 	d.t.Helper()
 	blobs, err := os.ReadDir(filepath.Join(d.file("whole"), "blobs", "sha256"))

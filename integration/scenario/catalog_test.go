@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// untilSeen waits until the runtime's catalog is these ModuleTemplates.
+// untilSeen waits until the runtime's catalog contains exactly these ModuleTemplates.
 func untilSeen(t *testing.T, r *fleet.Runtime, names ...string) {
 	t.Helper()
 	until(t, 30*time.Second, r.ID+" sees "+strings.Join(names, ", "), func() (bool, string) {
@@ -67,7 +67,7 @@ func TestCatalogFollowsModuleVisibility(t *testing.T) {
 	untilSeen(t, r)
 }
 
-// mayHaveMailer takes mailer, which is installed, from everybody but beta Kymas, as a broker flips their label.
+// mayHaveMailer restricts mailer, which is installed, to beta Kymas, as a broker changes their label.
 func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()

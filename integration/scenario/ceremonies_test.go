@@ -11,15 +11,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// ceremonyRoot is what the test reads of a root of trust, and of a draft.
+// ceremonyRoot contains the tested fields of a root of trust or of a draft.
 type ceremonyRoot struct{ Signatures []ceremonySignature }
 
 type ceremonySignature struct {
 	KeyID string `json:"keyid"`
 }
 
-// TestKeyCeremonyGuideWorks follows docs/guides/key-ceremonies.md from the first command to the last, with a
-// folder for each machine.
+// TestKeyCeremonyGuideWorks follows docs/guides/key-ceremonies.md from the first command to the last, with a folder for
+// each machine.
 func TestKeyCeremonyGuideWorks(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -43,7 +43,7 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 	if len(left) != 2 || !strings.Contains(shown, `"version": 5`) || !slices.Contains(left, holders["bob"]) || slices.Contains(left, holders["cleo"]) {
 		t.Errorf("the holders are %v, and at the end:\n%s", holders, shown)
 	}
-	// The one who left has a key that counts no more.
+	// The key of the holder who left is no longer accepted.
 	s.run("kcp-publisher keys rotate --keys keys && cp keys/root-6.draft.json keys/root.json ada/ && " +
 		"kcp-publisher keys sign ada/root-6.draft.json --passphrase-file passphrase --keys ada")
 	if _, err := os.Stat(filepath.Join(s.dir, "ada", "root-6.json")); err == nil {
@@ -51,7 +51,7 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 	}
 }
 
-// checkCeremony checks what a section promises where it is told.
+// checkCeremony checks a section's promises after its commands.
 func (s shell) checkCeremony(section string, holders map[string]string) {
 	s.t.Helper()
 	switch section {
@@ -95,7 +95,7 @@ func (s shell) shownKeys() []ceremonyKey {
 	return shown.Keys
 }
 
-// note adds whose key is whose once holders have signed, as the guide says to find it.
+// note records which key belongs to which holder once they have signed, as the guide describes.
 func (s shell) note(holders map[string]string) {
 	s.t.Helper()
 	draft, complete := filepath.Join(s.dir, "ada", "root-2.draft.json"), filepath.Join(s.dir, "bob", "root-2.json")
@@ -112,7 +112,7 @@ func (s shell) note(holders map[string]string) {
 	}
 }
 
-// signers returns the thumbprints of the keys that signed a root; none where there is no such file.
+// signers returns the thumbprints of the keys that signed a root, none without a file.
 func (s shell) signers(path string) (thumbprints []string) {
 	s.t.Helper()
 	if !exists(path) {

@@ -30,11 +30,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// chartNamespaces are where the charts are installed, each under its own name.
+// chartNamespaces are the namespaces of the charts, each installed under its own name.
 var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
 
-// byChart installs the programs' charts with these values, by program, and lets the programs work as the
-// ServiceAccounts that the charts make, by tokens as kubelets bring them to pods.
+// byChart installs the programs' charts with these values, by program. The programs then run as the charts'
+// ServiceAccounts, with tokens as kubelet provides them to pods.
 func byChart(values map[string]map[string]any) fleet.Account {
 	return func(ctx context.Context, program string, admin *rest.Config) ([]byte, error) {
 		objects, err := renderChart(program, values[program])
@@ -73,12 +73,12 @@ func renderChart(name string, values map[string]any) ([]*unstructured.Unstructur
 	return rendered.Objects()
 }
 
-// minimal are the values that the publisher's chart wants at least.
+// minimal are the required values of the publisher's chart.
 func minimal() map[string]any {
 	return map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
 }
 
-// as is a client with a program's rights.
+// as returns a client with a program's rights.
 func as(t *testing.T, kubeconfig string) client.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -88,7 +88,7 @@ func as(t *testing.T, kubeconfig string) client.Client {
 	return c
 }
 
-// thing is an object of which nothing but its name is known.
+// thing is an object of which only the name is decoded.
 func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
@@ -98,7 +98,7 @@ func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured 
 	return o
 }
 
-// things is a list of such.
+// things is a list of them.
 func things(apiVersion, kind string) *unstructured.UnstructuredList {
 	l := &unstructured.UnstructuredList{}
 	l.SetAPIVersion(apiVersion)
@@ -115,7 +115,7 @@ func refused(t *testing.T, attempts map[string]error) {
 	}
 }
 
-// admitted asks the API server for the one Deployment's pod under the strictest of the Pod Security Standards.
+// admitted asks the API server to admit the only Deployment's pod under the strictest Pod Security Standard.
 func admitted(t *testing.T, cluster client.Client, namespace string) {
 	t.Helper()
 	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
@@ -134,7 +134,7 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 	}
 }
 
-// missedNothing looks in a program's log for requests that the API server refused.
+// missedNothing fails the test if a program logged a request that the API server denied.
 func missedNothing(t *testing.T, log string) {
 	t.Helper()
 	if len(log) == 0 {
@@ -219,15 +219,15 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	})
 }
 
-// The publisher serves webhooks and asks for signatures. The agent may install what one ClusterRole allows, but the
-// scaler with the rights of an account; and its image is a bundle's.
+// The publisher serves webhooks and requires signatures. The agent can install with one ClusterRole, but the scaler
+// with the rights of an account. A bundle sets the agent's image.
 func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules: [{components: '*', required: false}]\n"), 0o600))
 	publisher := minimal()
 	publisher["webhook"] = map[string]any{"enabled": true}
-	publisher["signaturePolicy"] = map[string]any{"kind": "SignaturePolicy"} // the file that is used is policy
+	publisher["signaturePolicy"] = map[string]any{"kind": "SignaturePolicy"} // the file's name is policy
 	f := newFleet(t, fleet.Options{
 		LeaderElect:    true,
 		PublisherFlags: []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address, "--signature-policy", policy},
@@ -235,7 +235,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 			"kcp-publisher": publisher,
 			"skr-agent": {
 				"rbac":        map[string]any{"clusterRoles": []any{"small-modules"}},
-				"selfUpgrade": true, // which few rights alone switch off
+				"selfUpgrade": true, // disabled by limited rights only
 				"modules":     map[string]any{"serviceAccounts": map[string]any{"scaler": "modules"}},
 			},
 		}),

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// checked is a line of what `check` prints as JSON.
+// checked is a line of `check`'s JSON output.
 type checked struct{ Check, Result, Message, Advice string }
 
 // runCheck runs `check` of a program and returns its findings by check.
@@ -45,7 +45,7 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 	}
 }
 
-// TestChecksReportProblemsBeforeProgramsRun has several things wrong at once, for both programs, and then right.
+// TestChecksReportProblemsBeforeProgramsRun has several faults at once, for both programs, and then none.
 func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}, AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
@@ -53,8 +53,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
 
-	// The publisher: an old key folder whose key everybody may read, no password for the registry, and rights that
-	// nobody gave.
+	// The publisher has an old key folder whose key every user can read, no password for the registry, and missing rights.
 	stale := filepath.Join(t.TempDir(), "keys")
 	must(t, os.CopyFS(stale, os.DirFS(f.Keys())))
 	must(t, os.Chmod(filepath.Join(stale, "publisher.key"), 0o644))
@@ -76,7 +75,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	got = runCheck(t, 1, f.Binaries().Publisher, append(publisher, "--keys", stale, "--registry-config", config)...)
 	findings(t, got, map[string][2]string{"read from the registry": {"Failed", "the registry has root of trust version 2, but the key folder has version 1"}})
 
-	// All of it right, which leaves the root key beside the others as a warning.
+	// Everything is correct, except that the root key beside the others is a warning.
 	got = runCheck(t, 0, f.Binaries().Publisher, append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
 	findings(t, got, map[string][2]string{
 		"read from the registry": {"Passed", ""}, "write to the registry": {"Passed", ""}, "clock, against the registry": {"Passed", ""},
@@ -94,7 +93,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	s.env = append(s.env, "KUBECONFIG="+r.Kubeconfig())
 	s.run(guide[1])
 
-	// The agent: enrolled by a Secret that somebody damaged, with a registry that is away.
+	// The agent was enrolled with a damaged Secret, and its registry is unreachable.
 	agent := []string{"--kubeconfig", r.AgentKubeconfig(), "--registry-write"}
 	got = runCheck(t, 0, f.Binaries().Agent, agent...)
 	findings(t, got, map[string][2]string{
@@ -102,7 +101,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		"registry, to report": {"Passed", ""}, "bundle": {"Passed", "accepted"}, "enrollment": {"Passed", "knows the agent's key"},
 		"root of trust": {"Passed", "version 2"}, "definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
-	// Modules with an account of their own take other rights than the agent has, and the account has some.
+	// Modules with their own account need other rights than the agent's, and the account has some.
 	got = runCheck(t, 0, f.Binaries().Agent, append(agent, "--module-service-account", "modules")...)
 	findings(t, got, map[string][2]string{"rights, module-account": {"Passed", ""}, "ServiceAccount system:serviceaccount:kyma-system:modules": {"Warning", "has no rights"}})
 	if _, asked := got["rights, all-modules"]; asked {

@@ -28,9 +28,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stretch watches the Kymas of one API server and keeps what each change made of them. It is safe for concurrent use.
+// stretch watches the Kymas of one API server and records the result of each change. It is safe for concurrent use.
 type stretch struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	seen []string
 }
 
@@ -55,7 +55,7 @@ func watchKymas(t *testing.T, kubeconfig, namespace string) *stretch {
 	return s
 }
 
-// different returns what was seen, without what repeats.
+// different returns the records without repetitions.
 func (s *stretch) different() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func configOf(t *testing.T, kubeconfig string) *rest.Config {
 	return config
 }
 
-// table returns what kubectl shows of the objects of a kind, by column.
+// table returns kubectl's columns for the objects of a kind.
 func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	t.Helper()
 	config := configOf(t, kubeconfig)
@@ -101,7 +101,7 @@ func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	return rows
 }
 
-// kstatusOf returns what tools that wait for objects think of one.
+// kstatusOf returns an object's status as tools that wait for objects compute it.
 func kstatusOf(t *testing.T, object client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -138,8 +138,8 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 		t.Errorf("kstatus says %s, observed generation %d of %d", got, ready.Status.ObservedGeneration, ready.Generation)
 	}
 
-	// A version in a channel that nobody follows. The agent is away, so that the report is awaited; a publisher that
-	// starts then knows what is noted.
+	// A version in a channel that no runtime follows. The agent is stopped, so its report is pending. A restarted
+	// publisher then uses the recorded status.
 	published := watchKymas(t, f.PublisherKubeconfig(), sample.Namespace)
 	runs := watchKymas(t, r.Kubeconfig(), v1beta2.RuntimeNamespace)
 	must(t, r.Agent().Stop())
@@ -166,7 +166,7 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	}
 	kubectlShows(t, f, r, settled)
 
-	// A promotion is another thing: the version is the one that runs until the other one is reported.
+	// In a promotion, the shown version stays the running one until the new one is reported.
 	must(t, r.Agent().Stop())
 	promote(t, f, "1.8.0")
 	asked := untilRecord(ctx, t, r, "1.8.0 is published", func(k *v1beta2.Kyma) bool { return k.Status.Runtime.Published.Versions["scaler"] == "1.8.0" })
@@ -234,7 +234,7 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	}
 }
 
-// toldByEvents checks that each thing that happened is an Event, and nothing twice although the publisher was killed.
+// toldByEvents checks that each change causes exactly one Event, although the publisher was killed.
 func toldByEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	want := map[string]int{"Enrolled": 1, "Published": 2, "Failed": 0, "RuntimeSilent": 0, "RolledBack": 0}

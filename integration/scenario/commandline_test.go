@@ -44,7 +44,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	run(1, binaries.Publisher, "keys", "init", "--keys", keys)
 	publish := append([]string{"publish", "--from", filepath.Join(checkout, "docs/example"), "--to", r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
 	type row struct{ Runtime, Action, Digest, Registry string }
-	// published runs it, and returns what it prints, and says besides.
+	// published runs the command, and returns its output and its error output.
 	published := func(more ...string) (rows []row, said string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
@@ -87,7 +87,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	run(2, binaries.Publisher, "publish", "--no-such-flag")
 }
 
-// TestReadmeCommandsWork runs what the README tells to run without any Kubernetes, as it stands there.
+// TestReadmeCommandsWork runs the README's commands that need no Kubernetes, exactly as written.
 func TestReadmeCommandsWork(t *testing.T) {
 	besideOthers(t)
 	readme, err := os.ReadFile(filepath.Join(checkout, "README.md"))
@@ -112,7 +112,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 	}
 }
 
-// TestTutorialCommandsWork runs the tutorials that need no Kubernetes, each from a fresh folder, as they stand there.
+// TestTutorialCommandsWork runs the tutorials that need no Kubernetes exactly as written, each in an empty folder.
 func TestTutorialCommandsWork(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -126,7 +126,7 @@ func TestTutorialCommandsWork(t *testing.T) {
 		must(t, err)
 		var script strings.Builder
 		for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
-			if !strings.HasPrefix(string(block[1]), "make ") { // both programs are built already, and the demo has a test of its own
+			if !strings.HasPrefix(string(block[1]), "make ") { // both programs are already built, and the demo has its own test
 				script.Write(block[1])
 			}
 		}

@@ -43,7 +43,7 @@ func imageOf(t *testing.T, r *fleet.Runtime, deployment string) string {
 	return d.Spec.Template.Spec.Containers[0].Image
 }
 
-// untilCondition waits until a module's Manifest in the runtime says something of one of its conditions.
+// untilCondition waits until one of the conditions of a module's Manifest in the runtime contains a text.
 func untilCondition(t *testing.T, r *fleet.Runtime, module, kind, text string) {
 	t.Helper()
 	until(t, 30*time.Second, module+" says "+text+" in its condition "+kind, func() (bool, string) {
@@ -125,7 +125,7 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 		if err := r.API.Get(ctx, inKyma("greeter"), &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 			t.Errorf("its Deployment is still there: %v", err)
 		}
-		must(t, r.API.Get(ctx, inKyma("greeter-memory"), &corev1.ConfigMap{})) // the chart says to keep it
+		must(t, r.API.Get(ctx, inKyma("greeter-memory"), &corev1.ConfigMap{})) // the chart keeps it
 	})
 }
 
@@ -261,12 +261,12 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 		})
 	}
 	says("", "there is no key for it")
-	must(t, f.Control.Create(ctx, secret)) // as an operator would, with the publisher running
+	must(t, f.Control.Create(ctx, secret)) // as an operator would, while the publisher runs
 	must(t, r.UntilState(ctx, "overlay", "1.0.0", v1beta2.StateReady))
 
 	must(t, release(ctx, f, signed("1.1.0")))
 	says("1.0.0", "is not signed")
-	// The policy counts as it is now, without a restart. One that means nothing changes nothing.
+	// The policy takes effect without a restart. An invalid policy changes nothing.
 	demand("required: perhaps")
 	until(t, 30*time.Second, "the publisher says that it goes on with the policy before", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
@@ -276,7 +276,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	demand("required: false")
 	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
 	demand(signing)
-	says("", "is not signed") // what is there stays, and is published no more
+	says("", "is not signed") // the module stays, but its version is no longer published
 	must(t, release(ctx, f, signed("1.2.0")))
 	says("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))

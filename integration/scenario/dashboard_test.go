@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestAdminWorksWithTheKymaDashboard sends the JSON patches of the dashboard: it writes a channel together with the
-// version that the channel has, which Kyma's own definition drops, and takes only the channel away again. The kyma
-// CLI then writes the Kyma back as a whole, with the fields that it knows.
+// TestAdminWorksWithTheKymaDashboard sends the dashboard's JSON patches. The dashboard writes a channel together with
+// the channel's version, which Kyma's own definition drops, and later removes only the channel. Kyma's CLI then writes
+// the whole Kyma with the fields that it knows.
 func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--kyma-labels=" + v1beta2.LabelGlobalAccountID + "," + v1beta2.LabelSubaccountID}})

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// definitions is a control plane whose definitions are those of one version after the other, as
-// docs/guides/upgrade-and-skew.md says.
+// definitions is a control plane whose definitions change from version to version, as docs/guides/upgrade-and-skew.md
+// describes.
 type definitions struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -31,7 +31,7 @@ type definitions struct {
 	blocks map[string][]guides.Block
 }
 
-// follow runs the guide's commands of one name with the charts of a commit, today's without one.
+// follow runs the guide's commands of one name with the charts of a commit, or the current ones without a commit.
 func (d *definitions) follow(name, commit string) {
 	d.t.Helper()
 	folder := map[string]string{"definitions": "charts", "definitions-back": "older"}[name]
@@ -55,7 +55,7 @@ func (d *definitions) follow(name, commit string) {
 	}
 }
 
-// publish lets the publisher be of these programs.
+// publish replaces the publisher by one of these programs.
 func (d *definitions) publish(programs fleet.Binaries) {
 	d.t.Helper()
 	must(d.t, d.f.Publisher().Stop())
@@ -63,8 +63,8 @@ func (d *definitions) publish(programs fleet.Binaries) {
 	must(d.t, d.f.StartPublisher())
 }
 
-// writes has the runtime's admin add or remove mailer, and waits until control plane and runtime agree on it: the
-// publisher reads what is stored, and writes it.
+// writes adds or removes mailer as the runtime's admin, and waits until control plane and runtime agree. This shows
+// that the publisher reads and writes the stored version.
 func (d *definitions) writes(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
@@ -88,7 +88,7 @@ func (d *definitions) writes(mailer bool) {
 	})
 }
 
-// asked returns what people wrote, and what is kept of a rollout, by kind and name.
+// asked returns the user-written fields and the record of a rollout, by kind and name.
 func (d *definitions) asked() map[string]any {
 	d.t.Helper()
 	all := map[string]any{}
@@ -119,8 +119,8 @@ func (d *definitions) wantAsked(want map[string]any) {
 	}
 }
 
-// untilNothingIsWritten waits until the Kyma is left alone for two seconds: a publisher that misses what it has written
-// would write it for ever.
+// untilNothingIsWritten waits until the Kyma is not written for two seconds. A publisher that does not see its own
+// write would repeat it forever.
 func (d *definitions) untilNothingIsWritten() {
 	d.t.Helper()
 	version, since := "", time.Now()
@@ -134,7 +134,7 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current ones over the same
+// TestDefinitionsGuideUpgradesAndRollsBack runs the programs of the oldest release and the current ones with the same
 // stored objects.
 func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	suite.Long(t)
@@ -146,7 +146,7 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d := &definitions{t: t, f: f, blocks: guide(t, "upgrade-and-skew.md")}
 	d.s = newShell(t, t.TempDir(), today, "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 
-	// The test of the installation guides runs the commands of releases with Helm, and the webhooks' test those of
+	// The test of the installation guides runs the commands of releases with Helm, and the webhooks' test runs those of
 	// convert.
 	names := slices.Sorted(maps.Keys(d.blocks))
 	want := []string{"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases", "releases-back"}

@@ -30,7 +30,7 @@ func untilForgotten(t *testing.T, r *fleet.Runtime, limit time.Duration) {
 	})
 }
 
-// untilEmpty waits until nothing in the runtime comes from a Kyma any more.
+// untilEmpty waits until the runtime has no objects that come from a Kyma.
 func untilEmpty(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, 40*time.Second, r.ID+" is empty", func() (bool, string) {
@@ -81,7 +81,7 @@ func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	untilForgotten(t, r, 60*time.Second)
 	untilEmpty(t, r)
 
-	// A runtime may be taken up again: it starts anew.
+	// A runtime can enroll again and starts from an empty state.
 	must(t, f.CreateKyma(ctx, fleet.NewKyma(r.ID, "regular", f.Own("mailer"))))
 	must(t, r.UntilState(ctx, f.Own("mailer"), "1.0.0", v1beta2.StateReady))
 }

@@ -34,7 +34,7 @@ func guide(t *testing.T, page string) map[string][]guides.Block {
 	return blocks
 }
 
-// stand makes a Deployment for a program that the fleet runs as a process, so that kubectl can restart it.
+// stand creates a Deployment for a program that the fleet runs as a process, so that kubectl can restart it.
 func stand(t *testing.T, where client.Client, namespace, name string) {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -46,7 +46,7 @@ func stand(t *testing.T, where client.Client, namespace, name string) {
 	}))
 }
 
-// disaster is a fleet that follows Git, whose publisher has its keys from a Secret of the control plane.
+// disaster is a fleet that follows Git. Its publisher has its keys from a Secret of the control plane.
 type disaster struct {
 	t      *testing.T
 	f      *fleet.Fleet
@@ -54,11 +54,11 @@ type disaster struct {
 	s      shell
 	blocks map[string][]guides.Block
 	ran    []string
-	// mounted is the folder in which the publisher has what the Secret fleet-keys holds.
+	// mounted is the folder in which the publisher has the content of the Secret fleet-keys.
 	mounted string
 }
 
-// mount gives the publisher what the Secret fleet-keys holds now, as kubelet would.
+// mount writes the current content of the Secret fleet-keys to the publisher's folder, as kubelet would.
 func (d *disaster) mount() {
 	d.t.Helper()
 	var secret corev1.Secret
@@ -76,7 +76,7 @@ func (d *disaster) mount() {
 	}
 }
 
-// recover runs steps of a section, all unless some are given, and does what Kubernetes would do about them.
+// recover runs the given steps of a section, or all, and does Kubernetes' part of them.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
 	if len(steps) == 0 {
@@ -119,8 +119,8 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// TestDisasterRecoveryGuideWorks loses one thing after the other in the middle of a rollout, whose second wave
-// nobody has approved, and follows docs/guides/disaster-recovery.md.
+// TestDisasterRecoveryGuideWorks follows docs/guides/disaster-recovery.md through one loss after another, in the middle
+// of a rollout whose second wave is not approved.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -177,7 +177,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.recover("kcp-lost", steps[0])
 	must(t, f.StartPublisher())
 	d.recover("kcp-lost", steps[1:]...)
-	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning)) // which is newer than the channel
+	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning)) // newer than the channel
 	untilSettled(t, munich, "1.7.0")
 	d.promote(repo, files, "1.7.0", "1.8.0")
 	d.asBefore(munich)
@@ -206,13 +206,13 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	if want := []string{"cluster-recreated", "kcp-lost", "kcp-restored", "publisher-keys-lost", "root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
 		t.Errorf("ran %v, want %v", d.ran, want)
 	}
-	if len(d.blocks) != 6 { // registry-lost is another test's
+	if len(d.blocks) != 6 { // another test covers registry-lost
 		t.Errorf("the guide has commands for %d disasters", len(d.blocks))
 	}
 }
 
-// afterTheBackup does all that a restored control plane knows nothing of: other keys of publisher and agent, a
-// promotion, a module that an admin asks for, and a runtime.
+// afterTheBackup makes all changes that a restored control plane does not know: other keys of publisher and agent, a
+// promotion, a module that an admin adds, and a runtime.
 func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
@@ -260,8 +260,8 @@ func (d *disaster) untilWaiting() (name string) {
 	return name
 }
 
-// asBefore fails the test unless all is as it was in the middle of the rollout: berlin has the new version and what
-// its admin asked for, and munich, whose wave nobody approved, never had it.
+// asBefore fails the test unless the state is that of the middle of the rollout: berlin has the new version and its
+// admin's module, and munich, whose wave is not approved, never had the version.
 func (d *disaster) asBefore(munich *fleet.Simulated) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
@@ -275,12 +275,12 @@ func (d *disaster) asBefore(munich *fleet.Simulated) {
 	must(t, d.f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "oslo"}, &oslo))
 }
 
-// rootLost starts a new root of trust, in a new place.
+// rootLost starts a new root of trust in a new location.
 func (d *disaster) rootLost(flags func(...string) []string) {
 	t := d.t
 	t.Helper()
 	must(t, os.Remove(filepath.Join(d.f.Keys(), "root.key")))
-	if output := d.s.run("kcp-publisher keys rotate publisher --keys keys"); !strings.Contains(output, "not signed by enough yet") {
+	if output := d.s.run("kcp-publisher keys rotate publisher --keys keys"); !strings.Contains(output, "of at least") {
 		t.Errorf("without root keys:\n%s", output)
 	}
 	steps := d.blocks["root-keys-lost"]
@@ -294,7 +294,7 @@ func (d *disaster) rootLost(flags func(...string) []string) {
 	must(t, d.r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// registryRecovered follows what the guide says of a registry that lost its data.
+// registryRecovered follows the guide for a registry that lost its data.
 func registryRecovered(t *testing.T, f *fleet.Fleet, runtime string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// horn is a module whose image nothing lists: only rendering its chart finds it.
+// horn is a module with an unlisted image, which only rendering its chart finds.
 var horn = map[string]string{
 	"horn/Chart.yaml":          "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
 	"horn/templates/horn.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: horn, namespace: kyma-system}\nspec:\n  containers:\n  - {name: horn, image: {{ .Values.image | quote }}}\n",
@@ -23,8 +23,8 @@ var horn = map[string]string{
 		"spec:\n  moduleName: horn\n  ocmComponentName: example.org/module/horn\n  channels: [{channel: regular, version: 1.0.0}]\n",
 }
 
-// TestExportContainsImagesFoundByRendering makes a component in a registry and carries its runtime's bundle as
-// docs/guides/airgap.md does, with skr-agent as the renderer.
+// TestExportContainsImagesFoundByRendering creates a component in a registry and carries its runtime's bundle as in
+// docs/guides/airgap.md, with skr-agent as the renderer.
 func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()

@@ -62,7 +62,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		before := versions(t, f)
 		sh.run(promote + " --branch scaler-1.8")
 		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
-		// The whole sample of the page, but for its first line, which has the commit.
+		// The whole sample of the page, except its first line, which contains the commit.
 		_, sample, _ := strings.Cut(blockAfter(t, "docs/guides/git.md", "Preview a commit", "text"), "\n")
 		if !strings.HasPrefix(output, "commit ") || !strings.Contains(output, sample) {
 			t.Errorf("docs/guides/git.md shows\n%s\nand this is printed:\n%s", sample, output)
@@ -158,7 +158,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		untilCommitRefused(t, f, before, "folder fleet")
 		repo.git("mv", "moved", "fleet")
 		repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/two.yaml": ""})
-		untilCommitRefused(t, f, before, "none of the 2 Kymas of earlier commits is left")
+		untilCommitRefused(t, f, before, "it removes all 2 Kymas of earlier commits")
 	})
 
 	t.Run("what a commit lacks goes, and nothing else", func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		before := record.DeepCopy()
 		record.Spec.Channel = "fast"
 		must(t, f.Control.Patch(ctx, record, client.MergeFrom(before)))
-		// It was ended in the middle of a commit.
+		// The publisher was stopped in the middle of a commit.
 		noted := &corev1.ConfigMap{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, noted))
 		noted.Data["applying"] = promoted
@@ -249,7 +249,7 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	signedBy := func(key string) []string {
 		return []string{"-c", "gpg.format=ssh", "-c", "user.signingkey=" + key, "-c", "commit.gpgsign=true"}
 	}
-	// On this machine, without anybody who serves it.
+	// A repository on this machine, without a server.
 	source := []string{"--git-url", "file://" + repo.bare, "--git-path", "fleet", "--git-signers", signers}
 
 	files := catalogOf(t)

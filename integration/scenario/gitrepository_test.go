@@ -24,11 +24,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// repository is a bare Git repository that git itself serves, and a clone in which a team works.
+// repository is a bare Git repository that git itself serves, and a team's clone of it.
 type repository struct {
 	t         *testing.T
 	bare, dir string
-	// url is where it is served to whoever knows what credentials holds.
+	// url is the address of the repository for clients with these credentials.
 	url, credentials string
 	env              []string
 }
@@ -72,7 +72,7 @@ func (r *repository) git(args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// write writes files, and removes those that are to be empty.
+// write writes files, and removes those with empty content.
 func (r *repository) write(files map[string]string) {
 	r.t.Helper()
 	for name, content := range files {
@@ -86,7 +86,7 @@ func (r *repository) write(files map[string]string) {
 	}
 }
 
-// push commits files and pushes them to main. It gives the commit's hash.
+// push commits files, pushes them to main, and returns the commit's hash.
 func (r *repository) push(files map[string]string, options ...string) string {
 	r.t.Helper()
 	r.write(files)
@@ -100,7 +100,7 @@ func (r *repository) flags() []string {
 	return []string{"--git-url", r.url, "--git-branch", "main", "--git-path", "fleet", "--git-credentials", r.credentials}
 }
 
-// pageFlags are those with which docs/guides/git.md has a publisher follow a repository.
+// pageFlags are the flags with which the publisher in docs/guides/git.md follows a repository.
 func (r *repository) pageFlags() []string {
 	r.t.Helper()
 	words := wordsOf(r.t, blocksOf(r.t, "docs/guides/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url, "/etc/git", r.credentials)
@@ -114,7 +114,7 @@ func document(t *testing.T, object any) string {
 	return string(text)
 }
 
-// catalogOf are the files of a fleet with scaler and mailer.
+// catalogOf returns the files of a fleet with scaler and mailer.
 func catalogOf(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{
@@ -147,7 +147,7 @@ func kymaOf(id string, modules ...string) string {
 	return text
 }
 
-// record is what the publisher says of the repository.
+// record returns the publisher's record of the repository.
 func record(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	config := &corev1.ConfigMap{}
@@ -165,7 +165,7 @@ func untilCommit(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// untilCommitRefused waits until the newest commit is refused for a reason, and checks that nothing of it was applied.
+// untilCommitRefused waits until the newest commit is refused for a reason, and checks that no part of it was applied.
 func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the commit is refused: "+reason, func() (bool, string) {
@@ -211,7 +211,7 @@ func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 	return f
 }
 
-// bundleSource is what the runtime's bundle says of its commit.
+// bundleSource returns the commit in the runtime's bundle.
 func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), f.Binaries().Agent, "verify", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--runtime", runtime)
@@ -222,7 +222,7 @@ func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
 	return strings.Fields(source)[0]
 }
 
-// scraped returns the metrics at an address that begin with a prefix.
+// scraped returns the metrics at an address with a name prefix.
 func scraped(t *testing.T, address, prefix string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)

@@ -19,14 +19,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// sshServer serves repositories by git's own programs to whoever has the key that credentials hold.
+// sshServer serves repositories with git's own programs to clients with the credentials' key.
 type sshServer struct {
 	address net.Addr
 	allowed ssh.PublicKey
 	host    atomic.Pointer[ssh.Signer]
 }
 
-// serveOverSSH serves the repository over SSH from now on, and returns the server.
+// serveOverSSH starts to serve the repository over SSH, and returns the server.
 func (r *repository) serveOverSSH() *sshServer {
 	r.t.Helper()
 	public, identity, err := ed25519.GenerateKey(rand.Reader)
@@ -111,8 +111,7 @@ func (s *sshServer) serve(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// TestUnknownSSHHostKeyChangesNothing: the server is replaced, or somebody stands between it and the
-// control plane.
+// TestUnknownSSHHostKeyChangesNothing replaces the server, like an attacker between it and the control plane.
 func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	repo := newRepository(t)
 	server := repo.serveOverSSH()
@@ -128,7 +127,7 @@ func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	key := (*server.host.Load()).PublicKey()
 	untilNotFollowed(t, f, before, v1beta2.ReasonHostKeyRefused, "known_hosts ("+filepath.Join(repo.credentials, "known_hosts")+") has another key for "+server.address.String()+
 		" than the server's, "+key.Type()+" "+ssh.FingerprintSHA256(key)+": ask those who run the server whether that is its key, and put it into known_hosts if so")
-	// A restart learns nothing of the new key.
+	// A restart does not trust the new key.
 	must(t, f.Publisher().Stop())
 	must(t, f.StartPublisher())
 	untilNotFollowed(t, f, before, v1beta2.ReasonHostKeyRefused, "known_hosts (")

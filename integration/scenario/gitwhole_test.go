@@ -20,8 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// limitKymas lets the control plane have so many Kymas and no more, of which some are there: nothing else counts them
-// here.
+// limitKymas limits the Kymas of the control plane by a quota, which counts nothing else here.
 func limitKymas(t *testing.T, f *fleet.Fleet, most, used string) {
 	t.Helper()
 	const counted = corev1.ResourceName("count/kymas." + v1beta2.Group)
@@ -35,7 +34,7 @@ func limitKymas(t *testing.T, f *fleet.Fleet, most, used string) {
 	must(t, f.Control.Status().Update(t.Context(), quota))
 }
 
-// untilPartial waits until a commit is applied in part, and why that is so is said.
+// untilPartial waits until a commit is applied in part, and the reason is reported.
 func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	t.Helper()
 	until(t, time.Minute, "commit "+hash+" is applied in part", func() (bool, string) {
@@ -45,8 +44,8 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// TestCommitIsPublishedCompletelyOrNotAtAll: the API server takes all of a commit in a dry run, and then refuses a
-// part of it.
+// TestCommitIsPublishedCompletelyOrNotAtAll has an API server that accepts a whole commit in a dry run and then refuses
+// a part of it.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -59,7 +58,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	settle(t, f)
 	must(t, f.Publisher().Stop())
-	// As the publisher before, so that a change of leader is no change for a runtime.
+	// Like the previous publisher, so that a change of leader is not a change for a runtime.
 	flags := append(repo.flags(), "--git-poll-interval", "500ms", "--agent-poll-interval", "300ms", "--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
 	leader.untilSays(t, "catalog changed") // it works
@@ -153,8 +152,8 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	})
 }
 
-// untilNotFollowed waits until the repository is not followed for a reason, of which there is an Event, and checks
-// that nothing changed.
+// untilNotFollowed waits until the repository is not followed for a reason with an Event, and checks that nothing
+// changed.
 func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, reason, message string) {
 	t.Helper()
 	until(t, time.Minute, "the repository is not followed: "+reason, func() (bool, string) {
@@ -165,8 +164,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// TestGitOwnsItsObjectsAndConfirmsMassRemoval: people change by hand what is in Git, and make
-// mistakes in it.
+// TestGitOwnsItsObjectsAndConfirmsMassRemoval makes manual changes of objects in Git, and mistakes in Git.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -254,7 +252,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		before := versions(t, f)
 		without := repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/adopted.yaml": ""})
 		command := fmt.Sprintf("kubectl annotate configmap -n %s kyma-pull-git --overwrite %s=%s", sample.Namespace, v1beta2.AnnotationAllowPrune, without)
-		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed, "1 Kymas with a live runtime, which would be emptied: Kyma one: nothing of the commit is applied; to allow this commit: "+command)
+		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed, "1 Kymas with a live runtime, which would be emptied: Kyma one: no part of the commit is applied; to allow this commit: "+command)
 		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil || !strings.Contains(output, "held    until an operator allows the commit, because it would prune 1 Kymas") {
 			t.Errorf("diff says: %v\n%s", err, output)
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blocksOf returns the shell blocks of a page, of which there have to be as many as its reader knows.
+// blocksOf returns the shell blocks of a page. Their number must be the expected one.
 func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	t.Helper()
 	for _, b := range clitest.Shell(t, checkout) {
@@ -36,7 +36,7 @@ func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	return scripts
 }
 
-// wordsOf returns the words of a page's one command, with what it calls things replaced by what they are called here.
+// wordsOf returns the words of a page's only command, with its names replaced by those of the test.
 func wordsOf(t *testing.T, script string, replaced ...string) []string {
 	t.Helper()
 	calls := clitest.Block{Script: strings.NewReplacer(replaced...).Replace(script)}.Calls(t)
@@ -46,10 +46,10 @@ func wordsOf(t *testing.T, script string, replaced ...string) []string {
 	return calls[0]
 }
 
-// yamlOf returns the first YAML of a page below a heading.
+// yamlOf returns the first YAML block of a page below a heading.
 func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
 
-// walk is somebody who follows guides on one fleet.
+// walk is an operator who follows guides on one fleet.
 type walk struct {
 	*testing.T
 	f       *fleet.Fleet
@@ -66,7 +66,7 @@ func (w *walk) on(kubeconfig, script string) string {
 	return other.run(script)
 }
 
-// says runs a script whose output has to have something.
+// says runs a script whose output must contain the texts.
 func (w *walk) says(script string, wants ...string) {
 	w.Helper()
 	output := w.s.run(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
@@ -77,7 +77,7 @@ func (w *walk) says(script string, wants ...string) {
 	}
 }
 
-// until repeats a script until a line of its output has all of something, and returns the first word of that line.
+// until repeats a script until a line of its output contains all texts, and returns the first word of that line.
 func (w *walk) until(script string, wants ...string) (first string) {
 	w.Helper()
 	until(w.T, time.Minute, fmt.Sprintf("%s says %q", script, wants), func() (bool, string) {
@@ -93,14 +93,14 @@ func (w *walk) until(script string, wants ...string) (first string) {
 	return first
 }
 
-// lines returns the commands of a script, without lines of comments. A backslash continues a command in the next line.
+// lines returns the commands of a script, without comments. A backslash continues a command in the next line.
 func lines(script string) []string {
 	all := strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
-// TestOperatorGuidesWork follows docs/tutorials/first-rollout.md, on the fleet that the demo leaves, and
-// then what other pages tell people to run on theirs.
+// TestOperatorGuidesWork follows docs/tutorials/first-rollout.md on the fleet that the demo leaves, and then the
+// commands of other pages on that fleet.
 func TestOperatorGuidesWork(t *testing.T) {
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{})
@@ -124,7 +124,7 @@ func TestOperatorGuidesWork(t *testing.T) {
 	w.clocks()
 }
 
-// pathOf returns the last $PATH of an environment, which is the one that counts.
+// pathOf returns the last $PATH of an environment, which is the effective one.
 func pathOf(env []string) (path string) {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
@@ -148,7 +148,7 @@ func (w *walk) firstRollout() {
 	w.until(undo[1], "RolledBack")
 }
 
-// rollouts has one that waits, so that each command finds it as the one before left it.
+// rollouts prepares a waiting rollout, so that each command finds the state after the previous one.
 func (w *walk) rollouts() {
 	look, steer, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))
@@ -159,7 +159,7 @@ func (w *walk) rollouts() {
 	}
 	w.until(look[0], w.rollout, "RolledBack")
 	w.says(why, "1.10.0")
-	// The rollout that follows a retry waits for the same approval.
+	// The rollout after a retry waits for the same approval.
 	w.says(steer["retry"], "is retried")
 	w.rollout = w.until(look[0], "Waiting", "1.10.0")
 	w.says(steer["undo"])
@@ -169,7 +169,7 @@ func (w *walk) rollouts() {
 	w.says("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks are the commands of docs/guides/rollouts.md: to look, to steer by the verb, and to ask why.
+// rolloutBlocks are the commands of docs/guides/rollouts.md: to inspect rollouts, to control them, and to ask why.
 func (w *walk) rolloutBlocks() (look []string, steer map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	steer = map[string]string{}
@@ -201,21 +201,21 @@ func (w *walk) operations() {
 	w.says(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
 
-// carried takes a report back as docs/guides/airgap.md does: that of a runtime that reports by itself, which the
-// control plane has already. It is tried again where the runtime reports between the two commands: the older report
-// is then refused, as it should be.
+// carried takes a report back as in docs/guides/airgap.md. The runtime also reports by itself, so the control plane
+// already has the report. It retries if the runtime reports between the two commands: the older report is then
+// correctly refused.
 func (w *walk) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.until(back, "tokyo", "already exists")
 }
 
-// pruned finds nothing to remove in a registry of today.
+// pruned finds nothing to remove in a new registry.
 func (w *walk) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
 	w.says(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")
 }
 
-// modules makes, signs and copies a component, and pins versions in a runtime.
+// modules creates, signs and copies a component, and pins versions in a runtime.
 func (w *walk) modules() {
 	t := w.T
 	blocks := blocksOf(t, "docs/guides/modules.md", 3)

@@ -26,8 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestFalseReportClaimsEndWithTheNextReport: what a report says of time, of its number and of its modules is a
-// stranger's word, and none of it outlives the report that is put right.
+// TestFalseReportClaimsEndWithTheNextReport: time, sequence and modules in a report are untrusted, and a false claim
+// ends with the next correct report.
 func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
@@ -104,7 +104,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		asked := watchFetches(f)
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
-		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" }) // what is said of it was judged after the one before
+		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" }) // evaluated after the previous one
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
 			t.Errorf("heard at %s, and again at %s", b, a)
@@ -125,7 +125,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	})
 	t.Run("numbers begin anew with a new key", func(t *testing.T) {
 		r.say(func(report *bundle.Report) {
-			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2" // the same would not be noted
+			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2" // the same text would not be recorded
 		})
 		until(t, time.Minute, "a number that is 23 hours ahead is accepted", func() (bool, string) {
 			kyma, err := r.record()
@@ -164,10 +164,9 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	})
 }
 
-// TestHostileReportsDoNotGrowThePublisher: five runtimes whose keys were stolen report what costs most. Some of it
-// is refused; the rest is what any tenant may ask for, and asks for another work with every report. What a report
-// leaves behind in memory is measured by the byte, as what lives in the publisher's heap, so that a hundred of them
-// tell as much as any number would.
+// TestHostileReportsDoNotGrowThePublisher has five runtimes with stolen keys that send the most expensive reports. Some
+// are refused. The others contain valid requests, a different one in every report. The test measures the publisher's
+// heap in bytes, so a hundred reports are enough.
 func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	suite.Long(t)
 	const reporters, reports, leftByEach = 5, 24, 64 << 10
@@ -195,7 +194,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 				asked.until(t, d)
 			}
 		}
-		for _, thief := range thieves { // what is known of each is the same whatever it said
+		for _, thief := range thieves { // the record of each runtime is the same after any report
 			thief.say(func(*bundle.Report) {})
 		}
 		for _, thief := range thieves {
@@ -203,7 +202,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 		}
 		return liveHeap(t, profiles)
 	}
-	before := rounds(3) // until everything has been used once
+	before := rounds(3) // until every code path has been used once
 	after := rounds(reports)
 	t.Logf("%d KiB in use before, %d KiB after %d reports", before>>10, after>>10, reporters*reports)
 	if grown := after - before; grown > reporters*reports*leftByEach {
@@ -214,7 +213,7 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	honest.untilReporting("Reported=True")
 }
 
-// liveHeap returns how many bytes a program with profiles has in use, right after a garbage collection.
+// liveHeap returns the used heap bytes of a program with profiles, right after a garbage collection.
 func liveHeap(t *testing.T, address string) int64 {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/debug/pprof/heap?gc=1&debug=1", nil)
@@ -233,7 +232,7 @@ func liveHeap(t *testing.T, address string) int64 {
 	return bytes
 }
 
-// makeHostile makes a report as expensive as whoever holds the key can.
+// makeHostile returns the most expensive report that the key's owner can send.
 func makeHostile(report *bundle.Report, random *rand.Rand) {
 	letters := func(n int) string {
 		text := make([]byte, n)
@@ -272,8 +271,8 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 }
 
-// TestTooLargeReportIsTruncatedAndAccepted: whoever may edit the runtime's Kyma cannot make its agent fall silent,
-// and a wish that does not fit its report is not taken for the wish to have nothing.
+// TestTooLargeReportIsTruncatedAndAccepted: an editor of the runtime's Kyma cannot silence its agent, and a request
+// that does not fit its report does not count as an empty request.
 func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
@@ -292,7 +291,7 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	must(t, runtime.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:1] }))
 	r.untilReporting("Reported=True")
 
-	// The agent restarts by a clock that was set back since its last report.
+	// The agent restarts with a clock that was set back since its last report.
 	runtime.Agent().Stop()
 	var secret corev1.Secret
 	must(t, runtime.API.Get(t.Context(), inKyma("skr-agent-key"), &secret))
@@ -302,8 +301,8 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	last, err := bundle.ClaimedReport(reportOf(t, f, r.id))
 	must(t, err)
 	ahead := time.Now().Add(20 * time.Hour).UnixMilli()
-	last.Sequence, last.AgentVersion = ahead, "another" // the same would not be noted
-	// What it says is as much as a runtime may have.
+	last.Sequence, last.AgentVersion = ahead, "another" // the same text would not be recorded
+	// It contains as much as a runtime can have.
 	for i := len(last.Modules); i < bundle.MaxManifests; i++ {
 		one := last.Modules[0]
 		one.Resource, one.Name = nil, fmt.Sprintf("module-with-a-longer-name-%04d", i)

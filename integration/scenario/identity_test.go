@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// relabel names another runtime on a Kyma of the control plane.
+// relabel gives a Kyma of the control plane another runtime ID.
 func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1beta2.LabelRuntimeID, runtime)
 	return f.Control.Patch(t.Context(), fleet.NewKyma(kyma, "regular"), client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// untilReadyBecause waits until a Kyma of the control plane says so in its condition Ready.
+// untilReadyBecause waits until condition Ready of a Kyma of the control plane has the reason.
 func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State, words string) {
 	t.Helper()
 	until(t, 30*time.Second, fmt.Sprintf("Kyma %s is %s because %q", name, state, words), func() (bool, string) {
@@ -40,7 +40,7 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 	})
 }
 
-// TestRuntimeKeepsTheKymaItEnrolledWith has somebody who may edit one Kyma, which is older than the others.
+// TestRuntimeKeepsTheKymaItEnrolledWith has an attacker who can edit one Kyma, which is older than the others.
 func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
@@ -77,11 +77,11 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	must(t, fleet.ApplyChartFile(ctx, f.Control, "kcp-publisher", "policy", "identity.yaml"))
 	tries := 0
 	until(t, 30*time.Second, "the edit is refused", func() (bool, string) {
-		tries++ // before the policy is in force, an edit goes through
+		tries++ // before the policy takes effect, an edit succeeds
 		err := relabel(t, f, "victim", fmt.Sprintf("bob-%d", tries))
 		return err != nil && strings.Contains(err.Error(), "cannot change; delete the Kyma"), fmt.Sprint(err)
 	})
-	must(t, relabel(t, f, "victim", "victim")) // back
+	must(t, relabel(t, f, "victim", "victim")) // reverted
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
 	t.Log("A Kyma that is refused can be deleted: its own runtime is told, and none other.")

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// without takes a module out of the spec of the runtime's Kyma.
+// without removes a module from the spec of the runtime's Kyma.
 func without(t *testing.T, r *fleet.Runtime, module string) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
@@ -30,7 +30,7 @@ func without(t *testing.T, r *fleet.Runtime, module string) {
 	}))
 }
 
-// untilModule waits until a side shows a module like this.
+// untilModule waits until a side shows a module with these fields.
 func untilModule(t *testing.T, what string, read func() (*v1beta2.Kyma, error), module string, like func(v1beta2.ModuleStatus) bool) {
 	t.Helper()
 	until(t, 40*time.Second, what, func() (bool, string) {
@@ -202,7 +202,7 @@ func TestSingleClusterMode(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	without(t, r, "mailer")
 	must(t, r.UntilGone(ctx, "mailer"))
-	// The two sides keep to their namespaces: what one offers is not what the other was given.
+	// The two sides keep to their namespaces: an offer in one is not visible in the other.
 	var templates v1beta2.ModuleTemplateList
 	must(t, f.Control.List(ctx, &templates))
 	offered, given := 0, 0
@@ -214,7 +214,7 @@ func TestSingleClusterMode(t *testing.T) {
 			given++
 		}
 	}
-	// scaler 1.7.0 is in no channel any more, so that no runtime is shown it.
+	// scaler 1.7.0 is in no channel any more, so no runtime shows it.
 	if offered != 3 || given != 2 {
 		t.Errorf("%d ModuleTemplates offered, %d given", offered, given)
 	}

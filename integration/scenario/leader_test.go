@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// candidate is a publisher among several that work under one lease.
+// candidate is one of several publishers with one lease.
 type candidate struct {
 	*fleet.Process
 	log string
@@ -34,7 +34,7 @@ func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) 
 	return runCandidate(t, f, name, fleet.Command{Args: flags})
 }
 
-// runCandidate starts a candidate with more arguments and environment than a candidate needs.
+// runCandidate starts a candidate with further arguments and environment variables.
 func runCandidate(t *testing.T, f *fleet.Fleet, name string, c fleet.Command) *candidate {
 	t.Helper()
 	c.Binary, c.Log = f.Binaries().Publisher, filepath.Join(f.Dir, name+".log")
@@ -58,7 +58,7 @@ func (c *candidate) signal(t *testing.T, s os.Signal) {
 	must(t, c.Signal(s))
 }
 
-// untilSays waits until a text is in the log.
+// untilSays waits until the log contains a text.
 func (c *candidate) untilSays(t *testing.T, text string) {
 	t.Helper()
 	until(t, time.Minute, "the log of the publisher says "+text, func() (bool, string) {
@@ -67,8 +67,8 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// TestPublisherWithoutItsLeasePushesNothing: the leader is stopped for a while, as a machine that hangs, and
-// another one takes over.
+// TestPublisherWithoutItsLeasePushesNothing stops the leader for a while, like a machine that hangs, and another
+// candidate takes over.
 func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
@@ -81,7 +81,7 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	successor.untilSays(t, "starting")
 	deposed.signal(t, syscall.SIGSTOP)
 	successor.untilSays(t, "catalog changed") // it works
-	successor.signal(t, syscall.SIGSTOP)      // and has the lease for some seconds to come
+	successor.signal(t, syscall.SIGSTOP)      // and has the lease for some more seconds
 
 	var pushed atomic.Int32
 	f.Registry.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
@@ -105,8 +105,8 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	until(t, time.Minute, "the next leader publishes", func() (bool, string) { return pushed.Load() >= 8, fmt.Sprint(pushed.Load()) })
 }
 
-// TestPublisherDetectsAnotherPublishersBundle: somebody with the publisher's key pushes beside the publisher
-// that runs.
+// TestPublisherDetectsAnotherPublishersBundle has an attacker with the publisher's key who pushes beside the running
+// publisher.
 func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -145,8 +145,8 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	})
 }
 
-// TestLeaderRegainsADeletedOrTakenLease: who has rights to Leases deletes the publisher's, or takes it and goes
-// away.
+// TestLeaderRegainsADeletedOrTakenLease has a user with rights to Leases who deletes the publisher's lease, or takes it
+// and stops renewing it.
 func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

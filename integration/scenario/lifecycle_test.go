@@ -201,7 +201,7 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 		})
 	}
 	reporting(metav1.ConditionTrue, true)
-	// Heartbeats are not written: for longer than the allowed silence, the status says nothing of them.
+	// Heartbeats are not written: for longer than the allowed silence, the status does not record them.
 	heartbeats(t, f, r.ID, 9)
 	record, err := r.Record(ctx)
 	must(t, err)

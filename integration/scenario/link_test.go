@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// watchedLink counts the requests of an agent that come over its link, and lists those that do not.
+// watchedLink counts the requests of an agent over its link, and lists requests that bypass it.
 type watchedLink struct {
 	mu     sync.Mutex // guards the fields below
 	byLink int
@@ -61,7 +61,7 @@ func correctsDrift(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// untilDropped waits until the link of a runtime has dropped something.
+// untilDropped waits until the link of a runtime has dropped a request.
 func untilDropped(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, time.Minute, "the link has dropped something", func() (bool, string) {
@@ -71,7 +71,7 @@ func untilDropped(t *testing.T, r *fleet.Runtime) {
 }
 
 // TestRuntimeSurvivesBadLinksAndRestarts cuts and impairs the link of one runtime, and then stops the API servers of
-// the control plane and of the runtime. integration/kindscenario does the same to pods, nodes and networks.
+// the control plane and of the runtime. integration/kindscenario does the same with pods, nodes and networks.
 func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Links: true})

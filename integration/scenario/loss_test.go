@@ -22,30 +22,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// packedZot is where zot's program lies beside a checkout.
+// packedZot is the path of zot's program beside a checkout.
 const packedZot = checkout + "/../shared/oracles/zot.gz"
 
-// volume is a registry whose data can be taken away.
+// volume is a registry whose data can be removed.
 type volume struct {
 	host string
-	// data is all that it has, repositories the folder with a folder for each of them.
+	// data is the registry's folder, repositories the folder with a folder for each repository.
 	data, repositories string
-	// blob is the path of a blob below its repository's folder.
+	// blob returns the path of a blob below its repository's folder.
 	blob func(digest.Digest) string
-	// change changes the data as a failing disk or an operator does, while the registry stands still.
+	// change changes the data like a failing disk or an operator, while the registry is stopped.
 	change func(t *testing.T, change func())
-	// live says that the registry need not stand still for what is only taken away.
+	// live is true if data can be removed while the registry runs.
 	live bool
-	// intercept answers requests in the registry's place, nil where that cannot be.
+	// intercept answers requests in the registry's place. Nil if that is not supported.
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace takes folders and files away, and puts another in the place of the first, empty for none.
+// replace removes folders and files, and puts another file in the place of the first. Empty replaces nothing.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()
 	replace := func() {
-		for i, path := range lost { // moved at once: who writes at the same time gets in nobody's way
+		for i, path := range lost { // moved in one step, so that concurrent writers are not disturbed
 			must(t, os.Rename(path, filepath.Join(away, fmt.Sprint(i))))
 		}
 		if other != "" {
@@ -88,7 +88,7 @@ func zotVolume(t *testing.T) volume {
 	return volume{
 		host: z.Host(), data: z.Data(), repositories: z.Data(),
 		blob: func(d digest.Digest) string { return filepath.Join("blobs", d.Algorithm().String(), d.Encoded()) },
-		change: func(t *testing.T, change func()) { // it keeps in memory and in a database what it has
+		change: func(t *testing.T, change func()) { // it keeps its state in memory and in a database
 			must(t, z.Stop())
 			change()
 			must(t, z.Resume(t.Context()))
@@ -96,13 +96,13 @@ func zotVolume(t *testing.T) volume {
 	}
 }
 
-// TestPublisherRefillsARegistryThatLostData: while publisher and agent run, and nothing is asked of them.
+// TestPublisherRefillsARegistryThatLostData removes data while publisher and agent run. No operator helps.
 func TestPublisherRefillsARegistryThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, distributionVolume(t))
 }
 
-// TestPublisherRefillsAZotThatLostData: the same with a registry that packs content.
+// TestPublisherRefillsAZotThatLostData does the same with a registry that packs content.
 func TestPublisherRefillsAZotThatLostData(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, zotVolume(t))
@@ -131,7 +131,7 @@ func losesItsData(t *testing.T, v volume) {
 
 	repository := func(name string) string { return filepath.Join(v.repositories, "fleet", name) }
 	own, copied := bundle.DesiredRepository(r.ID), "component-descriptors/"+courier.Component()
-	// blobOf is a document of the bundle in all repositories: zot links one that it has elsewhere when it is asked for.
+	// blobOf is a document of the bundle in all repositories: zot links a blob from another repository on request.
 	blobOf := func(choose func(bundle.Verified) digest.Digest) func() []string {
 		return func() []string {
 			fetched, err := r.Desired(ctx)
@@ -145,11 +145,11 @@ func losesItsData(t *testing.T, v volume) {
 	only := func(path string) func() []string { return func() []string { return []string{path} } }
 	for _, c := range []struct {
 		name string
-		// lost are the paths of what goes.
+		// lost are the paths of the removed data.
 		lost func() []string
-		// other is what comes in the place of the first.
+		// other replaces the first path.
 		other string
-		// said is in the publisher's log.
+		// said is a text in the publisher's log.
 		said string
 	}{
 		{"roots of trust", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
@@ -210,7 +210,7 @@ func losesItsData(t *testing.T, v volume) {
 	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 }
 
-// lacking returns what an agent with nothing would not find in the registry, empty for nothing.
+// lacking returns the first object that a new agent would not find in the registry, or an empty string.
 func lacking(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) string {
 	t.Helper()
 	ctx, root := t.Context(), rootOf(t, f)

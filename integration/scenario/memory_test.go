@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// hidden answers in the registry's place that it has no manifest of any component.
+// hidden responds in the registry's place that no component has a manifest.
 func hidden(w http.ResponseWriter, request *http.Request) bool {
 	if !strings.HasPrefix(request.URL.Path, "/v2/modules/") || !strings.Contains(request.URL.Path, "/manifests/") {
 		return false
@@ -31,7 +31,7 @@ func hidden(w http.ResponseWriter, request *http.Request) bool {
 	return true
 }
 
-// lying reads the bundle in a runtime's repository, signed by a key of today's root, with its desired state.
+// lying reads the bundle in a runtime's repository, signed by a key of the current root, with its desired state.
 func lying(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error) {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
@@ -47,8 +47,7 @@ func lying(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error
 	return store.FetchBundle(t.Context(), repository, verified)
 }
 
-// composed signs documents as the bundle that comes after the one that lies there, and makes them lie in the
-// runtime's repository.
+// composed signs documents as the next bundle after the current one, and pushes it to the runtime's repository.
 func composed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.Documents, signer trust.Signer, change func(*bundle.Predicate)) bundle.Blob {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
@@ -65,7 +64,7 @@ func composed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.D
 	return manifest
 }
 
-// untilReplaced waits until something else than a manifest lies in the runtime's repository and is in force.
+// untilReplaced waits until the runtime's repository has another bundle, and the agent has applied it.
 func untilReplaced(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle.Blob) bundle.Bundle {
 	t.Helper()
 	var next bundle.Bundle
@@ -85,8 +84,8 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// TestTheRegistryIsNeverASourceOfContent: whoever owns it, or has a key that was rotated out, puts bundles of their
-// choice into it.
+// TestTheRegistryIsNeverASourceOfContent has the registry's owner, or the owner of a rotated key, push bundles of their
+// choice.
 func TestTheRegistryIsNeverASourceOfContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -104,7 +103,7 @@ func TestTheRegistryIsNeverASourceOfContent(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
-	// stays checks that nothing has moved the runtime, and nobody has forgotten what it has.
+	// stays checks that the runtime did not change, and that the publisher has not forgotten the runtime's state.
 	stays := func(t *testing.T, before string) {
 		t.Helper()
 		if after := witness(t, r); after != before {
@@ -252,7 +251,7 @@ func TestTheRegistryIsNeverASourceOfContent(t *testing.T) {
 	})
 }
 
-// documentsOf returns the documents of a bundle that lay in the runtime's repository.
+// documentsOf returns the documents of a bundle from the runtime's repository.
 func documentsOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle.Blob) bundle.Documents {
 	t.Helper()
 	repository, err := f.Place.Repository(t.Context(), bundle.DesiredRepository(r.ID))

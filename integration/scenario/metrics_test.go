@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestTamperedBundleRaisesAlertAndStandbyDoesNot has Prometheus' rules judge what the programs serve.
+// TestTamperedBundleRaisesAlertAndStandbyDoesNot evaluates Prometheus' rules over the programs' metrics.
 func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	ctx, root := t.Context(), filepath.Join("..", "..")
 	publisher, standby, agent := freeAddress(t), freeAddress(t), freeAddress(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// deadWebhook is a webhook on what the agent writes, whose server never answers.
+// deadWebhook is a webhook for the agent's writes whose server never responds.
 const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: %s}
@@ -33,7 +33,7 @@ webhooks:
   namespaceSelector: {matchExpressions: [%s]}
 `
 
-// labelsHome is a module's Namespace that labels the agent's.
+// labelsHome is a module's Namespace object that labels the agent's namespace.
 func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }

@@ -30,9 +30,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestRegistryOwnerCannotRedirectPrograms: registries that keep blobs in a storage that the operator named work;
-// nothing else that a registry answers with makes either program ask another address, or steers the terminal of who
-// reads the answer.
+// TestRegistryOwnerCannotRedirectPrograms: a registry that keeps blobs in a storage allowed by the operator works. No
+// other response of a registry makes a program connect to another address, or changes the terminal of its reader.
 func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]
@@ -97,7 +96,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 		const hostile = `{"errors":[{"code":"DENIED","message":"\u001b]0;owned\u0007\u001b[2J\u009b2J\u202eall is well"}]}`
 		f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodHead {
-				return false // whose answers have no text
+				return false // their responses have no text
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusForbidden)
@@ -118,7 +117,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	})
 }
 
-// TestBadRepositoryAffectsOnlyItsRuntime, and who scrapes the publisher meanwhile has to be known.
+// TestBadRepositoryAffectsOnlyItsRuntime also checks that scrapers of the publisher must authenticate.
 func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	address := freeAddress(t)
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--metrics-bind-address", address}, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}})
@@ -147,7 +146,7 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	until(t, 30*time.Second, "that it answers again is said", func() (bool, string) { return of("responds for this runtime again") == 1, "no line yet" })
 }
 
-// scrapes asks for metrics as nobody, as somebody without a right to them, and as Prometheus.
+// scrapes requests metrics without credentials, as a user without the right, and as Prometheus.
 func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 	ctx := t.Context()
 	insecure := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // nobody vouches for it
@@ -193,7 +192,7 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 	}
 }
 
-// TestSlowClientsDoNotEndTheTokenService: strangers send half requests, more than there is room for.
+// TestSlowClientsDoNotEndTheTokenService has clients that send half requests, more than the limit.
 func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -226,7 +225,7 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 					return
 				}
 				defer connection.Close()
-				_, _ = fmt.Fprintf(connection, "GET /auth/token HTTP/1.1\r\nHost: registry.example\r\nX-Long: %s", strings.Repeat("x", 6<<10)) // it may have had enough
+				_, _ = fmt.Fprintf(connection, "GET /auth/token HTTP/1.1\r\nHost: registry.example\r\nX-Long: %s", strings.Repeat("x", 6<<10)) // it can have closed the connection
 			}
 		})
 	}

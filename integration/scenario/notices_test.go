@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// TestEventsThatNeedActionArePosted lets a fleet come into each trouble of which the publisher tells whoever is on
-// call. That a rollout was rolled back is with the canaries that stop it.
+// TestEventsThatNeedActionArePosted produces each problem for which the publisher notifies operators. The scenario on
+// canaries covers a rollback.
 func TestEventsThatNeedActionArePosted(t *testing.T) {
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutStopped", "RuntimeSilent", "RuntimeHeard", "BundleRefused", "RootExpires")
@@ -31,14 +31,14 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 	posted.wantPosted(t, "error Rollout/"+firstRollout+" RolloutStopped")
 
 	settle(t, f)
-	must(t, f.Publisher().Stop()) // so that nobody replaces the bundle before the agent sees it
+	must(t, f.Publisher().Stop()) // so that the publisher does not replace the bundle before the agent sees it
 	must(t, victim.Put(ctx, forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" })))
 	must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongCluster)))
 	must(t, f.StartPublisher())
 	posted.wantPosted(t, "error Kyma/victim BundleRefused")
 
 	others[0].GoAway()
-	// The first of the notices comes 30 days before the end.
+	// The first notice comes 30 days before the end.
 	changeKeys(t, f, "rotate", "--validity", (30*24*time.Hour + 15*time.Second).String())
 	posted.wantPosted(t, "error Kyma/other-0 RuntimeSilent", "error Lease/kcp-publisher.kyma-pull.dev RootExpires")
 	others[0].ComeBack()

@@ -20,12 +20,12 @@ import (
 
 const distributionEvents = "application/vnd.docker.distribution.events.v2+json"
 
-// pushOf is what distribution says of a push.
+// pushOf returns distribution's event for a push.
 func pushOf(repository string) string {
 	return fmt.Sprintf(`{"events":[{"action":"push","target":{"repository":%q,"tag":"latest"}}]}`, repository)
 }
 
-// notifyAs posts a notification as a registry does.
+// notifyAs posts a notification like a registry.
 func notifyAs(t *testing.T, n *fleet.Notifications, token, body string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.ReceiverURL(), strings.NewReader(body))
@@ -38,7 +38,7 @@ func notifyAs(t *testing.T, n *fleet.Notifications, token, body string) int {
 	return answer.StatusCode
 }
 
-// listen asks for notifications as a user.
+// listen requests notifications as a user.
 func listen(t *testing.T, n *fleet.Notifications, user, password string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.AgentsURL(), nil)
@@ -50,7 +50,7 @@ func listen(t *testing.T, n *fleet.Notifications, user, password string) int {
 	return answer.StatusCode
 }
 
-// passwordOf derives a runtime's password, as who has the key folder can.
+// passwordOf derives a runtime's password, which needs the key folder.
 func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	t.Helper()
 	output, err := exec.CommandContext(t.Context(), f.Binaries().Publisher, "registry", "credentials", user, "--keys", f.Keys(), "--location", f.Location()).Output()
@@ -62,8 +62,8 @@ func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	return password
 }
 
-// TestPromotionArrivesByNotificationOrPoll has polls every ten minutes, so that whatever happens in
-// between is because of a notification; then an endpoint that lies, and short polls.
+// TestPromotionArrivesByNotificationOrPoll polls every ten minutes, so earlier changes are caused by notifications. It
+// then uses an endpoint with false notifications, and short polls.
 func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	ctx := t.Context()
 	n, err := fleet.NewNotifications()
@@ -112,7 +112,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		settle(t, f)
 		after, err := one.Record(ctx)
 		must(t, err)
-		// One look in two seconds, each of a few requests.
+		// One look in two seconds, each with a few requests.
 		if most := 10 + 5*int64(time.Since(began)/time.Second); f.Registry.Requests()-asked > most {
 			t.Errorf("%d requests for 1,500 notifications in %s, at most %d", f.Registry.Requests()-asked, time.Since(began), most)
 		}
@@ -124,14 +124,14 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		must(t, f.Publisher().Kill())
 		liar := startLiar(t, n.Agents)
 		must(t, f.RestartPublisher())
-		must(t, one.CrashAgent()) // whose next poll, in ten minutes, is when it would learn of shorter ones
+		must(t, one.CrashAgent()) // only its next poll, in ten minutes, would read the shorter interval
 		until(t, 30*time.Second, "the agent listens to the liar", func() (bool, string) { return liar.Load() > 0, "not yet" })
 		promote(t, f, "1.9.0")
 		must(t, one.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 	})
 }
 
-// startLiar answers at an address with notifications without end, and returns how often it was asked.
+// startLiar starts a server of endless notifications, and returns the number of requests to it.
 func startLiar(t *testing.T, address string) *atomic.Int64 {
 	t.Helper()
 	var asked atomic.Int64

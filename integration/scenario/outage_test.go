@@ -103,7 +103,7 @@ func settle(t *testing.T, f *fleet.Fleet) {
 	})
 }
 
-// publications counts the bundles that the log of the publisher names for runtimes of the fleet or share.
+// publications counts the bundles in the publisher's log for runtimes of the fleet or share.
 func publications(f *fleet.Fleet) int {
 	count := 0
 	for line := range strings.Lines(f.Publisher().Log()) {
@@ -123,7 +123,7 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	for i := range 20 { // runtimes without an agent: they make noise if anything does
+	for i := range 20 { // runtimes without an agent, whose log lines would be noise
 		must(t, f.Control.Create(ctx, fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "mailer")))
 	}
 	settle(t, f)
@@ -140,7 +140,7 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	}
 	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
 	must(t, err)
-	// It has no Kyma yet, in which people would look first.
+	// It has no Kyma yet, in which an operator would look first.
 	until(t, 30*time.Second, "an agent that never reached its registry says so in an Event", func() (bool, string) {
 		told := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
 		return len(told) == 1 && told[0].InvolvedObject.Name == v1beta2.RuntimeKymaName && strings.Contains(told[0].Message, f.Location()), fmt.Sprint(told)
@@ -154,8 +154,8 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// untilRegistry waits until the runtime's own Kyma and its Events say how it is with the registry. No Event is made
-// twice.
+// untilRegistry waits until the runtime's own Kyma and its Events report the state of the registry. It fails on a
+// repeated Event.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime says "+reason, func() (bool, string) {
@@ -240,8 +240,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	})
 }
 
-// heartbeats waits until the publisher has read some further reports of a runtime, each of which it asks for by its
-// digest.
+// heartbeats waits until the publisher has read some further reports of a runtime, each by its digest.
 func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}
@@ -256,7 +255,8 @@ func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	})
 }
 
-// kymaPatches returns how many patches of Kymas and their statuses the API server of the control plane has served.
+// kymaPatches returns the number of patches of Kymas and their statuses that the API server of the control plane has
+// served.
 func kymaPatches(t *testing.T, f *fleet.Fleet) (patches int) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(f.Dir, "kcp.kubeconfig"))

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// pageOfOne is `kcp-publisher ui` as an operator runs it on a workstation.
+// pageOfOne is `kcp-publisher ui` on an operator's workstation.
 type pageOfOne struct {
 	address string // with the token
 	base    string
@@ -31,7 +31,7 @@ type pageOfOne struct {
 
 var printedAddress = regexp.MustCompile(`http://\S+\?token=\S+`)
 
-// openPage starts the page and follows the address that it prints.
+// openPage starts the page and opens its printed address.
 func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -94,7 +94,7 @@ func (p *pageOfOne) get(t *testing.T, address string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// untilShows waits until a page has a text.
+// untilShows waits until a page contains a text.
 func (p *pageOfOne) untilShows(t *testing.T, path string, texts ...string) {
 	t.Helper()
 	until(t, 40*time.Second, path+" shows "+strings.Join(texts, ", "), func() (bool, string) {
@@ -152,8 +152,8 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	}
 }
 
-// tellsItsBundles looks at what the page and status tell of a runtime's bundles from before and after a promotion,
-// all of which the registry has.
+// tellsItsBundles checks the bundles of a runtime on the page and in status, from before and after a promotion, all of
+// which the registry still has.
 func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
 	t.Helper()
 	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready", "scaler 1.7.0")
@@ -194,7 +194,7 @@ func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string)
 // listening is a stream of the page's events.
 type listening struct{ events *bufio.Scanner }
 
-// listen opens the stream and reads what it begins with.
+// listen opens the stream and reads its beginning.
 func (p *pageOfOne) listen(t *testing.T) *listening {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), fleet.Generous)

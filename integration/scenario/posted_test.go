@@ -17,16 +17,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// postedEvents are what a publisher posted to a webhook, each as "severity Kind/name reason". It is safe for
+// postedEvents are the Events that a publisher posted to a webhook, each as "severity Kind/name reason". It is safe for
 // concurrent use.
 type postedEvents struct {
-	reasons []string // that the publisher is told to post
+	reasons []string // the reasons that the publisher posts
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	seen []string
 }
 
-// eventsWebhook starts a webhook, and returns the flags that have a publisher post only events with some reasons to it.
+// eventsWebhook starts a webhook, and returns flags with which a publisher posts only Events with some reasons to it.
 func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	t.Helper()
 	posted := &postedEvents{reasons: reasons}
@@ -47,7 +47,7 @@ func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	return posted, []string{"--events-addr", server.URL, "--events-reasons", strings.Join(reasons, ",")}
 }
 
-// wantPosted waits until all of these were posted, and fails the test if an event was that nobody asked for.
+// wantPosted waits until all of these were posted, and fails the test if another Event was posted.
 func (p *postedEvents) wantPosted(t *testing.T, want ...string) {
 	t.Helper()
 	until(t, time.Minute, "the webhook hears what happened", func() (bool, string) {

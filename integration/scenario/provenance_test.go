@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// chain is what `skr-agent provenance -o json` says.
+// chain is the output of `skr-agent provenance -o json`.
 type chain struct {
 	Manifest string `json:"manifest"`
 	bundle.Origin
@@ -28,7 +28,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	binaries := f.Binaries()
-	// The publisher renews a bundle when the runtime's key becomes known; what is asked about is the one in force.
+	// The publisher renews a bundle when the runtime enrolls. The test queries the current one.
 	settle(t, f)
 	provenance := func(want int, args ...string) string {
 		t.Helper()

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// prune runs `registry prune` with the password of who may delete.
+// prune runs `registry prune` with the pruner's password.
 func prune(t *testing.T, f *fleet.Fleet, args ...string) (string, int) {
 	t.Helper()
 	config := filepath.Join(f.Dir, "_pruner.json")
@@ -37,8 +37,8 @@ func prune(t *testing.T, f *fleet.Fleet, args ...string) (string, int) {
 	}, args...)...)
 }
 
-// history puts bundles of a time long gone before a runtime's newest one, the first with documents and content of its
-// own, and returns them.
+// history pushes old bundles before a runtime's newest one, the first with its own documents and content, and returns
+// them.
 func history(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (old []bundle.Blob, documents bundle.Documents, content bundle.Blob) {
 	t.Helper()
 	ctx := t.Context()
@@ -85,7 +85,7 @@ func documentsIn(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.
 	return bundle.Documents{State: bundle.Blob{Descriptor: verified.Config}, Catalog: bundle.Blob{Descriptor: verified.Catalog}}
 }
 
-// backdate makes what was noted as unused be noted long ago.
+// backdate changes the note of unused manifests to an old time.
 func backdate(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
@@ -123,8 +123,8 @@ func has(t *testing.T, f *fleet.Fleet, repository, reference string) bool {
 	return err == nil
 }
 
-// TestPruneRemovesOnlyUnneededContent prunes a registry in which bundles, documents, content and a runtime that
-// is gone have piled up, collects its garbage, and goes on with the fleet.
+// TestPruneRemovesOnlyUnneededContent prunes a registry with many old bundles, documents and content and a runtime that
+// is gone, collects its garbage, and continues with the fleet.
 func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
@@ -175,7 +175,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Error("a dry run notes something")
 	}
 
-	// First bundles, whose age is signed. What is shared waits.
+	// First bundles, whose age is signed. Shared manifests wait.
 	output, code := prune(t, f)
 	if code != 0 || !strings.Contains(output, "bundle, superseded") || !strings.Contains(output, "signature of a superseded bundle") {
 		t.Fatalf("exit code %d\n%s", code, output)
@@ -193,7 +193,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Errorf("content that was found unused for the first time is gone\n%s", output)
 	}
 
-	// A month later what is shared, and what was said to be gone.
+	// A month later, shared manifests and those of runtimes that were declared gone.
 	backdate(t, f)
 	if output, code = prune(t, f, "--gone", "tokyo"); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, output)
@@ -211,7 +211,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	if after >= before {
 		t.Errorf("%d blobs before the garbage collection, %d after it", before, after)
 	}
-	// Garbage collection that also takes manifests without a tag leaves the signature of a bundle that stays.
+	// Garbage collection that also removes manifests without a tag keeps the signature of a remaining bundle.
 	ofLast := strings.Replace(old[2].Descriptor.Digest.String(), ":", "-", 1)
 	signed, err := f.Place.Reading(ctx, bundle.DesiredRepository("berlin"))
 	must(t, err)
@@ -230,7 +230,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		}
 	}
 
-	// The fleet goes on.
+	// The fleet continues.
 	must(t, f.StartPublisher())
 	promote(t, f, "1.8.0")
 	must(t, berlin.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))

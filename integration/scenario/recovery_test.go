@@ -32,7 +32,7 @@ func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1
 	})
 }
 
-// stored are the agent's Secrets by name, but for its keys: the content and what it remembers.
+// stored returns the agent's Secrets by name, except its keys: the content and the memory.
 func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	t.Helper()
 	var all corev1.SecretList
@@ -50,7 +50,7 @@ func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	return found
 }
 
-// starts counts how often the agent started.
+// starts counts the starts of the agent.
 func starts(r *fleet.Runtime) int { return strings.Count(r.Agent().Log(), "starting") }
 
 func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
@@ -75,8 +75,8 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		})
 	}
 
-	// All that is stored is deleted, and one piece comes back with other bytes. An agent that sees a part gone drops
-	// the others of that content, at times before they are deleted here.
+	// All stored parts are deleted, and one returns with other bytes. An agent that sees a missing part drops the other
+	// parts of that content, sometimes before the test deletes them.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -92,11 +92,11 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		forged := corev1.Secret{ObjectMeta: *secret.ObjectMeta.DeepCopy(), Immutable: secret.Immutable, Type: secret.Type, Data: map[string][]byte{"data": []byte("other bytes")}}
 		forged.ResourceVersion, forged.UID = "", ""
 		gone(secret)
-		_ = r.API.Create(ctx, &forged) // the agent may have been faster
+		_ = r.API.Create(ctx, &forged) // the agent can have been faster
 	}
 	back("what is stored is what it was")
 
-	// Without a registry a module says what it lacks, others go on, and all is well when the registry is back.
+	// Without a registry, a module reports its missing content and others continue. Everything recovers with the registry.
 	must(t, f.Registry.Stop())
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
@@ -125,7 +125,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		t.Errorf("the agent started %d times more", now-started)
 	}
 
-	// What was written again is whole: it is all that an agent has that starts alone.
+	// The rewritten content is complete: an agent that starts has nothing else.
 	must(t, f.Registry.Stop())
 	r.Agent().Kill()
 	config, err := settings(ctx, r)
@@ -143,7 +143,7 @@ func definitionOf(kind string) *unstructured.Unstructured {
 	return definition(kind + "." + v1beta2.Group)
 }
 
-// loseDefinitions deletes definitions of the agent's kinds, and returns a wait for others in their place.
+// loseDefinitions deletes definitions of the agent's kinds, and returns a function that waits for their replacements.
 func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthers func()) {
 	t.Helper()
 	var lost []*unstructured.Unstructured
@@ -167,7 +167,7 @@ func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthe
 	}
 }
 
-// installedObjects are the UIDs of what modules brought, by kind and name.
+// installedObjects are the UIDs of the modules' objects, by kind and name.
 func installedObjects(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	var all []string
@@ -196,7 +196,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	must(t, r.UntilGone(ctx, "mailer"))
 	settle(t, f)
 	f.Publisher().Stop()
-	must(t, f.Registry.Stop()) // nobody but the runtime knows what it had
+	must(t, f.Registry.Stop()) // only the runtime knows its previous modules
 	before, started := installedObjects(t, r), starts(r)
 	if !strings.Contains(before, "scaler-settings") {
 		t.Fatalf("nothing to lose is installed:\n%s", before)
@@ -245,7 +245,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(err)
 	})
 
-	// The same while the agent is away.
+	// The same while the agent is stopped.
 	must(t, r.Agent().Kill())
 	untilOthers := loseDefinitions(t, r, "kymas", "manifests")
 	must(t, r.StartAgent())
@@ -255,7 +255,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 		t.Errorf("the agent started %d times, want 1", now-started)
 	}
 
-	// What a bundle asks to remove goes, and stays gone.
+	// A module that a bundle removes is removed, and stays removed.
 	must(t, f.Registry.Resume())
 	must(t, f.StartPublisher())
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
@@ -270,8 +270,8 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 }
 
-// empties deletes all that a runtime's kyma-system has, as Kubernetes does when the namespace is deleted. No agent is
-// left to remove the finalizers; docs/guides/repair.md has the command.
+// empties deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. No agent
+// remains to remove the finalizers; docs/guides/repair.md has the command.
 func empties(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)
@@ -329,5 +329,5 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 	}
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	must(t, r.UntilGone(ctx, f.Own("scaler"))) // its reports count: the new key is known
+	must(t, r.UntilGone(ctx, f.Own("scaler"))) // its reports are accepted: the new key is known
 }

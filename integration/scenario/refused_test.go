@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// refuse lets a tenant's policy refuse what a CEL expression is false for, and returns what ends it. tried is written
-// without effect until the policy is in force.
+// refuse creates a tenant's policy that refuses objects for which a CEL expression is false, and returns a function
+// that removes it. The test writes tried in a dry run until the policy takes effect.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -87,7 +87,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	template.Namespace = v1beta2.RuntimeNamespace
 	end := refuse(t, r, v1beta2.Group, "moduletemplates", "object.metadata.name != 'scaler-1.9.0'", template)
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
-	// The catalog has what its channels mean.
+	// The catalog has the versions of its channels.
 	channels := func(regular string) {
 		t.Helper()
 		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular), sample.Channel("fast", "1.9.0")))
@@ -158,8 +158,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	})
 }
 
-// untilBothShow waits until both sides say of a module that it is of a version, in a state, with these texts in its
-// message.
+// untilBothShow waits until both sides show a module with a version, a state, and these texts in its message.
 func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State, texts ...string) {
 	t.Helper()
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){

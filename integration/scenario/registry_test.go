@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// endless writes until the reader has gone, and tells how much that was.
+// endless writes until the reader has closed the connection, and reports the number of bytes.
 func endless(w io.Writer) int {
 	written, chunk := 0, []byte(strings.Repeat(" ", 1<<16))
 	for {
@@ -32,7 +32,7 @@ func endless(w io.Writer) int {
 	}
 }
 
-// tell says that somebody asked, to whoever wants to know.
+// tell reports a request to the waiting test.
 func tell(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
@@ -54,7 +54,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 	other := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.KymaGeneration += 100 })
 	back := func(t *testing.T) {
 		t.Helper()
-		// In this order: between them the agent would take what the registry has, and then nothing older.
+		// In this order: between them the agent would accept the registry's bundle, and then no older one.
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		f.Registry.Intercept(nil)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
@@ -62,7 +62,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 	ofVictim := func(request *http.Request, method string) bool {
 		return request.Method == method && strings.Contains(request.URL.Path, "/runtimes/victim/")
 	}
-	// untouched lets the agent look a few times, as asked tells, and compares.
+	// untouched waits until the agent has polled a few times, as counted by asked, and compares.
 	untouched := func(t *testing.T, asked chan struct{}) {
 		t.Helper()
 		before := witness(t, r)
@@ -85,7 +85,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 				return false
 			}
 			blob := newer
-			if request.Method == http.MethodGet { // what was resolved is asked for, and something else comes
+			if request.Method == http.MethodGet { // the resolved digest is requested, and other content is returned
 				blob = other
 				tell(asked)
 			}
@@ -158,8 +158,8 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// TestNewEpochEndsAnAttackersFutureSequences: who stole the publisher's key publishes so far ahead that no
-// honest bundle is newer.
+// TestNewEpochEndsAnAttackersFutureSequences has an attacker with the publisher's key who publishes with sequences so
+// far ahead that no honest bundle is newer.
 func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})
@@ -189,8 +189,8 @@ func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 	}
 }
 
-// TestLongOfflineRuntimeCatchesUp: what is in force expired and its keys were replaced several times while
-// the agent was off.
+// TestLongOfflineRuntimeCatchesUp: the current bundle expired, and the keys were replaced several times, while the
+// agent was stopped.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s", "--validity", "30s", "--certificate-validity", "1m"}})
@@ -221,8 +221,8 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// TestKeyRotationBetweenReadsIsNotAnAttack: the agent looks for the root, the keys change, and the agent reads a bundle
-// of the new key.
+// TestKeyRotationBetweenReadsIsNotAnAttack: the agent reads the root, the keys change, and the agent reads a bundle of
+// the new key.
 func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})

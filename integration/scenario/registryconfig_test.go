@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// registryUsers are those of docs/guides/registry, with their passwords.
+// registryUsers are the users of docs/guides/registry, with their passwords.
 var registryUsers = map[string]string{"publisher": "p", "pruner": "d", "releaser": "m", "berlin": "b", "tokyo": "t"}
 
-// registryExample is a registry that is configured as a file of docs/guides/registry says.
+// registryExample is a registry with the configuration of a file in docs/guides/registry.
 type registryExample struct {
 	t        *testing.T
 	dir      string
@@ -34,7 +34,7 @@ func newRegistryExample(t *testing.T) *registryExample {
 
 func (e *registryExample) path(name string) string { return filepath.Join(e.dir, name) }
 
-// configuration reads a file, whose paths lead to the test's folder.
+// configuration reads a file and replaces its paths by the test's folder.
 func (e *registryExample) configuration(name string) []byte {
 	e.t.Helper()
 	data, err := os.ReadFile(filepath.Join(checkout, "docs/guides/registry", name))
@@ -70,7 +70,7 @@ func (e *registryExample) secured(args ...string) []string {
 	return args
 }
 
-// prove publishes to berlin and tokyo, and lets each try what must not work.
+// prove publishes to berlin and tokyo, and lets each try forbidden requests.
 func (e *registryExample) prove(want int, more ...string) string {
 	e.t.Helper()
 	location := e.host + "/fleet"
@@ -95,7 +95,7 @@ func (e *registryExample) startDistribution(config []byte) *registry.Registry {
 	return r
 }
 
-// TestZotConfigurationIsolatesRuntimes runs zot with its garbage collector at work all the time.
+// TestZotConfigurationIsolatesRuntimes runs zot with constant garbage collection.
 func TestZotConfigurationIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
@@ -120,13 +120,13 @@ func (e *registryExample) shell() shell {
 	e.t.Helper()
 	binaries, err := fleet.Build()
 	must(e.t, err)
-	// The page's registry and its token service have one name, and a certificate of a public authority; here each has
-	// what the configuration says.
+	// The page's registry and its token service share one name, and a certificate of a public authority. Here each has the
+	// configured one.
 	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ", "token-service --service registry.example --bind-address 127.0.0.1:0 ",
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
 }
 
-// serves starts the token service as a line of a page does, and returns its address.
+// serves starts the token service with a command of a page, and returns its address.
 func (e *registryExample) serves(line string) (address string) {
 	e.t.Helper()
 	s := e.shell()
@@ -151,9 +151,8 @@ func (e *registryExample) serves(line string) (address string) {
 	return address
 }
 
-// TestDistributionWithTokenServiceIsolatesRuntimes starts the token service as
-// docs/guides/registry.md does, makes passwords and checks them, and then follows
-// docs/guides/registry-configurations.md, which says the same in short.
+// TestDistributionWithTokenServiceIsolatesRuntimes starts the token service as in docs/guides/registry.md, derives
+// passwords and checks them, and then follows the shorter docs/guides/registry-configurations.md.
 func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
@@ -186,7 +185,8 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	e.serves(lines(inShort[0])[1])
 }
 
-// TestDistributionWithPasswordsDoesNotIsolateRuntimes: it keeps strangers out and nobody apart, as the guide says.
+// TestDistributionWithPasswordsDoesNotIsolateRuntimes: it keeps strangers out but does not keep runtimes apart, as the
+// guide states.
 func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))

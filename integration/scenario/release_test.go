@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// theft is what a attacker of the publisher key can do: sign any desired state for a runtime.
+// theft is an attack with the publisher's key, which can sign any desired state for a runtime.
 type theft struct {
 	*testing.T
 	fleet      *fleet.Fleet
@@ -27,7 +27,7 @@ type theft struct {
 	repository oras.Target
 }
 
-// opened returns the bundle that lies there.
+// opened returns the bundle in the registry.
 func (h theft) opened() bundle.Bundle {
 	h.Helper()
 	fetched, err := h.runtime.Desired(h.Context())
@@ -39,7 +39,7 @@ func (h theft) opened() bundle.Bundle {
 	return opened
 }
 
-// put signs a state and puts it there, with a newer sequence.
+// put signs a state and pushes it with a newer sequence.
 func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	h.Helper()
 	documents, err := bundle.NewDocuments(state, from.Modules)
@@ -48,7 +48,7 @@ func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	predicate.Sequence = bundle.NextSequence(predicate.Sequence, time.Now())
 	predicate.IssuedAt, predicate.RootVersion = time.Now().UTC(), rootOf(h.T, h.fleet).Version
 	predicate.Rollback = nil
-	for _, m := range state.Manifests { // who has the key can say that a module goes back
+	for _, m := range state.Manifests { // the key's owner can sign a rollback of a module
 		if has := versionIn(from, m.Module); bundle.Older(m.Version, has) {
 			predicate.Rollback = append(predicate.Rollback, bundle.Rollback{Module: m.Module, From: has, To: m.Version})
 		}
@@ -138,7 +138,7 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 			if after := witness(t, r); after != before {
 				t.Errorf("objects of the runtime changed: %s to %s", before, after)
 			}
-			attacker.put(honest, honest.State) // what was released may be signed by anybody who has the key
+			attacker.put(honest, honest.State) // a released version can be signed by anyone with the key
 			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// guarded is a fleet of two runtimes whose publisher has the default limits: one runtime may lose modules at once.
+// guarded is a fleet of two runtimes whose publisher has the default limits: one runtime can lose modules at once.
 type guarded struct {
 	t    *testing.T
 	f    *fleet.Fleet
@@ -65,7 +65,7 @@ func (g *guarded) stays(cause, removes, reason string) (id string) {
 	return id
 }
 
-// unchanged checks that the module's objects are the ones from the beginning.
+// unchanged checks that the module's objects are the original ones.
 func (g *guarded) unchanged(cause string) {
 	g.t.Helper()
 	for i, r := range g.both {
@@ -77,7 +77,7 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over checks that nothing waits after a cause was undone.
+// over checks that no removal waits after its cause was undone.
 func (g *guarded) over(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {
@@ -113,7 +113,7 @@ func (g *guarded) labelBoth(label, value string) {
 	}
 }
 
-// TestLargeRemovalsWaitForAnApproval takes a module from all runtimes by one cause after the other. Each waits in the
+// TestLargeRemovalsWaitForAnApproval removes a module from all runtimes by one cause after another. Each waits in the
 // same way, and each ends when it is undone or approved by the same command.
 func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	ctx := t.Context()

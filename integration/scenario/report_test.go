@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// reported reads what a runtime's agent put last.
+// reported reads the newest report of a runtime's agent.
 func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	t.Helper()
 	repository, err := f.Place.Repository(t.Context(), bundle.ReportRepository(r.ID))
@@ -26,8 +26,8 @@ func reported(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) bundle.Blob {
 	return bundle.Blob(fetched)
 }
 
-// TestPublisherRefusesHostileReports: whoever owns the registry, and the runtime "one1", whose name begins
-// with the victim's, speak in the place of the runtime "one".
+// TestPublisherRefusesHostileReports has the registry's owner, and the runtime "one1", whose name begins with the
+// victim's, report in the place of the runtime "one".
 func TestPublisherRefusesHostileReports(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

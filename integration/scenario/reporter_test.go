@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// reporter is a runtime whose key somebody holds who reports whatever he likes.
+// reporter is a runtime whose key the test has, so it can report anything.
 type reporter struct {
 	t      *testing.T
 	fleet  *fleet.Fleet
@@ -43,7 +43,7 @@ func newReporter(t *testing.T, f *fleet.Fleet, id string) *reporter {
 	return r
 }
 
-// enroll takes another key, and a token that was issued later than those before.
+// enroll uses another key, and a newer token than the previous ones.
 func (r *reporter) enroll() {
 	r.t.Helper()
 	validity := time.Until(r.token.Expires) + time.Hour
@@ -65,7 +65,7 @@ func (r *reporter) enroll() {
 	must(r.t, err)
 }
 
-// honest is what an agent without modules would report now.
+// honest returns the report that an agent without modules would send.
 func (r *reporter) honest() bundle.Report {
 	public, err := r.signer.PublicKey()
 	must(r.t, err)
@@ -96,7 +96,7 @@ func (r *reporter) record() (*v1beta2.Kyma, error) {
 	return kyma, r.fleet.Control.Get(r.t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: r.id}, kyma)
 }
 
-// untilReporting waits until the Kyma says of its reports what contains a text.
+// untilReporting waits until the Kyma's condition on its reports contains a text.
 func (r *reporter) untilReporting(text string) *v1beta2.Kyma {
 	r.t.Helper()
 	var kyma *v1beta2.Kyma
@@ -124,8 +124,8 @@ func reportOf(t *testing.T, f *fleet.Fleet, id string) bundle.Fetched {
 	return fetched
 }
 
-// denyStatus makes the API server call the status of one Kyma invalid while an expression is true, and returns what
-// ends that.
+// denyStatus makes the API server refuse the status of one Kyma while an expression is true, and returns a function
+// that ends it.
 func denyStatus(t *testing.T, api client.Client, name, expression string) func() {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -159,7 +159,7 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 
 // fetches are the manifests that were read from a registry by their digests.
 type fetches struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	seen map[string]bool
 	more chan struct{} // closed with the next one
 }

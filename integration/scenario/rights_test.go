@@ -26,8 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// underAccounts lets both programs work with the rights that the charts give and no others, and modules with those of
-// an account.
+// underAccounts runs both programs with exactly the rights of the charts, and modules with those of an account.
 var underAccounts = fleet.Options{
 	LeaderElect:     true,
 	PublisherFlags:  slices.Concat(withSecrets.PublisherFlags, []string{"--runtime-namespace-label", "istio-injection=enabled"}),
@@ -35,7 +34,7 @@ var underAccounts = fleet.Options{
 	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
 }
 
-// grant returns a user of the runtime rights everywhere.
+// grant grants a user of the runtime rights everywhere.
 func grant(t *testing.T, r *fleet.Runtime, name, user string, rules ...rbacv1.PolicyRule) {
 	t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
@@ -51,12 +50,13 @@ func writing(group string, resources ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}
 }
 
-// overreaching is a module with something harmless and something that it must not have.
+// overreaching is a module with an allowed object and a forbidden one.
 func overreaching(name, object string) sample.Version {
 	return sample.Version{Module: name, Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless-" + name + ", namespace: kyma-system}\n---\n" + object}
 }
 
-// untilRefused waits until the runtime's Manifest and the control plane's Kyma both say why a module is not installed.
+// untilRefused waits until the runtime's Manifest and the control plane's Kyma both report why a module is not
+// installed.
 func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string) {
 	t.Helper()
 	says := func(text string) bool {
@@ -187,15 +187,15 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		must(t, err)
 		fits(t, "agent", rights, func(right string) bool {
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" || // of a catalog that changes
-				right == "create customresourcedefinitions.apiextensions.k8s.io" // applying what is not there takes both
+				right == "create customresourcedefinitions.apiextensions.k8s.io" // an apply of a missing object needs both
 		})
 	})
 	t.Run("the agent can do nothing else", func(t *testing.T) { refuseAgent(t, r) })
 	t.Run("neither can the publisher", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes or a module was rolled out
-// many times, and those that caches list with where the API server cannot stream lists.
+// isLaterOrElsewhere selects rights that are used when an event repeats for minutes or a module was rolled out many
+// times, and those that caches use for lists if the API server cannot stream them.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||
 		right == "delete rollouts.fleet.kyma-project.io" ||
@@ -296,7 +296,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// refuseTenant lets somebody who may write everything in kyma-system try to take the agent over.
+// refuseTenant lets a tenant with write access to kyma-system try to take the agent over.
 func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	ctx := t.Context()
 	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"), writing("operator.kyma-project.io", "*"))
@@ -322,8 +322,7 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// fits checks that a program asked for nothing that its chart does not give, and was given nothing that it does not
-// need.
+// fits checks that a program requested no right beyond its chart, and has no right that it does not use.
 func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

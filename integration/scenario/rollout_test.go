@@ -19,11 +19,11 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is when those who wait for it call a runtime offline: soon, but not where a busy machine lets its
-// report wait.
+// soonOffline is the time after which scenarios consider a runtime offline: short, but longer than a delayed report on
+// a busy machine.
 const soonOffline = 15 * time.Second
 
-// stages is a course of canaries first, then all others. Nobody is offline in it.
+// stages is a course with canaries first and then all others. It considers no runtime offline.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	canaries := v1alpha1.Wave{Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}}
 	others := v1alpha1.Wave{Name: "others", Percent: new(int32(100))}
@@ -33,7 +33,7 @@ func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	return v1alpha1.Course{Waves: []v1alpha1.Wave{canaries, others}, OfflineAfter: metav1.Duration{Duration: 10 * time.Minute}}
 }
 
-// simulate adds canaries and others, and waits until all have scaler 1.7.0 and said so.
+// simulate adds canaries and others, and waits until all have reported scaler 1.7.0.
 func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet.Simulated) {
 	t.Helper()
 	for i := range canaries + others {
@@ -57,7 +57,7 @@ func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet
 	return c, o
 }
 
-// untilSettled waits until a runtime has a version and both sides agree that its newest bundle says so.
+// untilSettled waits until a runtime has a version and both sides report it for the newest bundle.
 func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s has scaler %s and said so", s.ID, version), func() (bool, string) {
@@ -74,8 +74,7 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	})
 }
 
-// untilHeld waits until `why` says that a runtime which is ready in version 1.7.0 is held, in words that begin with
-// why.
+// untilHeld waits until `why` reports that a runtime with version 1.7.0 is held, with a reason that begins with why.
 func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {
@@ -109,7 +108,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	_, _, before := others[0].Bundle()
 
 	promote(t, f, "1.8.0")
-	untilHeld(t, f, others[0], "rollout "+firstRollout) // which may be over by now
+	untilHeld(t, f, others[0], "rollout "+firstRollout) // it can have ended
 	must(t, f.UntilRollout(ctx, firstRollout, "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range canaries {
 		untilSettled(t, s, "1.7.0")
@@ -140,7 +139,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	posted.wantPosted(t, "info Rollout/"+firstRollout+" RolloutBegun", "error Rollout/"+firstRollout+" RolloutRollingBack",
 		"info Rollout/"+firstRollout+" RolloutRolledBack", "error Kyma/canary-1 Failed",
 		"error Kyma/canary-0 RolledBack", "error Kyma/canary-1 RolledBack", "error Kyma/canary-2 RolledBack")
-	// Its other module goes on while one is broken: the runtime applies a version and does not become Ready.
+	// Its other module continues while one is broken: the runtime applies a version and does not become Ready.
 	lame, err := f.Simulate(ctx, fleet.NewKyma("lame", "regular", "scaler", "mailer"))
 	must(t, err)
 	lame.BreakWith("1.7.0")
@@ -205,7 +204,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "it is paused", rolledOut(v1alpha1.RolloutPaused)))
 	f.Publisher().Kill()
 	must(t, f.StartPublisher())
-	// What no policy covers still moves: the publisher that was started works.
+	// A module without a policy still moves: the restarted publisher works.
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) { return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History()) })
 	for _, s := range others {

@@ -35,12 +35,12 @@ func runbook(t *testing.T, name string) []guides.Block {
 	return blocks
 }
 
-// shell runs scripts in a folder, where the programs are on the path.
+// shell runs scripts in a folder with the programs on the path.
 type shell struct {
 	t   *testing.T
 	dir string
 	env []string
-	// replaced are what the runbook calls things, and what they are called here.
+	// replaced maps names in the runbook to those of the test.
 	replaced *strings.Replacer
 }
 
@@ -77,8 +77,8 @@ func (s shell) run(script string) string {
 	return output
 }
 
-// TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet, and then does
-// with the stolen one what an attacker would.
+// TestRunbookForStolenKeysWorks follows docs/runbooks/stolen-keys.md for every key of a fleet, and then attacks with
+// the stolen key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--keys-poll-interval", "1s"}})
@@ -128,7 +128,7 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 	t.Run("the key folder is taken from an older backup", func(t *testing.T) { olderBackup(t, f, r, stolen) })
 }
 
-// olderBackup gives the running publisher an older key folder, and then the one of before.
+// olderBackup gives the running publisher an older key folder, and then the current one.
 func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) {
 	current := filepath.Join(f.Dir, "current")
 	must(t, os.CopyFS(current, os.DirFS(f.Keys())))
@@ -156,7 +156,7 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 	if after := publishedDigest(t, r); after != before {
 		t.Errorf("%s was published with the older keys, after %s", after, before)
 	}
-	give(current) // the publisher runs all the time
+	give(current) // the publisher keeps running
 	says(metav1.ConditionTrue, "")
 }
 
@@ -176,7 +176,7 @@ func rootIn(t *testing.T, keys string) trust.Root {
 	return root
 }
 
-// checkStep runs a check until it succeeds: what was done takes a moment to arrive.
+// checkStep runs a check until it succeeds, because a change needs a moment to arrive.
 func checkStep(t *testing.T, s shell, step guides.Block) {
 	t.Helper()
 	until(t, 2*time.Minute, "the check of "+step.Section+" succeeds", func() (bool, string) {
@@ -192,7 +192,7 @@ func agentKey(t *testing.T, r *fleet.Runtime) string {
 	return record.Status.Runtime.Key.Thumbprint
 }
 
-// afterwards fails the test unless what was stolen is worth nothing.
+// afterwards fails the test unless the stolen key is useless.
 func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section, agent string) {
 	t.Helper()
 	switch section {
@@ -215,7 +215,7 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 			t.Errorf("%s: publishing with the stolen folder: %v\n%s", section, err, output)
 		}
 	case "Token key":
-		// The stolen secret opens nothing: neither berlin's part of the registry nor the publisher's.
+		// The stolen secret opens neither berlin's part of the registry nor the publisher's.
 		for _, user := range []string{"berlin", "_publisher"} {
 			output, err := s.try("kcp-publisher registry credentials " + user + " --keys stolen --location registry.example/fleet > stolen.json; " +
 				"skr-agent verify registry.example/fleet --trust keys/root.json --runtime berlin --registry-config stolen.json --registry-ca ca.pem")
@@ -237,8 +237,8 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 	}
 }
 
-// TestRunbookForOtherStolenKeysWorks follows the steps that are not about a fleet's own keys, or begin
-// another fleet.
+// TestRunbookForOtherStolenKeysWorks follows the steps that do not concern a fleet's own keys, or that begin another
+// fleet.
 func TestRunbookForOtherStolenKeysWorks(t *testing.T) {
 	besideOthers(t)
 	binaries, err := fleet.Build()

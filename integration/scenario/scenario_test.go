@@ -1,6 +1,6 @@
-// Package scenario tests what users see: each test runs the project's two programs, as users run them, over real API
-// servers and a real registry. A test that fits beside others uses a share of a fleet (shareFleet); a test that stops
-// or breaks a part of the fleet starts its own (newFleet).
+// Package scenario tests the behavior that users see: each test runs the project's two programs, as users do, with real
+// API servers and a real registry. A test that can run beside others uses a share of a fleet (shareFleet). A test that
+// stops or breaks a part of the fleet starts its own (newFleet).
 package scenario
 
 import (
@@ -62,7 +62,7 @@ func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	return f
 }
 
-// dumpLogs shows the ends of the logs of a scenario that failed: the publisher's and those of its own agents.
+// dumpLogs logs the last lines of a failed scenario's programs: the publisher's and those of its own agents.
 func dumpLogs(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	if !t.Failed() {
@@ -76,7 +76,7 @@ func dumpLogs(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// newFleet starts a fleet for one scenario that offers scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0.
+// newFleet starts a fleet for one scenario, with scaler 1.7.0 (regular) and 1.8.0 (fast) and mailer 1.0.0.
 func newFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
 	f := startFleet(t, options)
@@ -112,8 +112,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// runtimeWith adds a runtime of channel regular and waits until the modules are ready. In a share, it gives all of
-// them their own names.
+// runtimeWith adds a runtime of channel regular and waits until the modules are ready. In a share, all of them have
+// their own names.
 func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]string) *fleet.Runtime {
 	t.Helper()
 	var names []string
@@ -128,12 +128,12 @@ func runtimeWith(t *testing.T, f *fleet.Fleet, id string, modules map[string]str
 	return r
 }
 
-// managed returns a module as an admin asks for it.
+// managed returns a module as an admin requests it.
 func managed(name string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
 }
 
-// promote puts a version of scaler into both channels.
+// promote sets a version of scaler in both channels.
 func promote(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	channels(t, f, version, version)

@@ -26,10 +26,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// secretsNamespace is where the control plane has the Secrets for runtimes.
+// secretsNamespace is the control plane's namespace with the Secrets for runtimes.
 const secretsNamespace = "kcp-secrets"
 
-// withSecrets lets the publisher read those and no others.
+// withSecrets lets the publisher read only those Secrets.
 var withSecrets = fleet.Options{PublisherFlags: []string{"--secrets-namespace", secretsNamespace}, PublisherRights: []string{"publisher.yaml", "secrets.yaml"}}
 
 // secretFor is a Secret of the control plane for a module of a runtime.
@@ -52,7 +52,7 @@ func rotate(t *testing.T, f *fleet.Fleet, secret *corev1.Secret, value string) {
 	must(t, f.Control.Patch(t.Context(), secret, client.MergeFrom(before)))
 }
 
-// untilSecret waits until a runtime has a Secret with a value, or none of the name when the value is empty.
+// untilSecret waits until a runtime has a Secret with a value, or no such Secret if the value is empty.
 func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}
@@ -66,7 +66,7 @@ func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Sec
 	return secret
 }
 
-// untilSecretsSay waits until the control plane says so of the runtime's condition Secrets.
+// untilSecretsSay waits until the control plane's condition Secrets of the runtime has these values.
 func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
 	var said metav1.Condition
@@ -85,14 +85,14 @@ func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStat
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// holds reports whether a value is in data, as it is or in any depth of base64.
+// holds reports whether data contains a value, either directly or in any depth of base64.
 func holds(data []byte, value string) bool {
 	if bytes.Contains(data, []byte(value)) {
 		return true
 	}
 	for _, text := range encoded.FindAll(data, -1) {
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			// What ends in the middle of a group is read up to there.
+			// Data that ends in the middle of a group is decoded up to that point.
 			plain := make([]byte, e.DecodedLen(len(text)))
 			if n, _ := e.Decode(plain, text[:len(text)/4*4]); n > 8 && holds(plain[:n], value) {
 				return true
@@ -102,7 +102,7 @@ func holds(data []byte, value string) bool {
 	return false
 }
 
-// whereInFiles names the files below a folder that hold a value.
+// whereInFiles returns the files below a folder that contain a value.
 func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -118,8 +118,8 @@ func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	return found
 }
 
-// isNowhere looks for a value where it must not be: the registry with its whole past, all logs, what both sides say
-// about the Kyma.
+// isNowhere searches for a value in places that must not contain it: the registry with its whole history, all logs, and
+// the Kyma on both sides.
 func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
 	t.Helper()
 	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
@@ -146,7 +146,7 @@ func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value st
 	}
 }
 
-// secretsWith names the Secrets of a runtime that hold a value.
+// secretsWith returns the Secrets of a runtime that contain a value.
 func secretsWith(t *testing.T, r *fleet.Runtime, value string) (found []string) {
 	t.Helper()
 	var all corev1.SecretList
@@ -166,7 +166,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	ofA, ofB := secretFor("a", "scaler", "scaler-login", first), secretFor("b", "scaler", "scaler-login", others)
-	// Kyma's control plane has Secrets about runtimes that are for no runtime to see.
+	// Kyma's control plane has Secrets about runtimes that no runtime must see.
 	internal := secretFor("a", "scaler", "kubeconfig", kubeconfig)
 	internal.Labels = map[string]string{v1beta2.LabelRuntimeID: "a", v1beta2.LabelModuleName: "scaler"}
 	for _, secret := range []*corev1.Secret{ofA, ofB, internal} {
@@ -190,8 +190,8 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 		t.Errorf("the agent keeps the value in more than the Secret itself: %v", found)
 	}
 
-	// Somebody deletes it, and somebody changes it while the registry is away and the agent restarts: the agent needs
-	// neither.
+	// A user deletes it, and another one changes it while the registry is unreachable and the agent restarts: the agent
+	// needs neither.
 	must(t, a.API.Delete(ctx, there))
 	there = untilSecret(t, a, "scaler-login", first)
 	a.Agent().Kill()
@@ -201,7 +201,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	untilSecret(t, a, "scaler-login", first)
 	must(t, f.Registry.Resume())
 
-	// One that is too large costs only itself: the others rotate, and go.
+	// A Secret that is too large affects only itself: the others rotate and are removed.
 	huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
 	must(t, f.Control.Create(ctx, huge))
 	if message := untilSecretsSay(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message, "secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
@@ -212,7 +212,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	must(t, f.Control.Delete(ctx, huge))
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
-	// An agent whose key is lost makes another and gets everything anew.
+	// An agent that lost its key generates another one and receives all Secrets again.
 	a.Agent().Kill()
 	must(t, a.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"}}))
 	must(t, a.API.Delete(ctx, there.DeepCopy()))
@@ -222,7 +222,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	untilSecret(t, a, "scaler-login", third)
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
-	// The publisher's restart seals nothing anew.
+	// A restart of the publisher does not seal anything again.
 	lies, err := a.Desired(ctx)
 	must(t, err)
 	f.Publisher().Kill()
@@ -237,7 +237,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	for _, value := range []string{first, second, third, others, kubeconfig} {
 		isNowhere(t, f, runtimes, value)
 	}
-	// The search does see what is in there.
+	// The search finds the value in these places.
 	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 4 {
 		t.Error("the registry's data is not where the search looks")
 	}
@@ -285,7 +285,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	untilSecret(t, a, "mail-login", "for the mailer")
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 
-	// The Secret for all runtimes is there, under its own name, and the pods of modules pull with it.
+	// The Secret for all runtimes exists under its own name, and the pods of modules pull with it.
 	pull := &corev1.Secret{}
 	must(t, a.API.Get(ctx, inKyma("pull"), pull))
 	manager := &appsv1.Deployment{}
@@ -296,7 +296,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 		t.Errorf("Secret pull is of type %s, and the operator's pods are %+v", pull.Type, pod)
 	}
 
-	// A Secret that goes nowhere is told, and who takes the label from one in the runtime changes nothing by it.
+	// A Secret without a recipient is reported. Removing the label from one in the runtime changes nothing.
 	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
 	until(t, 30*time.Second, "the publisher says that nobody has the runtime", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
@@ -311,7 +311,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 		t.Errorf("it has the labels %v", back.Labels)
 	}
 
-	// What somebody else made under the name is neither overwritten nor deleted.
+	// A Secret of another owner with this name is neither overwritten nor deleted.
 	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "taken"}, Data: map[string][]byte{"password": []byte("a tenant's")}}
 	must(t, a.API.Create(ctx, own))
 	must(t, f.Control.Create(ctx, taken))
@@ -322,7 +322,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")
 	untilSecret(t, a, "taken", "a tenant's")
 
-	// A Secret that is given to nobody any more was taken back, as one that is deleted.
+	// A Secret that lost its recipients is removed, like a deleted one.
 	before := login.DeepCopy()
 	delete(login.Labels, v1beta2.LabelSecretFor)
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
@@ -332,7 +332,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
 	untilSecret(t, a, "scaler-login", "for the scaler")
 
-	// A control plane that lost its Secrets together with its memory of them has said nothing.
+	// A control plane that lost its Secrets together with its record of them removes nothing.
 	f.Publisher().Kill()
 	kyma, err := a.Record(ctx)
 	must(t, err)
@@ -345,14 +345,14 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, a.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	untilSecret(t, a, "scaler-login", "for the scaler")
 
-	// A module that leaves takes its Secret along.
+	// A removed module takes its Secret along.
 	must(t, a.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
 	}))
 	must(t, a.UntilGone(ctx, "mailer"))
 	untilSecret(t, a, "mail-login", "")
 
-	// So does the runtime's Kyma with everything that is left.
+	// The runtime's Kyma takes all remaining Secrets along.
 	login.ResourceVersion, login.UID = "", ""
 	must(t, f.Control.Create(ctx, login))
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")

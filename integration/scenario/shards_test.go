@@ -27,13 +27,13 @@ const (
 	concurrentOthers = 5
 )
 
-// pushes counts the bundles that the registry took, by runtime.
+// pushes counts the bundles that the registry accepted, by runtime.
 type pushes struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	bundles  map[string]int
-	first    map[string]time.Time // when each runtime's first was taken
+	first    map[string]time.Time // the time of each runtime's first bundle
 	order    []string
-	open     map[string]bool // runtimes that did not report since
+	open     map[string]bool // runtimes that have not reported since
 	mostOpen int
 }
 
@@ -70,8 +70,8 @@ func (p *pushes) observe(request *http.Request, status int) {
 	}
 }
 
-// wantInWaves fails unless the canaries were first, and no more others than may be were published to and had not
-// reported.
+// wantInWaves fails the test unless the canaries came first, and at most the allowed number of other runtimes had a
+// bundle without a report.
 func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	t.Helper()
 	p.mu.Lock()
@@ -87,7 +87,7 @@ func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	}
 }
 
-// since returns how long after a time the last runtime was published to.
+// since returns the time from a given time to the last first bundle.
 func (p *pushes) since(began time.Time) (took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func (p *pushes) since(began time.Time) (took time.Duration) {
 	return took
 }
 
-// wantOnce fails unless each of the runtimes was published to once, and nobody else was.
+// wantOnce fails the test unless each of the runtimes got exactly one bundle, and no other runtime did.
 func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas map[string]*candidate) {
 	t.Helper()
 	p.mu.Lock()
@@ -112,7 +112,7 @@ func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas ma
 	}
 }
 
-// publishedTo returns what the replicas logged of bundles for a runtime.
+// publishedTo returns the log lines of the replicas about bundles for a runtime.
 func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string {
 	t.Helper()
 	var lines []string
@@ -129,7 +129,7 @@ func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string
 	return strings.Join(lines, "\n")
 }
 
-// holders returns who holds the lease of each shard, and who plans.
+// holders returns the holder of the lease of each shard, and the planner.
 func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string) {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -149,7 +149,7 @@ func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string
 	return of, planner
 }
 
-// untilShared waits until so many replicas have an equal share of all shards, and none of them is one that is gone.
+// untilShared waits until so many replicas have an equal share of all shards, and none of them is gone.
 func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of map[string]string) {
 	t.Helper()
 	until(t, 2*time.Minute, fmt.Sprintf("%d replicas share %d shards", replicas, shards), func() (bool, string) {
@@ -177,8 +177,7 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	})
 }
 
-// TestReplicasShareAFleetInShards: a fleet of one publisher is divided among three, of which some are killed and one
-// is added.
+// TestReplicasShareAFleetInShards divides a fleet of one publisher among three. It kills some of them and adds one.
 func TestReplicasShareAFleetInShards(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
@@ -201,11 +200,11 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		must(t, f.Control.List(ctx, &kymas, client.HasLabels{v1beta2.LabelShard}))
 		return len(kymas.Items) == len(all), fmt.Sprint(len(kymas.Items))
 	})
-	promoteRegular(t, f, "1.8.0") // for which each runtime is published to once, and was not when replicas took over
+	promoteRegular(t, f, "1.8.0") // each runtime gets one bundle for it, and got none when replicas took over
 	allSettled(t, all, "1.8.0")
 	pushed.wantOnce(t, all, replicas)
 
-	// The planner is killed, with what shards it has.
+	// The planner is killed, with its shards.
 	_, planner := holders(t, f)
 	pushed.reset()
 	replicas[planner].kill(t)
@@ -215,11 +214,11 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	pushed.wantOnce(t, all, replicas)
 	took := pushed.since(killed)
 	t.Logf("all runtimes of a replica that was killed were published to %s later", took.Round(time.Millisecond))
-	if took > fleet.Generous { // half a minute is promised, to a machine that has nothing else to do
+	if took > fleet.Generous { // on a machine without other load it takes half a minute
 		t.Errorf("the runtimes of a replica that was killed were published to %s later", took)
 	}
 
-	// One more takes its share and no more, and publishes nothing again.
+	// One more takes exactly its share, and publishes nothing again.
 	of := untilShared(t, f, 2, planner)
 	pushed.reset()
 	replicas["replica-4"] = startReplica(t, f, "replica-4")
@@ -236,7 +235,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 
 	// Waves over all shards keep their budget while a replica is killed.
 	course := stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })
-	course.OfflineAfter.Duration = soonOffline // which is over before somebody else has the killed one's shards
+	course.OfflineAfter.Duration = soonOffline // it ends before another replica has the killed one's shards
 	must(t, f.Police(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, firstRollout, "the others have begun", func(s v1alpha1.RolloutStatus) bool { return s.Updated > int32(len(canaries)+2) }))
@@ -256,7 +255,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	}
 }
 
-// promoteRegular moves one channel and no other, so that each runtime has one reason for another bundle.
+// promoteRegular moves only one channel, so that each runtime has one reason for another bundle.
 func promoteRegular(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
 	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version), sample.Channel("fast", "1.8.0")))
@@ -269,7 +268,7 @@ func allSettled(t *testing.T, all []*fleet.Simulated, version string) {
 	}
 }
 
-// wantEventsOnce fails if an Event of a rollout was made twice.
+// wantEventsOnce fails the test if an Event of a rollout is repeated.
 func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 	t.Helper()
 	var events eventsv1.EventList

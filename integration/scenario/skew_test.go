@@ -31,7 +31,7 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 	})
 }
 
-// carry returns the first failure. It imports the report into a separate repository, because the agent may have pushed
+// carry returns the first failure. It imports the report into a separate repository, because the agent can have pushed
 // a newer one to its own.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()

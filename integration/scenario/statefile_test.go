@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestPublishRemembersItsBundle: whoever owns the registry puts an old bundle back between two runs of `publish`.
+// TestPublishRemembersItsBundle has the registry's owner restore an old bundle between two runs of `publish`.
 func TestPublishRemembersItsBundle(t *testing.T) {
 	besideOthers(t)
 	ctx := t.Context()
@@ -37,7 +37,7 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 		Runtime, Action, Reason, Registry string
 		Modules                           []string
 	}
-	// publish returns what became of berlin, and what was said besides.
+	// publish returns the outcome for berlin, and the error output.
 	publish := func(as *syscall.Credential, more ...string) (berlin row, said string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
@@ -100,8 +100,8 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	})
 }
 
-// readOnly makes a folder one that a program cannot write to, and returns as whom it has to run for that, nil for the
-// test's own user.
+// readOnly makes a folder read-only for a program. It returns the user as which the program must run for that, or nil
+// for the test's own user.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))

@@ -23,8 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operator runs the publisher's commands as somebody with a kubeconfig of two contexts does, of which the current one
-// leads nowhere.
+// operator runs the publisher's commands with a kubeconfig of two contexts. The current one has no server.
 type operator struct {
 	*testing.T
 	binary, kubeconfig string
@@ -49,7 +48,7 @@ func (o operator) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command that ends with an exit code, and returns what it prints.
+// run runs a command that ends with an exit code, and returns its output.
 func (o operator) run(code int, args ...string) string {
 	o.Helper()
 	output, got := o.try(args...)
@@ -68,7 +67,7 @@ func (o operator) try(args ...string) (string, int) {
 	return string(output), cmd.ProcessState.ExitCode()
 }
 
-// watched is what a command prints that goes on.
+// watched is the output of a running command.
 type watched struct {
 	mu   sync.Mutex // guards text
 	text bytes.Buffer
@@ -86,8 +85,8 @@ func (w *watched) String() string {
 	return w.text.String()
 }
 
-// rootIsSeen looks for the end of the root of trust, which the publisher notes at its Lease, and has another
-// publisher note one that ends soon.
+// rootIsSeen checks the expiry of the root of trust, which the publisher records at its Lease. Then another publisher
+// records an earlier one.
 func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	t.Helper()
 	var seen struct{ RootExpires time.Time }
@@ -111,7 +110,7 @@ func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	must(t, f.Control.Delete(t.Context(), other))
 }
 
-// newerRoot returns what another publisher of the fleet notes that has a newer root of trust, which ends at a time.
+// newerRoot returns the record of another publisher with a newer root of trust that expires at a time.
 func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -132,8 +131,8 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	return ""
 }
 
-// TestOperatorReadsStatusAndControlsOneRuntime uses a publisher that reads reports once an hour: what it knows
-// sooner, somebody asked for.
+// TestOperatorReadsStatusAndControlsOneRuntime uses a publisher that polls reports once an hour, so earlier changes are
+// caused by the operator.
 func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--report-poll-interval=1h"}})

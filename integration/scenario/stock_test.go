@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// stockTool builds oras from its Go module, as hack/tools pins it, and gives its folder.
+// stockTool builds oras from its Go module, as pinned in hack/tools, and returns its folder.
 func stockTool(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,7 +42,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 	return block[1]
 }
 
-// TestStockToolsMirrorAFleet runs what docs/guides/airgap.md tells to run, as it stands there.
+// TestStockToolsMirrorAFleet runs the commands of docs/guides/airgap.md exactly as written.
 func TestStockToolsMirrorAFleet(t *testing.T) {
 	besideOthers(t)
 	script := blockAfter(t, "docs/guides/airgap.md", "With other tools", "sh")
@@ -59,7 +59,7 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	ended(t, 0, binaries.Publisher, "keys", "init", "--keys", keys)
 	ended(t, 0, binaries.Publisher, "publish", "--from", filepath.Join(checkout, "docs/example"), "--to", from.Host()+"/fleet", "--keys", keys)
 
-	// oras speaks HTTP to localhost by itself.
+	// oras uses HTTP for localhost by default.
 	local := func(r *registry.Registry) string {
 		return strings.Replace(r.Host(), "127.0.0.1", "localhost", 1) + "/fleet"
 	}
@@ -76,8 +76,8 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }
 
-// contentsAt fails the test unless the mirror has what the bundle's contents are, where `--mirror FROM=TO` makes an
-// agent look.
+// contentsAt fails the test unless the mirror has the bundle's contents at the place where an agent with `--mirror
+// FROM=TO` looks for them.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()
 	registries, err := store.NewRegistries(store.Access{NoRetry: true})

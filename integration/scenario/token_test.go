@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// refusedAll is the last line of a check that found nothing.
+// refusedAll is the last line of a check without findings.
 var refusedAll = regexp.MustCompile(`(?m)^(\d+) of (\d+) attempts were refused$`)
 
 func TestRuntimesOfOneRegistryReachOnlyTheirOwn(t *testing.T) {
@@ -104,7 +104,7 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 			must(t, err)
 			_, rest, _ := strings.Cut(string(text), `"address":"`)
 			address, _, _ := strings.Cut(rest, `"`)
-			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // which one it is, is what we ask
+			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // the test has to find out which one it is
 			if err != nil {
 				return false, fmt.Sprint(err, string(text))
 			}

@@ -40,7 +40,7 @@ func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 	})
 }
 
-// inForce reads what the agent keeps of the bundle in force.
+// inForce returns the agent's record of the current bundle.
 func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 	t.Helper()
 	var secret corev1.Secret
@@ -138,7 +138,7 @@ func thumbprintOf(t *testing.T, signer trust.Signer) string {
 	return thumbprint
 }
 
-// forgedRoot puts a root in the registry that an attacker made: the next version, signed by a key of their own.
+// forgedRoot pushes an attacker's root to the registry: the next version, signed by their own key.
 func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	t.Helper()
 	draft, err := rootOf(t, f).Draft(time.Now().AddDate(1, 0, 0))
@@ -178,7 +178,7 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 	})
 	settle(t, f)
 
-	// No token of before is worth anything now: only the certificate can tell who the agent is.
+	// All earlier tokens are invalid, so only the certificate can identify the agent.
 	f.Publisher().Stop()
 	must(t, os.WriteFile(filepath.Join(f.Keys(), "token.key"), fmt.Appendf(nil, "%x\n", rand.Text()+rand.Text()), 0o600))
 	record, err := r.Record(ctx)

@@ -27,8 +27,8 @@ func TestTryOfSampleModulePasses(t *testing.T) {
 	}
 }
 
-// TestTryOfARealModulePasses has the section of the tutorial on a module that is released already, with
-// Kyma's keda: its newer version drops an object, needs downtime, and has a default CR.
+// TestTryOfARealModulePasses runs the tutorial's section on a released module with Kyma's keda: its newer version drops
+// an object, needs downtime, and has a default CR.
 func TestTryOfARealModulePasses(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
@@ -65,7 +65,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600))
 }
 
-// triedBy returns what the make of a block tries, as the command that it runs understands its flags.
+// triedBy returns the command line that the make command of a block runs.
 func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
 	t.Helper()
 	recipe := newPlainShell(t, checkout, binaries).run("make --no-print-directory --dry-run --old-file=build --old-file=assets " + strings.TrimPrefix(strings.TrimSpace(block), "make "))
@@ -86,7 +86,7 @@ const (
 	tryBlocks   = 6
 )
 
-// The component comes from an archive and the ModuleTemplates from a folder, as those of a module team do.
+// The component comes from an archive and the ModuleTemplates from a folder, like those of a module team.
 func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
@@ -118,12 +118,12 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	}
 }
 
-// offerLamp makes the archive and the templates of the tutorial by its own command. What simulate says of a version
-// happens to its Deployment.
+// offerLamp creates the archive and the templates of the tutorial with its own command. simulate sets the behavior of a
+// version's Deployment.
 func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simulate map[string]string) {
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
-	// Without a namespace, as Kyma's modules have theirs.
+	// Without a namespace, like Kyma's modules.
 	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"), 0o600))
 	for version, state := range simulate {
 		content := filepath.Join(dir, "lamp-"+version)
@@ -134,8 +134,7 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// TestModuleTeamRunsTryInItsOwnTest has the tutorial's test in another Go module, which is all that such a
-// team has.
+// TestModuleTeamRunsTryInItsOwnTest runs the tutorial's test in another Go module, like a module team.
 func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)

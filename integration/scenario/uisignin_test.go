@@ -29,7 +29,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// controlToken makes a ServiceAccount in the control plane and returns a token of it.
+// controlToken creates a ServiceAccount in the control plane and returns its token.
 func controlToken(t *testing.T, f *fleet.Fleet, name string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: name}}
@@ -53,7 +53,7 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	certificate, key, err := registry.NewCertificate(net.IPv4(127, 0, 0, 1), "localhost")
 	must(t, errors.Join(err, clientcmd.WriteToFile(*kubeconfig, file("ui.kubeconfig")), os.WriteFile(file("session.key"), []byte(strings.Repeat("5e", 32)), 0o600),
 		os.WriteFile(file("ui.crt"), certificate, 0o600), os.WriteFile(file("ui.key"), key, 0o600)))
-	// The address has to be known before: another program may take the port in between, which fails.
+	// The address must be known before the start. If another program takes the port in between, the start fails.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	must(t, err)
 	address = listener.Addr().String()
@@ -68,7 +68,7 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	return address, file("ui.log")
 }
 
-// browser is somebody who looks at the page.
+// browser is a user who opens the page.
 type browser struct {
 	*testing.T
 	http.Client
@@ -79,12 +79,12 @@ func newBrowser(t *testing.T, address string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the certificate is of this minute
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the certificate was issued in this minute
 	t.Cleanup(transport.CloseIdleConnections)
 	return &browser{t, http.Client{Jar: jar, Transport: transport, Timeout: time.Minute}, address}
 }
 
-// ask returns what is shown: status, path and text.
+// ask returns the response: status, path and text.
 func (b *browser) ask(method, path string, form url.Values) (int, string, error) {
 	request, err := http.NewRequestWithContext(b.Context(), method, "https://"+b.address+path, strings.NewReader(form.Encode()))
 	must(b.T, err)

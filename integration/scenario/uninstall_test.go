@@ -39,8 +39,8 @@ func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	return path
 }
 
-// uninstall follows the blocks of the guide that have a name, where berlin is the runtime. Helm is somebody else's:
-// nothing was installed by it here.
+// uninstall follows the named blocks of the guide, with berlin as the runtime. It leaves Helm out, because nothing was
+// installed with it here.
 func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	t.Helper()
 	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+r.ID)
@@ -60,7 +60,7 @@ func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	}
 }
 
-// waits fails the test unless the Kyma of a runtime is being deleted and still there.
+// waits fails the test unless the Kyma of a runtime is being deleted and still exists.
 func waits(t *testing.T, f *fleet.Fleet, id string) {
 	t.Helper()
 	kyma := &v1beta2.Kyma{}
@@ -70,8 +70,8 @@ func waits(t *testing.T, f *fleet.Fleet, id string) {
 	}
 }
 
-// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md with both programs at work: a runtime
-// in order, one whose agent went first, and a control plane in order and after its publisher.
+// TestUninstallInAnyOrderLeavesNothingStuck follows docs/guides/uninstall.md while both programs run: with a working
+// runtime, one whose agent was removed first, a working control plane, and one after its publisher was removed.
 func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
@@ -98,7 +98,7 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	uninstall(t, f, tokyo, "agent-leaves")
 	uninstall(t, f, tokyo, "agent-definitions")
 	nothingOfTheAgent(t, tokyo)
-	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{})) // as the guide says
+	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{})) // as in the guide
 
 	t.Log("A control plane in order.")
 	must(t, f.Control.Create(ctx, fleet.NewKyma("oslo", "regular", "scaler")))
@@ -126,7 +126,7 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	}
 }
 
-// nothingOfTheAgent checks that a runtime has nothing of the agent any more but its namespace.
+// nothingOfTheAgent checks that a runtime has no object of the agent except its namespace.
 func nothingOfTheAgent(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var secrets corev1.SecretList

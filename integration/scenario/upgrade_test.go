@@ -16,12 +16,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// agentImage is the image of an agent, by a digest that nobody pulls here.
+// agentImage is the image of an agent, by a digest that no node pulls here.
 func agentImage(version string) string {
 	return "registry.example/skr-agent:" + version + "@sha256:" + strings.Repeat(version[:1], 64)
 }
 
-// deployAgent makes the Deployment that the agent believes to be its own, with a first image that has proven itself.
+// deployAgent creates the Deployment that the agent treats as its own, with a first image that is proven.
 func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	labels := map[string]string{"app": "agent"}
@@ -35,7 +35,7 @@ func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	}))
 }
 
-// becomePod lets the agent run as the Pod of an image.
+// becomePod makes the agent run as the Pod of an image.
 func becomePod(t *testing.T, r *fleet.Runtime, name, image string) {
 	t.Helper()
 	must(t, r.API.Create(t.Context(), &corev1.Pod{
@@ -63,7 +63,7 @@ func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 	})
 }
 
-// untilAgentSays waits until the control plane's Kyma says so of the agent's image.
+// untilAgentSays waits until the control plane's Kyma reports this state of the agent's image.
 func untilAgentSays(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
 	t.Helper()
 	until(t, 60*time.Second, "the control plane is told: "+part, func() (bool, string) {
@@ -81,7 +81,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	deployAgent(t, berlin, first)
 	becomePod(t, berlin, "agent-1", first)
 
-	// One whose pods never get ready: the old agent takes it back.
+	// An image whose pods never get ready: the old agent reverts it.
 	must(t, berlin.WantAgent(t.Context(), second))
 	untilRuns(t, berlin, second)
 	until(t, 60*time.Second, "the Deployment runs "+first, func() (bool, string) {
@@ -91,13 +91,13 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		}
 		stuck.Status.ObservedGeneration = stuck.Generation
 		stuck.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
-		// Again and again, as kwok may come later and say that it is ready; the agent may come between.
+		// Repeatedly, because kwok can mark it ready later, and the agent can act in between.
 		return false, fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
 	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
 	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 
-	// One that gets ready, and then ends again and again: it takes itself back.
+	// An image that gets ready, and then crashes repeatedly: it reverts itself.
 	must(t, berlin.WantAgent(t.Context(), third))
 	untilRuns(t, berlin, third)
 	becomePod(t, berlin, "agent-3", third)
@@ -113,7 +113,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	becomePod(t, berlin, "agent-1-again", first)
 	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
 
-	// One that works.
+	// An image that works.
 	must(t, berlin.WantAgent(t.Context(), fourth))
 	untilRuns(t, berlin, fourth)
 	becomePod(t, berlin, "agent-4", fourth)
@@ -124,7 +124,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	untilAgentSays(t, berlin, metav1.ConditionTrue, "runs what its bundle names")
 }
 
-// As an agent that knows nothing of what is in the registry, it would never be replaced.
+// An agent that does not know the registry's content would never be replaced.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seldom is a heartbeat longer than the whole story, so that nothing is told by the clock.
+// seldom is a report interval longer than the whole test, so that no report is due by time.
 var seldom = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
 
 func watcher(name, group, resource string, field v1beta2.FieldName) *v1beta2.Watcher {
@@ -73,7 +73,8 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	return w
 }
 
-// published returns the digest of the newest bundle once the runtime has applied it and it is another than before.
+// published returns the digest of the newest bundle once the runtime has applied it and it differs from the previous
+// one.
 func published(t *testing.T, r *fleet.Runtime, before string) string {
 	t.Helper()
 	var digest string
@@ -214,7 +215,7 @@ func reportSequence(t *testing.T, r *fleet.Runtime) int64 {
 	return record.Status.Runtime.ReportSequence
 }
 
-// lamps is the definition of a kind of object that only this story knows.
+// lamps is the definition of a kind that only this test uses.
 func lamps() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "lamps.sample.example.com"},

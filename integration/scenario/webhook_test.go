@@ -24,11 +24,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// free counts the addresses that were handed out.
+// free counts the addresses that were used.
 var free atomic.Int32
 
-// freeAddress is one that a program can listen on later. Each has an IP of its own, as on 127.0.0.1 the port would
-// soon be another program's.
+// freeAddress returns an address for a later listener. Each has its own IP, because another program would soon take a
+// port of 127.0.0.1.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.1.%d:0", free.Add(1)))
@@ -72,19 +72,18 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 	rights, err := f.PublisherRights()
 	must(t, err)
 	lacksNothing(t, "publisher", rights)
-	// Whoever works with v1beta2 needs no publisher.
+	// Clients of v1beta2 need no publisher.
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// convertedByTheGuide follows what docs/guides/upgrade-and-skew.md says of objects in another version, with a Kyma of
-// v1beta1.
+// convertedByTheGuide follows docs/guides/upgrade-and-skew.md on objects in another version, with a Kyma of v1beta1.
 func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))
 	for _, block := range guide(t, "upgrade-and-skew.md")["convert"] {
-		checkStep(t, s, block) // again, because an API server lists a version some time after it serves it
+		checkStep(t, s, block) // repeated, because an API server lists a version some time after it serves it
 	}
 	for version, want := range map[string]string{"v1beta1": "  sync:\n", "v1beta2": "v1beta1-sync"} {
 		data, err := os.ReadFile(filepath.Join(s.dir, old.GetName()+"-"+version+".yaml"))
@@ -95,7 +94,8 @@ func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstruc
 	}
 }
 
-// comesBack takes away what the webhooks need, as who applies the chart's definitions again does, and expects it back.
+// comesBack removes the settings that the webhooks need, as a repeated apply of the chart's definitions does, and
+// expects them back.
 func comesBack(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()

@@ -27,8 +27,7 @@ func dated(t *testing.T, begin, end time.Time) string {
 	return string(text)
 }
 
-// planned starts a fleet by a policy that gives runtimes of plan "calm" a window that is open, and all others one in
-// 2099.
+// planned starts a fleet with a policy that gives runtimes of plan "calm" an open window, and all others one in 2099.
 func planned(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.json")
@@ -62,7 +61,8 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{}
 }
 
-// untilWaiting waits until both sides say that the module is Ready in a version and its upgrade waits for what is said.
+// untilWaiting waits until both sides report that the module is Ready in a version and its upgrade waits for this
+// reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s says on both sides that the upgrade of %s waits", r.ID, module), func() (bool, string) {
@@ -84,8 +84,8 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 	})
 }
 
-// waitsUnmanaged lets a runtime's admin leave mailer 1.1.0, whose upgrade waits, and manage it again: that is no way
-// around the window.
+// waitsUnmanaged makes mailer 1.1.0, whose upgrade waits, unmanaged and managed again as the runtime's admin. This does
+// not bypass the window.
 func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {
@@ -109,7 +109,7 @@ func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	manage(false)
 	untilUnmanaged("nobody looks after the module", false, r.Kyma)
 	settle(t, f)
-	must(t, r.CrashAgent()) // and knows afterwards what is there
+	must(t, r.CrashAgent()) // and knows the existing objects afterwards
 	manage(true)
 	untilUnmanaged("both sides say that it waits to be managed again", true, r.Kyma, r.Record)
 }
@@ -203,14 +203,14 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	// Pulled by an agent that was away, the upgrade waits all the same.
+	// Pulled by an agent that was offline, the upgrade still waits.
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
 	settle(t, f)
 	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
-	known := time.Since(started) // how long it takes here until the agent knows a window
+	known := time.Since(started) // the time until the agent knows a window here
 
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}

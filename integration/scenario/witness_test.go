@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// witness reports whether anything was written to what is installed: versions of objects, which every write changes.
+// witness reports whether an installed object was written, by its resource version, which every write changes.
 func witness(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	config, err := settings(t.Context(), r)
@@ -27,7 +27,7 @@ func witness(t *testing.T, r *fleet.Runtime) string {
 	return fmt.Sprint(config.ResourceVersion, " ", deployment.ResourceVersion, " ", manifest.Generation)
 }
 
-// mountFrom copies a blob of another runtime's repository, as whoever owns the registry can.
+// mountFrom copies a blob of another runtime's repository, as the registry's owner can.
 func mountFrom(t *testing.T, f *fleet.Fleet, to oras.Target, runtime string, d ocispec.Descriptor) {
 	t.Helper()
 	from, err := f.Place.Repository(t.Context(), bundle.DesiredRepository(runtime))

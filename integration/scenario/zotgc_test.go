@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestZotGarbageCollectionKeepsFleetContent publishes, prunes and installs while zot removes manifests without
-// a tag, and blobs that nothing refers to, when they are some seconds old.
+// TestZotGarbageCollectionKeepsFleetContent publishes, prunes and installs while zot removes manifests without a tag,
+// and unreferenced blobs, when they are some seconds old.
 func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -52,7 +52,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		return !has(t, f, bundle.DesiredRepository(one.ID), superseded.Descriptor.Digest.String()), "it is there"
 	})
 
-	// An operator deletes what belongs to nobody, and zot lets it go.
+	// An operator deletes a manifest without an owner, and zot accepts that.
 	f.Publisher().Stop()
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(gone), gone))
 	gone.Finalizers = nil
@@ -74,7 +74,7 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		t.Error("the bundle of a runtime that is gone is still there")
 	}
 
-	// What is left is all that fresh runtimes need, also after a time in which nobody wrote.
+	// All that new runtimes need is left, also after a time without writes.
 	blobs := func() int {
 		paths, err := filepath.Glob(filepath.Join(z.Data(), "fleet", "runtimes", "gone", "blobs", "sha256", "*"))
 		must(t, err)

@@ -18,11 +18,11 @@ func (a *attempt) drift(ctx context.Context) error {
 	})
 }
 
-// deleted deletes an object of the module and waits until it is back, and the module Ready.
+// deleted deletes an object of the module and waits until the agent has created it again and the module is Ready.
 func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 	o, ok := deletable(a.after)
 	if !ok {
-		return nil // the module has nothing but what holds data
+		return nil // the module has only objects with data
 	}
 	found, err := mustRead(ctx, r, o)
 	if err != nil {
@@ -40,7 +40,7 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 	})
 }
 
-// changed changes a field of the first object that has one for it, and waits until it is as before.
+// changed changes a field of the first object that has a suitable one, and waits until the agent has reverted it.
 func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 	for _, o := range a.after {
 		found, err := mustRead(ctx, r, o)
@@ -71,7 +71,7 @@ func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 	return nil
 }
 
-// registryAway takes the registry away for as long as it takes the agents to revert drift without it.
+// registryAway stops the registry until the agents have reverted drift without it.
 func (a *attempt) registryAway(ctx context.Context) (err error) {
 	before := map[string]map[object]string{}
 	for _, r := range a.runtimes() {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags adds the flags of `make try-module` that say what is tried.
+// AddFlags adds the flags of `make try-module` that select the module.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Component, "component", "", "OCM component NAME, whose last part is the module's name; default: the sample module")
 	flags.StringVar(&o.From, "from", "", "version to install first")

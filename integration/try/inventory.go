@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// object names an object of a module.
+// object identifies an object of a module.
 type object struct {
 	schema.GroupVersionKind
 	client.ObjectKey
@@ -30,7 +30,7 @@ func (o object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// same compares objects whatever the version of their API.
+// same compares objects without the version of their API.
 func same(a, b object) bool {
 	return a.GroupKind() == b.GroupKind() && a.ObjectKey == b.ObjectKey
 }
@@ -50,7 +50,7 @@ func names(objects []object) string {
 	return strings.Join(all, ", ")
 }
 
-// inventory returns what the agent notes as the module's objects, with its default CR.
+// inventory returns the module's objects from the agent's record, with its default CR.
 func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest); err != nil {
@@ -70,14 +70,14 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 			return nil, fmt.Errorf("find out where %s belongs in %s: %w", o, r.ID, err)
 		}
 		if namespaced && o.Namespace == "" {
-			o.Namespace = v1beta2.RuntimeNamespace // where the agent puts it
+			o.Namespace = v1beta2.RuntimeNamespace // the agent's place for it
 		}
 		all = append(without(all, []object{o}), o)
 	}
 	return all, nil
 }
 
-// read returns an object as it is in a runtime, nil where it is not there.
+// read returns an object in a runtime, nil if it does not exist.
 func read(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstructured, error) {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(o.GroupVersionKind)
@@ -91,7 +91,7 @@ func read(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstru
 	return found, nil
 }
 
-// mustRead is read of an object that has to be there.
+// mustRead reads an object that must exist.
 func mustRead(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Unstructured, error) {
 	found, err := read(ctx, r, o)
 	if err == nil && found == nil {
@@ -100,7 +100,7 @@ func mustRead(ctx context.Context, r *fleet.Runtime, o object) (*unstructured.Un
 	return found, err
 }
 
-// uids returns the identities of objects that have to be there.
+// uids returns the UIDs of objects that must exist.
 func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]types.UID, error) {
 	all := map[object]types.UID{}
 	for _, o := range objects {
@@ -113,8 +113,7 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 	return all, nil
 }
 
-// deletable returns the object that costs least when it is deleted and made again: never data, a definition or a
-// namespace.
+// deletable returns the object whose deletion costs least: never data, a definition or a namespace.
 func deletable(objects []object) (object, bool) {
 	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role", "ServiceAccount", "Deployment"} {
 		if at := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind }); at >= 0 {
@@ -124,8 +123,7 @@ func deletable(objects []object) (object, bool) {
 	return object{}, false
 }
 
-// change changes a field that the module gives, and returns its path, nil where the object has none that can be changed
-// safely.
+// change changes a field that the module sets, and returns its path, or nil if no field can be changed safely.
 func change(o *unstructured.Unstructured) []string {
 	switch o.GetKind() {
 	case "ConfigMap":
@@ -135,7 +133,7 @@ func change(o *unstructured.Unstructured) []string {
 		data, _, _ := unstructured.NestedStringMap(o.Object, "data")
 		for key := range data {
 			data[key] = "changed by a person"
-			_ = unstructured.SetNestedStringMap(o.Object, data, "data") // it was read from there
+			_ = unstructured.SetNestedStringMap(o.Object, data, "data") // the path comes from the object itself
 			return []string{"data"}
 		}
 	case "ClusterRole", "Role":

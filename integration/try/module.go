@@ -19,17 +19,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// module is what is tried.
+// module is the tried module.
 type module struct {
 	name, component, from, to string
-	// components are the publisher's sources, and templates those of both versions. The sample module is pushed instead of
-	// read.
+	// components are the publisher's sources, and templates the ModuleTemplates of both versions. The sample module is
+	// pushed instead of read.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version
 }
 
-// maxTemplateBytes is the size of a file with ModuleTemplates that is still read.
+// maxTemplateBytes limits a file with ModuleTemplates.
 const maxTemplateBytes = 4 << 20
 
 func (o Options) module() (module, error) {
@@ -67,13 +67,14 @@ func (o Options) sample() (module, error) {
 		return module{}, errors.New("versions, components and templates are given, but not of which component")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
-	if o.Ground != nil || o.Fleet != nil { // one whose pods run, where there are any
+	if o.Ground != nil || o.Fleet != nil { // one with running pods, if there are any
 		from, to = samplemodule.Good(), samplemodule.Better()
 	}
 	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version, samples: []sample.Version{from, to}}, nil
 }
 
-// sources returns what the publisher reads components from: the name itself, or each archive of a folder that is none.
+// sources returns the publisher's sources of components: the name itself, or each archive in a folder that is not an
+// archive.
 func sources(name string) ([]string, error) {
 	location, isArchive := strings.CutPrefix(name, "ctf:")
 	info, err := os.Stat(location)
@@ -83,7 +84,7 @@ func sources(name string) ([]string, error) {
 	if err != nil { // a registry path
 		return []string{name}, nil
 	}
-	location, err = filepath.Abs(location) // the publisher runs elsewhere
+	location, err = filepath.Abs(location) // the publisher runs in another folder
 	if err != nil || !info.IsDir() || archive(location) {
 		return []string{location}, err
 	}
@@ -109,7 +110,7 @@ func archive(folder string) bool {
 	return err == nil
 }
 
-// template returns the given ModuleTemplate of a version, or one that says no more than that there is the version.
+// template returns the given ModuleTemplate of a version, or a minimal one.
 func (m module) template(version string, given []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
 	at := slices.IndexFunc(given, func(t *v1beta2.ModuleTemplate) bool { return t.Spec.ModuleName == m.name && t.Spec.Version == version })
 	if at < 0 {

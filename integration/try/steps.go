@@ -22,13 +22,13 @@ type attempt struct {
 	module        module
 	fleet         *fleet.Fleet // nil until it is started
 	canary, other *fleet.Runtime
-	// before and after are the objects of the older and the newer version, as soon as they were installed.
+	// before and after are the objects of the older and the newer version, once they are installed.
 	before, after []object
 	// rollout is the newest Rollout that a step has watched.
 	rollout string
 }
 
-// step is one thing that happens to the module.
+// step is one event in the module's life.
 type step struct {
 	name, checks string
 	happens      func(context.Context) error
@@ -58,7 +58,7 @@ const (
 
 func (a *attempt) runtimes() []*fleet.Runtime { return []*fleet.Runtime{a.canary, a.other} }
 
-// inBoth lets something be seen in both runtimes.
+// inBoth runs a check in both runtimes.
 func (a *attempt) inBoth(seen func(*fleet.Runtime) error) error {
 	return errors.Join(seen(a.canary), seen(a.other))
 }
@@ -84,7 +84,7 @@ func (a *attempt) start(ctx context.Context) error {
 	return a.promote(ctx, m.from)
 }
 
-// offer brings both versions into the control plane's catalog.
+// offer adds both versions to the control plane's catalog.
 func (a *attempt) offer(ctx context.Context) error {
 	for _, v := range a.module.samples {
 		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) { // by an earlier try on the same fleet
@@ -127,7 +127,7 @@ func (a *attempt) install(ctx context.Context) error {
 	return err
 }
 
-// runtime returns one that asks for the module, and belongs to a wave: a new one, or that of a fleet which was up.
+// runtime returns a runtime that requests the module and belongs to a wave: a new one, or that of the given fleet.
 func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runtime, error) {
 	if a.options.Fleet == nil {
 		kyma := fleet.NewKyma(wave, channel, a.module.name)
@@ -146,7 +146,7 @@ func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runti
 	})
 }
 
-// label says to which wave a runtime belongs, empty for none.
+// label returns the label of a runtime's wave, empty for none.
 func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) error {
 	record, err := r.Record(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) erro
 	return a.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// withdraw removes from a fleet that goes on what the try made in its control plane.
+// withdraw removes the try's objects from the control plane of a given fleet.
 func (a *attempt) withdraw(ctx context.Context) error {
 	if a.fleet == nil {
 		return nil
@@ -177,7 +177,7 @@ func (a *attempt) withdraw(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// installed waits until a version is Ready in both runtimes, and returns its objects, all of which are there.
+// installed waits until a version is Ready in both runtimes, and returns its objects, all of which exist.
 func (a *attempt) installed(ctx context.Context, version string) ([]object, error) {
 	var objects []object
 	err := a.inBoth(func(r *fleet.Runtime) error {
@@ -234,12 +234,12 @@ func (a *attempt) remove(ctx context.Context) error {
 	return a.gone(ctx, slices.DeleteFunc(objects, shared))
 }
 
-// shared reports whether an object is not the module's alone: the agent itself is in kyma-system.
+// shared reports whether an object does not belong to the module alone: the agent itself is in kyma-system.
 func shared(o object) bool {
 	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }
 
-// explain adds to an error what `kcp-publisher why` says about the module in both runtimes.
+// explain adds the output of `kcp-publisher why` for the module in both runtimes to an error.
 func (a *attempt) explain(ctx context.Context, err error) error {
 	if err == nil || a.canary == nil {
 		return err
@@ -248,7 +248,7 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 		if r == nil {
 			continue
 		}
-		// It is said beside the error and never instead of it, so that its own trouble is no news.
+		// The explanation is additional, so its own failure is ignored.
 		if told, failed := a.fleet.Why(ctx, r.ID, a.module.name); failed == nil {
 			err = fmt.Errorf("%w\nwhy %s: %s", err, r.ID, told)
 		}

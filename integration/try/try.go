@@ -1,15 +1,15 @@
-// Package try tries a module before it reaches a fleet: two versions of it go through what happens to modules in one.
+// Package try tries a module before it reaches a fleet: it takes two versions through the events that modules meet in a
+// fleet.
 //
-// It starts a control plane and two runtimes, which are API servers, a registry and both programs. The older version is
-// installed and the newer one rolled out: the canary first, then the other runtime. Meanwhile an agent is killed,
-// objects are deleted and changed, and the registry goes away. Each step has a verdict; of one that failed it says the
-// cause and the objects.
+// It starts a control plane and two runtimes, which are API servers, a registry and both programs. It installs the
+// older version and rolls out the newer one: to the canary first, then to the other runtime. During that, it kills an
+// agent, deletes and changes objects, and stops the registry. Each step has a verdict. A failed step names the cause
+// and the objects.
 //
-// There are no nodes: what the module's Deployments, StatefulSets and DaemonSets would run is taken for ready at once,
-// unless they have the annotation kyma-pull.dev/simulate: broken. Pods never start, so that nothing here tells whether
-// images work.
+// There are no nodes: the module's Deployments, StatefulSets and DaemonSets count as ready at once, unless they have
+// the annotation kyma-pull.dev/simulate: broken. Pods never start, so a try does not show whether images work.
 //
-// A module team calls it from a test of its own:
+// A module team calls it from its own test:
 //
 //	func TestUpgrade(t *testing.T) {
 //		try.Module(t, try.Options{
@@ -18,8 +18,8 @@
 //		})
 //	}
 //
-// Outside this repository $KYMA_PULL_PROGRAMS has to name a folder with kcp-publisher and skr-agent. Module silences
-// the logs of controller-runtime, of which the steps say what matters.
+// Outside this repository, $KYMA_PULL_PROGRAMS must name a folder with kcp-publisher and skr-agent. Module silences the
+// logs of controller-runtime, because the steps report the relevant results.
 package try
 
 import (
@@ -37,40 +37,40 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Options say what is tried.
+// Options configure a try.
 type Options struct {
-	// Component is the module's OCM component, such as example.org/module/mailer; the module is called as its last part.
-	// Empty takes the sample module.
+	// Component is the module's OCM component, such as example.org/module/mailer. The last part is the module's name.
+	// Empty selects the sample module.
 	Component string
-	// From is the version to begin with, and To the one to upgrade to. The sample module has its own where they are empty.
+	// From is the older version, and To the newer one. The sample module has its own if they are empty.
 	From, To string
-	// Components are where the component is: registry paths, common transport archives (a ctf: before them is allowed), or
-	// folders of archives.
+	// Components are the sources of the component: registry paths, common transport archives (with an optional prefix
+	// ctf:), or folders of archives.
 	Components []string
-	// Templates are files with ModuleTemplates, or folders of such files. A version that none is for gets one without a
-	// manager and a default CR.
+	// Templates are files with ModuleTemplates, or folders of such files. A version without one gets a ModuleTemplate
+	// without a manager and a default CR.
 	Templates []string
-	// ReadyWithin is how long an install or upgrade of one runtime may take, 0 for two minutes.
+	// ReadyWithin limits an install or upgrade of one runtime. 0 is two minutes.
 	ReadyWithin time.Duration
-	// Dir keeps logs and kubeconfigs; empty for a folder that is removed at the end.
+	// Dir keeps logs and kubeconfigs. Empty uses a folder that is removed at the end.
 	Dir string
-	// Progress gets a line for what takes long, nil for none.
+	// Progress gets a line for each long step, nil for none.
 	Progress io.Writer
-	// RegistryFlags are those with which the publisher reaches where components are, such as --registry-config.
+	// RegistryFlags are the publisher's flags for the component registries, such as --registry-config.
 	RegistryFlags []string
-	// Clusters lends the API servers, nil to start new ones.
+	// Clusters lends the API servers. Nil starts new ones.
 	Clusters *cluster.Pool
-	// Ground is what the fleet stands on instead of API servers: kind clusters, where pods run. It is closed at the end.
+	// Ground provides the fleet's clusters instead of API servers: kind clusters, where pods run. It is closed at the end.
 	Ground fleet.Ground
-	// Fleet is one that is up already, nil to start one for the try. The first of its two runtimes is the canary. Neither
-	// may have the module, and what the try made in the control plane is removed at the end.
+	// Fleet is a running fleet. Nil starts one for the try. The first of its two runtimes is the canary. Neither may have
+	// the module, and the try's objects in the control plane are removed at the end.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
-	// Around runs a step, to tell of it meanwhile; nil only runs it. It returns what the step returns.
+	// Around runs a step, for example to show progress. It returns the step's result. Nil only runs it.
 	Around func(title string, step func() error) error
 }
 
-// Module tries a module in a test: one subtest for each step, up to one that fails.
+// Module tries a module in a test: one subtest for each step, up to the first failure.
 func Module(t *testing.T, options Options) {
 	t.Helper()
 	log.SetLogger(logr.Discard()) // without one it prints a stack half a minute later
@@ -87,11 +87,11 @@ func Module(t *testing.T, options Options) {
 	}
 }
 
-// errNotRun is the verdict on steps after one that failed.
+// errNotRun is the verdict on steps after a failed one.
 var errNotRun = errors.New("not run, as a step before failed")
 
-// Run tries a module and returns the verdict of each step. The error is about what could not be tried or removed at
-// all; that a step failed is none.
+// Run tries a module and returns the verdict of each step. It returns an error if the try could not run or clean up,
+// but not for a failed step.
 func Run(ctx context.Context, options Options) ([]Verdict, error) {
 	m, err := options.module()
 	if err != nil {
@@ -130,7 +130,7 @@ func (a *attempt) run(ctx context.Context) []Verdict {
 	return verdicts
 }
 
-// leave closes the fleet, or puts one that is somebody else's in the order in which it was.
+// leave closes the fleet, or restores a given one to its previous state.
 func (a *attempt) leave(ctx context.Context) error {
 	switch {
 	case a.options.Fleet != nil:

@@ -18,8 +18,8 @@ import (
 // labelStage is the label of Kymas by which waves select runtimes.
 const labelStage = "stage"
 
-// course is the canary and then the other runtime. A runtime that is not ready in time is a failure, and failures take
-// the version back.
+// course is the canary and then the other runtime. A runtime that is not ready in time is a failure, and a failure
+// rolls the version back.
 func course(readyWithin time.Duration) v1alpha1.Course {
 	deadline := metav1.Duration{Duration: readyWithin}
 	all := int32(100)
@@ -68,7 +68,7 @@ func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, erro
 	return kyma.Status.Runtime.Published.Digest, nil
 }
 
-// untilBegun waits for a Rollout of the newer version, other than one with the UID past.
+// untilBegun waits for a Rollout of the newer version with another UID than past.
 func (a *attempt) untilBegun(ctx context.Context, past string) error {
 	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
 		var all v1alpha1.RolloutList
@@ -85,7 +85,7 @@ func (a *attempt) untilBegun(ctx context.Context, past string) error {
 	})
 }
 
-// rolledOut waits for the end of the rollout, which has to be its success.
+// rolledOut waits for the successful end of the rollout.
 func (a *attempt) rolledOut(ctx context.Context) error {
 	status, err := a.ended(ctx)
 	if err != nil {
@@ -98,10 +98,10 @@ func (a *attempt) rolledOut(ctx context.Context) error {
 	return err
 }
 
-// ended waits until the rollout has ended, in whatever way, or would need a person.
+// ended waits until the rollout has ended in any way, or waits for an operator.
 func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	var status v1alpha1.RolloutStatus
-	// One deadline for each wave, and one for the way back.
+	// One deadline for each wave, and one for the rollback.
 	err := fleet.Until(ctx, 3*a.options.ReadyWithin+time.Minute, "rollout "+a.rollout+" ends", func() (bool, string) {
 		rollout, err := a.fleet.Rollout(ctx, a.rollout)
 		if err != nil {
@@ -118,7 +118,7 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	return status, err
 }
 
-// withdrawn returns why the rollout did not succeed, and whether the runtimes went back as they have to.
+// withdrawn returns the reason why the rollout did not succeed, and whether the runtimes were rolled back as required.
 func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
 	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes went back: %s", a.rollout, status.State, status.Reverted, status.Total, status.Message)
 	for _, f := range status.Failures {
@@ -154,7 +154,7 @@ func (a *attempt) undo(ctx context.Context) error {
 	return a.gone(ctx, without(a.after, a.before))
 }
 
-// again lets the same promotion start over, by the deletion of its Rollout.
+// again restarts the same promotion by deleting its Rollout.
 func (a *attempt) again(ctx context.Context) error {
 	rollout, err := a.fleet.Rollout(ctx, a.rollout)
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *attempt) again(ctx context.Context) error {
 	return a.pruned(ctx)
 }
 
-// ready reports whether the runtime itself says so, which does not need the control plane to know.
+// ready reports whether the runtime itself reports the module as ready, before the control plane knows.
 func ready(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
 	manifest := &v1beta2.Manifest{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)

@@ -9,17 +9,17 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// Verdict is how a step ended.
+// Verdict is the result of a step.
 type Verdict struct {
 	Step string
-	// Checks says what the step looks at.
+	// Checks describes the checks of the step.
 	Checks string
-	// Err is nil when all of that was as it has to be.
+	// Err is nil if all checks passed.
 	Err  error
 	Took time.Duration
 }
 
-// Result is the verdict in a word.
+// Result is the verdict in one word.
 func (v Verdict) Result() string {
 	switch {
 	case v.Err == nil:
@@ -31,7 +31,7 @@ func (v Verdict) Result() string {
 	}
 }
 
-// Passed reports whether all steps passed; no steps did not.
+// Passed reports whether all steps passed. No steps did not pass.
 func Passed(verdicts []Verdict) bool {
 	for _, v := range verdicts {
 		if v.Err != nil {
@@ -41,7 +41,7 @@ func Passed(verdicts []Verdict) bool {
 	return len(verdicts) > 0
 }
 
-// Print writes verdicts as a table, and below it why a step failed.
+// Print writes verdicts as a table, and the reasons of failed steps below it.
 func Print(out io.Writer, verdicts []Verdict) {
 	t := table.NewWriter()
 	t.SetOutputMirror(out)

@@ -5,8 +5,8 @@ package bounded
 import "bytes"
 
 // Buffer keeps the beginning of the data written to it. Write never fails, so only Full can stop the writer. Buffer
-// embeds no bytes.Buffer, because io.Copy would call its ReadFrom, which has no limit. It is not safe for concurrent
-// use.
+// does not embed bytes.Buffer, because io.Copy would call its ReadFrom, which has no limit. It is not safe for
+// concurrent use.
 type Buffer struct {
 	// MaxBytes limits the kept data.
 	MaxBytes int

@@ -15,7 +15,7 @@ func TestOnlyTheBeginningIsKept(t *testing.T) {
 		}
 	}
 	if b.Overflowed() || told != 0 || b.String() != "abcde" {
-		t.Errorf("%q, told %d times", b.String(), told)
+		t.Errorf("%q, Full was called %d times", b.String(), told)
 	}
 	for range 3 {
 		if n, err := io.Copy(b, strings.NewReader("fgh")); n != 3 || err != nil {
@@ -23,7 +23,7 @@ func TestOnlyTheBeginningIsKept(t *testing.T) {
 		}
 	}
 	if !b.Overflowed() || told != 1 || string(b.Bytes()) != "abcde" {
-		t.Errorf("%q, told %d times", b.String(), told)
+		t.Errorf("%q, Full was called %d times", b.String(), told)
 	}
 	nobody := &Buffer{MaxBytes: 1}
 	if _, err := nobody.Write([]byte("ab")); err != nil || !nobody.Overflowed() || nobody.String() != "a" {

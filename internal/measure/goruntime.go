@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// GoRuntime says how much of Go's runtime is exported: what client_golang exports by default, such as go_goroutines and
-// go_memstats_heap_inuse_bytes, or all of it, as controller-runtime does, which is four times as much.
+// GoRuntime registers the metrics of Go's runtime: those that client_golang exports by default, such as go_goroutines
+// and go_memstats_heap_inuse_bytes, or all, as controller-runtime does, which are four times as many.
 func GoRuntime(all bool) error {
 	few, full := collectors.NewGoCollector(), collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))
 	metrics.Registry.Unregister(full)

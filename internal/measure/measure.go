@@ -1,6 +1,6 @@
-// Package measure makes the metrics of both programs. In go a metric's name, type, labels and help, out comes what is
-// counted with; every metric is in Definitions, from which docs/reference/metrics.md is generated. What nobody has set
-// yet is not exported: a gauge that is 0 because nobody knew better would raise alarms on every replica that stands by.
+// Package measure defines the metrics of both programs. It takes a metric's name, type, labels and help and returns the
+// counter. Definitions lists all metrics, and docs/reference/metrics.md is generated from them. A metric without a
+// value is not exported: a gauge of 0 on a standby replica, which does not know the value, would raise alerts.
 package measure
 
 import (
@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Kind is the type of a metric as the exposition format names it.
+// Kind is the type of a metric in the exposition format.
 type Kind string
 
 // Kinds of metrics.
@@ -27,7 +27,7 @@ type Definition struct {
 	Name, Help string
 	Kind       Kind
 	Labels     []string
-	// Leader says that only the replica that holds the lease has values for it, or counts in it.
+	// Leader is true for a metric that only the replica with the lease sets.
 	Leader bool
 }
 
@@ -36,7 +36,7 @@ var defined struct {
 	all []Definition
 }
 
-// Definitions returns all metrics that this program has made, by name.
+// Definitions returns all defined metrics, by name.
 func Definitions() []Definition {
 	defined.mu.Lock()
 	defer defined.mu.Unlock()
@@ -45,7 +45,7 @@ func Definitions() []Definition {
 	return all
 }
 
-// define notes metrics and registers what exports them.
+// define records metrics and registers their collector.
 func define(collector prometheus.Collector, definitions ...Definition) {
 	metrics.Registry.MustRegister(collector)
 	defined.mu.Lock()
@@ -53,7 +53,7 @@ func define(collector prometheus.Collector, definitions ...Definition) {
 	defined.all = append(defined.all, definitions...)
 }
 
-// Counter makes a counter that starts at 0.
+// Counter defines a counter that starts at 0.
 func Counter(d Definition) prometheus.Counter {
 	d.Kind = KindCounter
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: d.Name, Help: d.Help})
@@ -61,8 +61,8 @@ func Counter(d Definition) prometheus.Counter {
 	return c
 }
 
-// Counters makes counters with labels. Those with the given values of the one label start at 0: a counter that appears
-// with its first event hides that event from increase().
+// Counters defines counters with labels. Counters with the given values of the one label start at 0: increase() does
+// not see the first event of a counter that appears with it.
 func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	d.Kind = KindCounter
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
@@ -73,7 +73,7 @@ func Counters[T ~string](d Definition, start ...T) *prometheus.CounterVec {
 	return c
 }
 
-// Gauges makes gauges with labels.
+// Gauges defines gauges with labels.
 func Gauges(d Definition) *prometheus.GaugeVec {
 	d.Kind = KindGauge
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.Name, Help: d.Help}, d.Labels)
@@ -81,22 +81,22 @@ func Gauges(d Definition) *prometheus.GaugeVec {
 	return g
 }
 
-// Value is a gauge that is exported only while it is known. It is safe for concurrent use.
+// Value is a gauge that is exported only while its value is known. It is safe for concurrent use.
 type Value struct{ vec *prometheus.GaugeVec }
 
-// Gauge makes a gauge without labels, which is not known yet.
+// Gauge defines a gauge without labels, whose value is unknown at first.
 func Gauge(d Definition) Value { return Value{Gauges(d)} }
 
-// Set makes the value known.
+// Set sets the value.
 func (v Value) Set(value float64) { v.vec.WithLabelValues().Set(value) }
 
-// Add adds to the value, which counts as 0 where it was not known.
+// Add adds to the value. An unknown value counts as 0.
 func (v Value) Add(value float64) { v.vec.WithLabelValues().Add(value) }
 
 // Unset makes the value unknown.
 func (v Value) Unset() { v.vec.Reset() }
 
-// Histograms makes histograms, with labels or none.
+// Histograms defines histograms, with or without labels.
 func Histograms(d Definition, buckets ...float64) *prometheus.HistogramVec {
 	d.Kind = KindHistogram
 	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: buckets}, d.Labels)
@@ -104,12 +104,12 @@ func Histograms(d Definition, buckets ...float64) *prometheus.HistogramVec {
 	return h
 }
 
-// Collect registers a collector of metrics that are computed when they are asked for.
+// Collect registers a collector of metrics that are computed at each scrape.
 func Collect(collector prometheus.Collector, definitions ...Definition) {
 	define(collector, definitions...)
 }
 
-// Desc returns what a collector describes a metric by.
+// Desc returns the prometheus.Desc of the metric.
 func (d Definition) Desc() *prometheus.Desc {
 	return prometheus.NewDesc(d.Name, d.Help, d.Labels, nil)
 }

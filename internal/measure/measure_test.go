@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
-	_ "sigs.k8s.io/controller-runtime" // it registers what every manager exports
+	_ "sigs.k8s.io/controller-runtime" // registers the metrics that every manager exports
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -31,10 +31,10 @@ func gathered(t *testing.T) map[string]*dto.MetricFamily {
 
 var runs atomic.Int64
 
-// name returns a name that no metric has yet: they stay registered when a test runs once more.
+// name returns an unused metric name. Metrics stay registered when a test runs again.
 func name(of string) string { return fmt.Sprintf("test_%d_%s", runs.Add(1), of) }
 
-func TestWhatNobodyHasSetIsNotExported(t *testing.T) {
+func TestUnsetMetricIsNotExported(t *testing.T) {
 	known, refused := name("known"), name("refused_total")
 	value := Gauge(Definition{Name: known, Help: "A value."})
 	Counters(Definition{Name: refused, Help: "Refusals.", Labels: []string{"reason"}}, "Expired")
@@ -58,7 +58,7 @@ func TestWhatNobodyHasSetIsNotExported(t *testing.T) {
 	}
 }
 
-func TestFewMetricsOfGoAreExportedUnlessAllAreWanted(t *testing.T) {
+func TestFewGoMetricsAreExportedByDefault(t *testing.T) {
 	count := func() (n int) {
 		for name := range maps.Keys(gathered(t)) {
 			if strings.HasPrefix(name, "go_") {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Reference returns the metrics of this program as a table of Markdown.
+// Reference returns the program's metrics as a Markdown table.
 func Reference() string {
 	var text strings.Builder
 	text.WriteString("| metric | type | labels | of | meaning |\n|---|---|---|---|---|\n")
@@ -28,8 +28,8 @@ func Reference() string {
 	return text.String()
 }
 
-// CheckReference compares a program's part of a document with what the program registers, and writes it where that is
-// wanted. The part is between two comments that name the program. The error says what is to be done.
+// CheckReference compares a program's part of a document with its registered metrics, and writes the part in update
+// mode. The part is between two comments that name the program. The error contains the instruction to update.
 func CheckReference(path, program string, update bool) error {
 	if err := checkRegistered(); err != nil {
 		return err
@@ -53,11 +53,11 @@ func CheckReference(path, program string, update bool) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// prefix is what the names of the project's own metrics begin with.
+// prefix is the prefix of the project's own metrics.
 const prefix = "kyma_pull_"
 
-// checkRegistered compares what is defined with what is registered: a metric that was made otherwise would be in no
-// document.
+// checkRegistered compares the defined with the registered metrics: a metric registered in another way would be missing
+// in the documents.
 func checkRegistered() error {
 	described := make(chan *prometheus.Desc, 1000)
 	metrics.Registry.(prometheus.Collector).Describe(described)

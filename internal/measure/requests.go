@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// requestBuckets are for requests to a registry: most take milliseconds, and one with its body may take a minute.
+// requestBuckets are for requests to a registry. Most take milliseconds; one with its body can take a minute.
 var requestBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
-// LabelsOfRequests are those of a metric for Requests.
+// LabelsOfRequests are the labels of a metric for Requests.
 var LabelsOfRequests = []string{"method", "code"}
 
-// Requests makes a histogram of requests, and returns what measures a transport's: the time until the header of the
-// answer, by method and by class of the status: 2xx, 3xx, 4xx, 429, 5xx, or error without an answer.
+// Requests defines a histogram of requests, and returns a function that measures a transport: the time until the header
+// of the response, by method and by class of the status: 2xx, 3xx, 4xx, 429, 5xx, or error without a response.
 func Requests(d Definition) func(http.RoundTripper) http.RoundTripper {
 	d.Labels = LabelsOfRequests
 	seconds := Histograms(d, requestBuckets...)
@@ -27,7 +27,6 @@ type measured struct {
 	seconds *prometheus.HistogramVec
 }
 
-// RoundTrip sends the request and measures it.
 func (m measured) RoundTrip(request *http.Request) (*http.Response, error) {
 	began := time.Now()
 	response, err := m.next.RoundTrip(request)

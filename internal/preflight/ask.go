@@ -18,15 +18,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Cluster asks an API server. It changes nothing there: reviews of access are not stored.
+// Cluster queries an API server. It changes nothing there: reviews of access are not stored.
 type Cluster struct {
 	clients *kubernetes.Clientset
 	times   *Times
-	// what is the cluster's name in messages.
+	// the cluster's name in messages
 	what string
 }
 
-// Connect prepares to ask an API server. It does no I/O.
+// Connect prepares the client. It sends no request.
 func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(times.Wrap)
@@ -37,8 +37,7 @@ func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 	return &Cluster{clients, times, what}, nil
 }
 
-// Reachable returns whether the API server answers and what time it has. Nothing else is worth asking where it does
-// not.
+// Reachable returns whether the API server responds, and its time. The other checks require a reachable API server.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.what
 	review, err := c.clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -52,7 +51,7 @@ func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bo
 	return []Finding{passed(check, "answers to %s", review.Status.UserInfo.Username), Clock("the API server", ahead, known)}, true
 }
 
-// Rights asks for each part of a chart's RBAC whether all that it gives is given; advice gets the part's file.
+// Rights checks for each part of a chart's RBAC that all its permissions are granted. advice receives the part's file.
 func (c *Cluster) Rights(ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string, advice func(file string) string) []Finding {
 	var findings []Finding
 	for _, part := range parts {
@@ -67,7 +66,7 @@ func (c *Cluster) Rights(ctx context.Context, files fs.FS, dir string, parts []s
 	return findings
 }
 
-// Given asks whether all permissions of a part are given.
+// Given checks whether all permissions of a part are granted.
 func (c *Cluster) Given(ctx context.Context, part string, permissions []Permission, advice string) Finding {
 	denied, err := c.denied(ctx, permissions)
 	if err != nil {
@@ -81,7 +80,7 @@ func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permi
 	for _, p := range permissions {
 		review, err := c.clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, p.review(), metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("ask whether one may %s: %w", p, err)
+			return nil, fmt.Errorf("check permission to %s: %w", p, err)
 		}
 		if !review.Status.Allowed {
 			denied = append(denied, p)
@@ -90,7 +89,8 @@ func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permi
 	return denied, nil
 }
 
-// ActsAs asks who one is while one acts as a user, as the agent does to install modules.
+// ActsAs returns the identity of the requests while the program impersonates a user, as the agent does to install
+// modules.
 func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	check := "ServiceAccount " + user
 	config = rest.CopyConfig(config)
@@ -113,8 +113,8 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	return Account(check, namespace, found.Status)
 }
 
-// Definitions asks whether the API server serves all kinds as the program needs them. It reads what every account may
-// read. Worst is how bad it is where one is missing.
+// Definitions checks whether the API server serves all kinds as the program needs them. It reads only what every
+// account can read. worst is the result for a missing kind.
 func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, worst Result, advice string) []Finding {
 	definitions, err := Definitions(files, dir)
 	if err != nil {
@@ -146,22 +146,22 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 	return findings
 }
 
-// Registry judges what a registry answered to one request, nil for what was asked for.
+// Registry judges a registry's response to one request. Nil means that the request succeeded.
 func Registry(check, location, what string, err error) Finding {
 	if err == nil {
 		return passed(check, "%s: %s", location, what)
 	}
 	status, answered := store.Answered(err)
-	advice := "check the location, the network and its policies, and --registry-ca where the registry's certificate is not of a public authority"
+	advice := "check the location, the network and its policies, and set --registry-ca if the registry's certificate is from a private authority"
 	switch {
 	case errors.As(err, new(*store.RedirectError)):
-		advice = "name that host with --blob-host, or let the registry serve its blobs itself"
+		advice = "name that host with --blob-host, or configure the registry to serve its blobs itself"
 	case answered && status == http.StatusUnauthorized:
 		advice = "name a docker config.json with the user and password of this program with --registry-config"
 	case answered && status == http.StatusForbidden:
-		advice = "give the user the rights that docs/guides/registry.md lists"
+		advice = "grant the user the rights listed in docs/guides/registry.md"
 	case answered:
-		advice = "look at the registry's log"
+		advice = "check the registry's log"
 	}
 	return Fail(check, fmt.Sprintf("%s: %v", location, err), advice)
 }

@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// Differences between two clocks. Tokens of registries live for five minutes: further apart, they are never valid.
+// Limits of the difference between two clocks. Registry tokens are valid for five minutes, so with a larger difference
+// they are never valid.
 const (
 	clockWarning = time.Minute
 	clockFailed  = 5 * time.Minute
 )
 
-// Clock judges how far this machine's clock is ahead of another, negative for behind.
+// Clock judges how far this machine's clock is ahead of another one. Negative means behind.
 func Clock(than string, ahead time.Duration, known bool) Finding {
 	check := "clock, against " + than
 	if !known {
-		return Warn(check, than+" did not say what time it is", "")
+		return Warn(check, than+" did not send its time", "")
 	}
 	where := "ahead of"
 	if ahead < 0 {
 		ahead, where = -ahead, "behind"
 	}
 	message := fmt.Sprintf("%s %s that of %s", ahead.Round(time.Second), where, than)
-	const advice = "synchronize the clocks of both, with NTP for instance; docs/runbooks/wrong-clocks.md says what wrong ones do"
+	const advice = "synchronize both clocks, for example with NTP; docs/runbooks/wrong-clocks.md lists the effects of wrong clocks"
 	switch {
 	case ahead > clockFailed:
 		return Fail(check, message, advice)
@@ -34,11 +35,11 @@ func Clock(than string, ahead time.Duration, known bool) Finding {
 	return passed(check, "less than a minute apart")
 }
 
-// Times remembers what time the answers of a server say it is.
+// Times records the time in the responses of a server.
 type Times struct {
 	now func() time.Time
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	ahead time.Duration
 	known bool
 }
@@ -46,14 +47,14 @@ type Times struct {
 // NewTimes returns Times that compare with a clock.
 func NewTimes(now func() time.Time) *Times { return &Times{now: now} }
 
-// Ahead returns how far the own clock is ahead of the server's, and whether the server has said what time it is.
+// Ahead returns how far the own clock is ahead of the server's, and whether the server has sent its time.
 func (t *Times) Ahead() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.ahead, t.known
 }
 
-// Wrap returns a transport that looks at the header Date of every answer.
+// Wrap returns a transport that reads the Date header of every response.
 func (t *Times) Wrap(base http.RoundTripper) http.RoundTripper { return timed{base, t} }
 
 type timed struct {
@@ -61,7 +62,6 @@ type timed struct {
 	times *Times
 }
 
-// RoundTrip sends the request.
 func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent := w.times.now()
 	response, err := w.RoundTripper.RoundTrip(request)
@@ -74,8 +74,8 @@ func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// note keeps the smallest difference that the answer allows: it was given between sent and received, in the second that
-// the date names.
+// note keeps the smallest difference that the response allows: the server wrote the date between sent and received,
+// within the named second.
 func (t *Times) note(sent, received, date time.Time) {
 	ahead := time.Duration(0)
 	switch {

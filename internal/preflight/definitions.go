@@ -53,11 +53,11 @@ func Definitions(files fs.FS, dir string) ([]Definition, error) {
 	return all, nil
 }
 
-// maxSchemaDepth bounds how deep a schema of the API server is read.
+// maxSchemaDepth limits the depth to which a schema of the API server is read.
 const maxSchemaDepth = 64
 
-// Lacks returns the fields that the definition has and the API server's document of its group and version has not.
-// Served is false where the document does not know the kind at all.
+// Lacks returns the fields of the definition that the API server's OpenAPI document lacks for its group and version.
+// Served is false if the document lacks the kind.
 func (d Definition) Lacks(document []byte) (fields []string, served bool, err error) {
 	var published struct {
 		Components struct {
@@ -84,7 +84,7 @@ func (d Definition) describes(schema map[string]any) bool {
 	})
 }
 
-// lacking compares fields alone: what a version of the definitions adds are fields.
+// lacking compares only fields, because later versions of the definitions only add fields.
 func lacking(want, got map[string]any, path string, depth int) []string {
 	if depth == 0 {
 		return nil
@@ -115,7 +115,7 @@ func lacking(want, got map[string]any, path string, depth int) []string {
 	return missing
 }
 
-// shownFields is how many a message names.
+// shownFields limits the fields that a message names.
 const shownFields = 3
 
 // Served judges whether the API server serves a definition as the program needs it.
@@ -129,7 +129,7 @@ func (d Definition) Served(served bool, lacks []string, worst Result, advice str
 		if more := len(lacks) - shownFields; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		return Finding{check, worst, "is older than this program: it has no field " + text, advice}
+		return Finding{check, worst, "is older than this program: it lacks field " + text, advice}
 	}
 	return passed(check, "has every field that this program uses")
 }

@@ -1,8 +1,8 @@
-// Package preflight says whether a program finds what it needs before it runs: files, rights, definitions, a registry
-// and the right time.
+// Package preflight checks the requirements of a program before it runs: files, rights, definitions, a registry and the
+// clock.
 //
-// What a finding means is decided by pure functions of this file and of rights.go, definitions.go and clock.go. They
-// take what was seen and return Findings. ask.go and the programs look; nothing here changes anything.
+// Pure functions in this file and in rights.go, definitions.go and clock.go take observations and return Findings.
+// ask.go and the programs collect the observations. Nothing in this package changes anything.
 package preflight
 
 import (
@@ -16,28 +16,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Result is what a check came to.
+// Result is the result of a check.
 type Result string
 
 // Results of a check.
 const (
 	Passed Result = "Passed"
-	// Warning is what the program can work with for now, or what somebody should know.
+	// Warning does not stop the program now, but an operator should look at it.
 	Warning Result = "Warning"
-	// Failed is what the program cannot work with.
+	// Failed stops the program from working.
 	Failed Result = "Failed"
 )
 
 // marks stand in front of a line.
 var marks = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
 
-// Finding is one check.
+// Finding is one check with its result.
 type Finding struct {
 	Check  string `json:"check"`
 	Result Result `json:"result"`
-	// Message says what was found.
+	// Message is the observation.
 	Message string `json:"message"`
-	// Advice says what to do about it, empty where nothing has to be done.
+	// Advice is the remedy, empty if none is needed.
 	Advice string `json:"advice,omitempty"`
 }
 
@@ -45,16 +45,16 @@ func passed(check, format string, args ...any) Finding {
 	return Finding{Check: check, Result: Passed, Message: fmt.Sprintf(format, args...)}
 }
 
-// Pass returns a finding that everything is right.
+// Pass returns a finding of a passed check.
 func Pass(check, message string) Finding { return passed(check, "%s", message) }
 
-// Warn returns a finding that the program can work with.
+// Warn returns a finding with a warning.
 func Warn(check, message, advice string) Finding { return Finding{check, Warning, message, advice} }
 
-// Fail returns a finding that the program cannot work with.
+// Fail returns a finding of a failed check.
 func Fail(check, message, advice string) Finding { return Finding{check, Failed, message, advice} }
 
-// Summarize returns an error that counts what failed, nil for nothing.
+// Summarize returns an error that counts the failed checks, or nil.
 func Summarize(findings []Finding) error {
 	failed := 0
 	for _, f := range findings {
@@ -78,10 +78,10 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is how long before its end a root of trust has to be signed again.
+// rootWarning is how long before its end a root of trust must be signed again.
 const rootWarning = 30 * 24 * time.Hour
 
-// Root judges a root of trust; from says where it is, and renew how another is made.
+// Root judges a root of trust. from is its location, and renew the instruction to renew it.
 func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	const check = "root of trust"
 	until := root.Expires.UTC().Format(time.DateOnly)
@@ -94,15 +94,14 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	return passed(check, "version %d of %s is valid until %s", root.Version, from, until)
 }
 
-// KeyFile judges who may read and write the file of a private key. A group may read it, which is how Pods get it from a
-// Secret.
+// KeyFile judges the permissions of a private key's file. A group may read it, which is how Pods read it from a Secret.
 func KeyFile(path string, mode fs.FileMode) Finding {
 	check := "file " + path
 	const other, groupWrites = 0o007, 0o020
 	if mode.Perm()&(other|groupWrites) == 0 {
 		return passed(check, "mode %04o", mode.Perm())
 	}
-	who := "everybody on this machine"
+	who := "every user of this machine"
 	if mode.Perm()&other == 0 {
 		who = "its group"
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestWhatAFindingMeans(t *testing.T) {
+func TestFindingsByObservation(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	rootFor := func(left time.Duration) Finding {
 		return Root("keys/root.json", trust.Root{Version: 3, Expires: now.Add(left)}, "sign it again", now)
@@ -37,14 +37,14 @@ func TestWhatAFindingMeans(t *testing.T) {
 		"a key for its owner":                      {KeyFile("k", 0o600), Passed, "0600"},
 		"a key in a Pod, readable for its group":   {KeyFile("k", 0o440), Passed, "0440"},
 		"a key that its group may change":          {KeyFile("k", 0o660), Failed, "its group"},
-		"a key that everybody may read":            {KeyFile("k", 0o644), Failed, "everybody"},
+		"a key that every user can read":           {KeyFile("k", 0o644), Failed, "every user"},
 		"a clock a little ahead":                   {Clock("the registry", 20*time.Second, true), Passed, ""},
 		"a clock two minutes behind":               {Clock("the registry", -2*time.Minute, true), Warning, "behind"},
 		"a clock an hour ahead":                    {Clock("the registry", time.Hour, true), Failed, "1h0m0s ahead of"},
-		"a server that does not tell the time":     {Clock("the registry", 0, false), Warning, "did not say"},
+		"a server that does not send the time":     {Clock("the registry", 0, false), Warning, "did not send"},
 		"all rights":                               {Rights("publisher", 2, nil, "apply"), Passed, "all 2"},
 		"missing rights":                           {Rights("publisher", 9, []Permission{lease, status}, "apply"), Failed, "patch kymas/status.operator.kyma-project.io in kcp-system"},
-		"more missing rights than anybody reads":   {Rights("publisher", 9, slices.Repeat([]Permission{lease}, 7), "apply"), Failed, "and 2 more"},
+		"more missing rights than a message names": {Rights("publisher", 9, slices.Repeat([]Permission{lease}, 7), "apply"), Failed, "and 2 more"},
 		"a definition with all":                    {crd.Served(true, nil, Failed, "upgrade"), Passed, ""},
 		"a definition that is older":               {crd.Served(true, []string{".spec.runtime"}, Failed, "upgrade"), Failed, ".spec.runtime"},
 		"a definition that the agent will bring":   {crd.Served(false, nil, Warning, "start"), Warning, "does not serve it"},
@@ -84,8 +84,8 @@ func TestPathsInAdviceAreQuoted(t *testing.T) {
 	}
 }
 
-// Rights come from the files that the charts are rendered from: no right is forgotten here that is given there.
-func TestPermissionsAreThoseOfTheCharts(t *testing.T) {
+// Rights come from the files that the charts are rendered from, so the check cannot miss a right of the charts.
+func TestPermissionsMatchTheCharts(t *testing.T) {
 	for _, c := range []struct {
 		files fs.FS
 		dir   string
@@ -115,15 +115,15 @@ func TestPermissionsAreThoseOfTheCharts(t *testing.T) {
 			t.Errorf("%s is not among %v", want, all)
 		}
 	}
-	// What the chart makes for others to bind is no right of the publisher.
+	// The chart creates this role for others to bind. The publisher does not have it.
 	all, err = Permissions(charts.PublisherRBAC, "kcp-publisher/rbac/ui.yaml", nil)
 	if err != nil || slices.ContainsFunc(all, func(p Permission) bool { return p.Resource == "rollouts" && p.Verb == "patch" }) {
 		t.Error(all, err)
 	}
 }
 
-// What is no resource is asked for too: who installs modules with all rights needs those on URLs.
-func TestRightsOnURLsAreAskedFor(t *testing.T) {
+// Non-resource URLs are checked too: an account with all rights to install modules needs them.
+func TestRightsOnURLsAreChecked(t *testing.T) {
 	all, err := Permissions(charts.AgentRBAC, "skr-agent/rbac/all-modules.yaml", nil)
 	if err != nil || !slices.Contains(all, Permission{Verb: "*", URL: "*"}) {
 		t.Error(all, err)
@@ -137,7 +137,7 @@ func TestRightsOnURLsAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestAnAccountWithoutRightsIsAWarning(t *testing.T) {
+func TestAccountWithoutRightsIsAWarning(t *testing.T) {
 	rules := authorizationv1.SubjectRulesReviewStatus{ResourceRules: []authorizationv1.ResourceRule{{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}}}}
 	if got := Account("a", "n", rules); got.Result != Warning || got.Advice == "" {
 		t.Errorf("%+v", got)
@@ -148,7 +148,7 @@ func TestAnAccountWithoutRightsIsAWarning(t *testing.T) {
 	}
 }
 
-// published is what an API server tells of a definition.
+// published returns an API server's document about a definition.
 func published(t *testing.T, d Definition, drop string) []byte {
 	t.Helper()
 	schema := maps.Clone(d.schema)
@@ -167,7 +167,7 @@ func published(t *testing.T, d Definition, drop string) []byte {
 	return data
 }
 
-func TestAnOlderDefinitionIsToldByItsFields(t *testing.T) {
+func TestOlderDefinitionIsDetectedByItsFields(t *testing.T) {
 	definitions, err := Definitions(charts.PublisherCRDs, filepath.Join("kcp-publisher", "files", "crds"))
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestAnOlderDefinitionIsToldByItsFields(t *testing.T) {
 	}
 }
 
-func TestTheTimeOfAServerIsReadFromItsAnswers(t *testing.T) {
+func TestServerTimeIsReadFromResponses(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/silent" {
 			w.Header()["Date"] = nil

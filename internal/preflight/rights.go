@@ -14,7 +14,7 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Permission is one verb on one kind of resource, on one object of it, or on a URL that is no resource's.
+// Permission is one verb on a kind of resource, on one object of it, or on a non-resource URL.
 type Permission struct {
 	Verb, Group, Resource, Subresource string
 	// Name is empty for all objects.
@@ -25,7 +25,7 @@ type Permission struct {
 	URL string
 }
 
-// String returns it as a person would say it: "get leases kcp-publisher.kyma-pull.dev in kcp-system".
+// String returns a readable form such as "get leases kcp-publisher.kyma-pull.dev in kcp-system".
 func (p Permission) String() string {
 	if p.URL != "" {
 		return p.Verb + " URL " + p.URL
@@ -46,7 +46,7 @@ func (p Permission) String() string {
 	return text
 }
 
-// review asks the API server for it.
+// review returns the access review for the permission.
 func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	var spec authorizationv1.SelfSubjectAccessReviewSpec
 	if p.URL != "" {
@@ -59,8 +59,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
 }
 
-// Permissions returns what a file of a chart's RBAC gives to those whom it binds. Namespaces are replaced as the map
-// says.
+// Permissions returns the permissions that a file of a chart's RBAC grants to its subjects. The map replaces
+// namespaces.
 func Permissions(files fs.FS, path string, namespaces map[string]string) ([]Permission, error) {
 	data, err := fs.ReadFile(files, path)
 	if err != nil {
@@ -128,14 +128,14 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 	return all
 }
 
-// shownPermissions is how many a message names.
+// shownPermissions limits the permissions that a message names.
 const shownPermissions = 5
 
-// Rights judges what of a part of the chart's RBAC is denied.
+// Rights judges the denied permissions of a part of the chart's RBAC.
 func Rights(part string, asked int, denied []Permission, advice string) Finding {
 	check := "rights, " + part
 	if len(denied) == 0 {
-		return passed(check, "all %d are given", asked)
+		return passed(check, "all %d are granted", asked)
 	}
 	var names []string
 	for _, p := range denied[:min(len(denied), shownPermissions)] {
@@ -148,17 +148,17 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 	return Fail(check, fmt.Sprintf("%d of %d are missing: %s", len(denied), asked, text), advice)
 }
 
-// everybody are the API groups that every account may ask who it is and what it may.
+// everybody are the API groups in which every account can query its own identity and rights.
 var everybody = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
-// Account judges what a ServiceAccount may do in its namespace and everywhere. What its modules take is known when they
-// are installed.
+// Account judges the rights of a ServiceAccount in its namespace and in the cluster. The rights that its modules need
+// are only known when they are installed.
 func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
 	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
 		return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return !slices.Contains(everybody, group) })
 	})
 	if some || rules.Incomplete {
-		return passed(check, "one may act as it, and it has rights")
+		return passed(check, "it can be impersonated, and it has rights")
 	}
-	return Warn(check, "has no rights in the cluster and in "+namespace+": no module can be installed there with it", "create it, and give it what docs/guides/rights.md lists for its modules")
+	return Warn(check, "has no rights in the cluster and in "+namespace+": it cannot install a module there", "create it, and grant it the rights listed in docs/guides/rights.md")
 }

@@ -20,21 +20,21 @@ import (
 
 const (
 	chartLayer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
-	// maxChartFileBytes bounds one file of a chart, as Helm does.
+	// maxChartFileBytes limits one file of a chart, as Helm does.
 	maxChartFileBytes = 5 << 20
-	// maxChartNesting bounds archives within archives. Helm's own tools make one level.
+	// maxChartNesting limits archives within archives. Helm's own tools create one level.
 	maxChartNesting = 8
 )
 
-// chartFiles returns a chart's files by their path inside the chart, charts within it unpacked. The blob is the chart's
-// archive, compressed or not, or an OCI artifact that holds it.
+// chartFiles returns a chart's files by their path inside the chart, with its subcharts unpacked. The blob is the
+// chart's archive, which can be compressed, or an OCI artifact that contains it.
 func chartFiles(blob []byte) ([]file, error) {
 	data, err := decompress(blob)
 	if err != nil {
 		return nil, err
 	}
 	if !isTar(data) {
-		return nil, errors.New("content is no archive: pack it by helm package")
+		return nil, errors.New("content is not an archive: pack it with helm package")
 	}
 	var b budget
 	if names, err := topLevel(data); err != nil {
@@ -60,7 +60,7 @@ func chartFiles(blob []byte) ([]file, error) {
 	return files, nil
 }
 
-// topLevel names what lies at the top of an archive.
+// topLevel returns the names at the top of an archive.
 func topLevel(data []byte) ([]string, error) {
 	var b budget
 	var names []string
@@ -72,12 +72,12 @@ func topLevel(data []byte) ([]string, error) {
 	return names, err
 }
 
-// isArtifact knows the files that an OCI layout, and OCM's older form of it, begin with.
+// isArtifact recognizes the first files of an OCI layout and of OCM's older form of it.
 func isArtifact(name string) bool {
 	return name == "oci-layout" || name == "index.json" || name == "artifact-descriptor.json"
 }
 
-// chartLayerOf finds the chart inside an OCI artifact.
+// chartLayerOf returns the chart inside an OCI artifact.
 //
 // Source: OCM specification, artifact sets; Helm's OCI media types (HIP 6).
 func chartLayerOf(blob []byte) ([]byte, error) {
@@ -103,13 +103,13 @@ func chartLayerOf(blob []byte) ([]byte, error) {
 		}
 	}
 	if len(layers) != 1 {
-		return nil, fmt.Errorf("manifest has %d layers of %s: a chart is one", len(layers), chartLayer)
+		return nil, fmt.Errorf("manifest has %d layers of %s, want one", len(layers), chartLayer)
 	}
 	return set.Blob(layers[0].Digest)
 }
 
-// chart reads one archive and those inside it. Helm would unpack the inner ones itself, each with a limit of its own;
-// here all of them share one.
+// chart reads one archive and the archives inside it. Helm would unpack the inner ones itself, each with its own limit;
+// here all share one limit.
 func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 	members, err := b.untar(data, func(string) bool { return true })
 	if err != nil {
@@ -123,7 +123,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 	for _, m := range members {
 		name, inside := strings.CutPrefix(m.name, folder+"/")
 		if !inside {
-			return nil, fmt.Errorf("%s is not in the chart's folder %s: pack it by helm package", m.name, folder)
+			return nil, fmt.Errorf("%s is not in the chart's folder %s: pack it with helm package", m.name, folder)
 		}
 		if len(m.data) > maxChartFileBytes {
 			return nil, fmt.Errorf("%s: %d bytes, at most %d in a chart's file", m.name, len(m.data), maxChartFileBytes)
@@ -137,7 +137,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 		for _, f := range inner {
-			// The folder's name is nobody's business; the extension keeps Helm from unpacking it again.
+			// The folder's name does not matter. The extension keeps Helm from unpacking it again.
 			files = append(files, file{name + ".unpacked/" + f.name, f.data})
 		}
 	}
@@ -155,7 +155,7 @@ func (b *budget) archivedChart(data []byte, nesting int) ([]file, error) {
 	return b.chart(data, nesting)
 }
 
-// inChart takes the folders of charts within the chart from a path.
+// inChart removes the folders of subcharts from a path.
 func inChart(name string) string {
 	for {
 		rest, inside := strings.CutPrefix(name, "charts/")
@@ -167,14 +167,14 @@ func inChart(name string) string {
 	}
 }
 
-// isArchivedChart knows the archives that Helm takes for charts; it overlooks names that start with a dot or
+// isArchivedChart recognizes the archives that Helm reads as charts. Helm ignores names that start with a dot or
 // underscore.
 func isArchivedChart(name string) bool {
 	archive, inside := strings.CutPrefix(inChart(name), "charts/")
 	return inside && path.Ext(archive) == ".tgz" && strings.IndexAny(archive, "_.") != 0
 }
 
-// checkDocument keeps YAML away from Helm that would grow when it is read.
+// checkDocument refuses YAML that would grow when Helm reads it.
 func checkDocument(f file) error {
 	switch inChart(f.name) {
 	case "Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock":
@@ -188,7 +188,7 @@ func checkDocument(f file) error {
 	return nil
 }
 
-// loadChart makes a chart of its files, the same whatever order they come in.
+// loadChart creates a chart from its files. The order of the files does not matter.
 func loadChart(files []file) (*chart.Chart, error) {
 	buffered := make([]*loader.BufferedFile, len(files))
 	for i, f := range files {
@@ -201,7 +201,7 @@ func loadChart(files []file) (*chart.Chart, error) {
 	return c, settle(c)
 }
 
-// settle orders the charts within a chart, which Helm reads by way of a map.
+// settle orders the subcharts, which Helm reads from a map.
 func settle(c *chart.Chart) error {
 	inner := slices.Clone(c.Dependencies())
 	slices.SortFunc(inner, func(a, b *chart.Chart) int {
@@ -209,7 +209,7 @@ func settle(c *chart.Chart) error {
 	})
 	for i, one := range inner {
 		if i > 0 && inner[i-1].Name() == one.Name() && inner[i-1].Metadata.Version == one.Metadata.Version {
-			return fmt.Errorf("charts/ holds %s %s twice", one.Name(), one.Metadata.Version)
+			return fmt.Errorf("charts/ contains %s %s twice", one.Name(), one.Metadata.Version)
 		}
 		if err := settle(one); err != nil {
 			return err
@@ -219,7 +219,7 @@ func settle(c *chart.Chart) error {
 	return nil
 }
 
-// checkInstallable asks what Helm asks before it installs.
+// checkInstallable repeats Helm's checks before an installation.
 func checkInstallable(c *chart.Chart) error {
 	if c.Metadata.Type == "library" {
 		return errors.New("is a library chart, which installs nothing: use a chart that depends on it")

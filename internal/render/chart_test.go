@@ -223,7 +223,7 @@ func TestHooksAreRefusedOrInstalled(t *testing.T) {
 		"a Pod before a deletion":  {"v1 Pod", "pre-delete", "a Pod of hook pre-delete"},
 		"a Secret at deletion":     {"v1 Secret", "post-delete", "an object of hook post-delete only is never made"},
 		"a word nobody knows":      {"v1 Secret", "pre-lunch", `hook "pre-lunch" is not known`},
-		"a Job for tests":          {"batch/v1 Job", "test", "content holds no objects"},
+		"a Job for tests":          {"batch/v1 Job", "test", "content has no objects"},
 		"a Secret before installs": {"v1 Secret", "Pre-Install,pre-delete", ""},
 		"a Job of another group":   {"example.org/v1 Job", "pre-install", ""},
 	} {
@@ -271,7 +271,7 @@ func TestChartsThatHelmWouldNotInstallAreRefused(t *testing.T) {
 		"dots as its name":     {[]string{"Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"}, `chart.metadata.name ".." is not allowed`},
 		"a path as an alias":   {[]string{"Chart.yaml", head + "dependencies: [{name: a, alias: ../b}]\n"}, "disallowed characters in the alias"},
 		"the same chart twice": {[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
-			"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n"}, "charts/ holds in 1.0.0 twice"},
+			"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n"}, "charts/ contains in 1.0.0 twice"},
 		"two charts of a name": {[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
 			"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 2.0.0\n"}, "sample has two charts in in charts/: give one an alias"},
 		"a template that fails":   {[]string{"Chart.yaml", head, "templates/a.yaml", `{{ fail "set a host" }}`}, "sample/templates/a.yaml:1:3): set a host"},
@@ -295,8 +295,8 @@ func TestContentThatIsNoChartIsRefused(t *testing.T) {
 		content []byte
 		err     string
 	}{
-		"YAML":                   {[]byte(configMap("a")), "content is no archive: pack it by helm package"},
-		"nothing":                {nil, "content is no archive"},
+		"YAML":                   {[]byte(configMap("a")), "content is not an archive: pack it with helm package"},
+		"nothing":                {nil, "content is not an archive"},
 		"files without a folder": {archive(t, yamlFile("Chart.yaml", chart), yamlFile("values.yaml", "")), "Chart.yaml is not in the chart's folder"},
 		"two folders":            {archive(t, yamlFile("a/Chart.yaml", chart), yamlFile("b/Chart.yaml", chart)), "b/Chart.yaml is not in the chart's folder a"},
 		"an empty archive":       {archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}), "archive is empty"},

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// maxStackBytes ends what calls itself without end while there is memory left to say so.
+	// maxStackBytes ends endless recursion while there is enough memory for an error message.
 	maxStackBytes = 64 << 20
-	// hardShare is how much more memory the kernel gives than is allowed: the child is to say itself that it needs too
-	// much, for it can say it better than Go's runtime, which may die of want of memory in many ways.
+	// hardShare is how much more memory the kernel allows than the limit. The child reports an exceeded limit itself,
+	// because Go's runtime can die in many ways without memory.
 	hardShare = 4
-	// watchInterval is how often the child looks at its memory; a program fills 50 MiB meanwhile.
+	// watchInterval is the interval at which the child checks its memory. A program can allocate 50 MiB in between.
 	watchInterval = 10 * time.Millisecond
 )
 
-// Child is the other end of Confined. It takes limits and an Input as JSON and writes the objects, or why there are
-// none. Before it reads the Input it gives away what rendering has no use for: memory beyond the limit, all processor
-// time but some, and the means to open a file, a connection or a program. Nothing else may be done in its process.
+// Child is the child's side of Confined. It reads limits and an Input as JSON and writes the objects or an error.
+// Before it reads the Input, it gives up everything that rendering does not need: memory beyond the limit, most
+// processor time, and the ability to open a file, a connection or a program. Its process must not do anything else.
 func Child(in io.Reader, out io.Writer) error {
-	// Helm and kustomize log warnings and the clock's zone would be the node's.
+	// Helm and kustomize log warnings, and the clock's zone would depend on the node.
 	log.SetOutput(io.Discard)
 	time.Local = time.UTC
 	questions := json.NewDecoder(bufio.NewReader(in))
@@ -35,7 +35,7 @@ func Child(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("read limits: %w", err)
 	}
 	if l.MemoryBytes <= 0 || l.CPUSeconds == 0 {
-		return errors.New("read limits: they are missing: this command is for the agent itself")
+		return errors.New("read limits: not found: only the agent itself runs this command")
 	}
 	if err := giveUp(l); err != nil {
 		return fmt.Errorf("set limits: %w", err)
@@ -74,7 +74,7 @@ func (in Input) answer() answer {
 	return answer{Objects: encoded}
 }
 
-// outgrown is closed when this process has more memory than it may.
+// outgrown is closed when this process exceeds its memory limit.
 func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
 	tooMuch := make(chan struct{})
 	go func() {

@@ -24,42 +24,40 @@ import (
 const (
 	defaultTimeout     = 30 * time.Second
 	defaultMemoryBytes = 512 << 20
-	// maxAnswerBytes bounds what is taken from the child: as much as content has before it is unpacked.
+	// maxAnswerBytes limits the child's output to the size of packed content.
 	maxAnswerBytes = bundle.MaxLayerBytes
-	// maxComplaintBytes is enough of what a dying Go program writes to tell why: it says so at the beginning.
+	// maxComplaintBytes is enough of a crashing Go program's output, which starts with the reason.
 	maxComplaintBytes = 16 << 10
 )
 
-// ErrNotRun is what rendering fails with that never began, or was ended by something outside. It says nothing of the
-// content.
+// ErrNotRun means that rendering never started or was ended from outside. It is no statement about the content.
 var ErrNotRun = errors.New("rendering did not run")
 
-// Confined renders in a child process, so that content can cost no more than the time and memory it is given. It may be
-// used from many goroutines at once; every call has a child of its own, which is gone when the call returns.
+// Confined renders in a child process, which limits the time and memory of content. It is safe for concurrent use. Each
+// call has its own child, which ends before the call returns.
 type Confined struct {
-	// Command starts a program that calls Child and nothing else: the agent's own, with its hidden command.
+	// Command starts a program that only calls Child: the agent's own, with its hidden command.
 	Command []string
-	// Timeout is how long rendering may take, 30s unless given.
+	// Timeout limits rendering. Defaults to 30s.
 	Timeout time.Duration
-	// MemoryBytes is how much memory the child may have, 512 MiB unless given. The agent's program itself takes about 10
-	// MiB of it.
+	// MemoryBytes limits the child's memory. Defaults to 512 MiB. The agent's program itself needs about 10 MiB of it.
 	MemoryBytes int64
 }
 
-// limits is the first thing the child is told.
+// limits is the child's first input.
 type limits struct {
 	MemoryBytes int64
 	CPUSeconds  uint64
 }
 
-// answer is all that the child says. One of both is set.
+// answer is the child's whole output. Exactly one field is set.
 type answer struct {
 	Objects json.RawMessage `json:"objects,omitempty"`
 	Refused string          `json:"refused,omitempty"`
 }
 
-// Render is the function Render, confined where content is a program. Errors that are ErrNotRun, or the context's, may
-// pass; all others are the content's, and come again.
+// Render is the function Render, confined if the content is a program. ErrNotRun and context errors are temporary. All
+// other errors belong to the content, and repeat.
 func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstructured, error) {
 	if in.Packed != v1beta2.HelmChart && in.Packed != v1beta2.Kustomize {
 		return Render(in)
@@ -71,12 +69,12 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 		c.MemoryBytes = defaultMemoryBytes
 	}
 	if len(c.Command) == 0 {
-		return nil, in.named(fmt.Errorf("%w: no command is given for it", ErrNotRun))
+		return nil, in.named(fmt.Errorf("%w: no command is configured", ErrNotRun))
 	}
 	if len(in.Content) > bundle.MaxLayerBytes {
 		return nil, in.named(fmt.Errorf("content of %d bytes, at most %d", len(in.Content), bundle.MaxLayerBytes))
 	}
-	// The child's CPU time is bounded too, several cores' worth: it ends by itself if this process is stopped or gone.
+	// The child's CPU time is limited to that of several cores. The child then ends even if this process stops or dies.
 	question, err := json.Marshal(limits{c.MemoryBytes, uint64(c.Timeout/time.Second)*4 + 1})
 	if err != nil {
 		return nil, err
@@ -92,7 +90,7 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	return understood(in, said)
 }
 
-// ask runs the child. It gives what the child wrote, or why there is no sense in reading it.
+// ask runs the child. It returns the child's output, or an error if there is none to read.
 func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -103,7 +101,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	child.SysProcAttr = dieWithParent()
-	// The kernel takes the child for its thread's: it must not end before the child does.
+	// The kernel ties the child to its parent's thread, so the thread must not end before the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := child.Start(); err != nil {
@@ -114,7 +112,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case said.Overflowed():
-		return nil, fmt.Errorf("gives more than %d MiB of objects", maxAnswerBytes>>20)
+		return nil, fmt.Errorf("returns more than %d MiB of objects", maxAnswerBytes>>20)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("rendering took longer than %s and was stopped", c.Timeout)
 	case child.ProcessState == nil:
@@ -127,15 +125,14 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	return said.Bytes(), nil
 }
 
-// explain tells why a child died, from its state and from what Go's runtime writes then. The rest of that is for
-// nobody.
+// explain returns why a child died, from its state and the output of Go's runtime. It drops the rest of that output.
 func (c Confined) explain(child *os.ProcessState, complaint string) error {
 	first, _, _ := strings.Cut(complaint, "\n")
 	status, _ := child.Sys().(syscall.WaitStatus)
 	switch {
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
-		return fmt.Errorf("%w: the child was killed from outside, perhaps for want of memory on the node", ErrNotRun)
-	case child.ExitCode() == 1: // Child gave an error
+		return fmt.Errorf("%w: the render process was killed (out of memory on the node?)", ErrNotRun)
+	case child.ExitCode() == 1: // Child returned an error
 		return fmt.Errorf("%w: %s", ErrNotRun, shortened(first))
 	case strings.Contains(complaint, "stack exceeds"):
 		return errors.New("nests or calls itself without end")
@@ -148,15 +145,15 @@ func (c Confined) explain(child *os.ProcessState, complaint string) error {
 func understood(in Input, said []byte) ([]*unstructured.Unstructured, error) {
 	var a answer
 	if err := json.Unmarshal(said, &a); err != nil {
-		return nil, in.named(fmt.Errorf("%w: the child's answer: %w", ErrNotRun, err))
+		return nil, in.named(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
 	}
 	if a.Refused != "" {
 		return nil, errors.New(a.Refused)
 	}
-	// Kubernetes' decoder, unlike Go's, keeps whole numbers whole.
+	// Kubernetes' decoder, unlike Go's, keeps integers.
 	var contents []map[string]any
 	if err := utiljson.Unmarshal(a.Objects, &contents); err != nil {
-		return nil, in.named(fmt.Errorf("%w: the child's answer: %w", ErrNotRun, err))
+		return nil, in.named(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
 	}
 	objects := make([]*unstructured.Unstructured, len(contents))
 	for i, content := range contents {

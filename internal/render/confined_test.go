@@ -179,7 +179,7 @@ func TestAProgramThatIsNotThereIsNoFaultOfTheContent(t *testing.T) {
 
 func TestAChildThatSaysTooMuchIsCutOff(t *testing.T) {
 	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(), chartWith(t, configMap("a")))
-	require.ErrorContains(t, err, "gives more than 32 MiB of objects")
+	require.ErrorContains(t, err, "returns more than 32 MiB of objects")
 }
 
 // confess tries, in a confined process, what rendering must not be able to do, and prints what came of it.

@@ -19,14 +19,14 @@ const (
 	keepAnnotation   = "helm.sh/resource-policy"
 )
 
-// Keeps reports whether a chart says of an object that it outlives the release: its annotation helm.sh/resource-policy
-// is keep. Rendering leaves the annotation in place; the remover of objects asks here, of the object in the cluster,
-// and lets it be.
+// Keeps reports whether a chart keeps an object beyond its release, with annotation helm.sh/resource-policy: keep.
+// Rendering leaves the annotation in place. Before an object is deleted, this function checks it on the object in the
+// cluster.
 func Keeps(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// ordered are the objects of a chart in the order in which Helm would create them.
+// ordered returns the objects of a chart in the order in which Helm would create them.
 type ordered struct{ definitions, before, release, after []placed }
 
 // withoutHooks turns hooks into ordinary objects, since an agent reconciles continuously and has no phases:

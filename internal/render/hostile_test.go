@@ -127,7 +127,7 @@ func TestHostileArchivesOfChartsAreRefused(t *testing.T) {
 		"a folder that is too deep":  {in: with(yamlFile("sample/"+strings.Repeat("a/", 20)+"x", "")), want: "deeper than 16 folders"},
 		"a name that is too long":    {in: with(yamlFile("sample/"+strings.Repeat("a", 300), "")), want: "longer than 256 bytes"},
 		"an archive that is cut off": {in: rawChart(archive(t, head)[:530]), want: "tar: "},
-		"bytes of no kind":           {in: rawChart(noise(1 << 20)), want: "content is no archive"},
+		"bytes of no kind":           {in: rawChart(noise(1 << 20)), want: "content is not an archive"},
 	})
 }
 
@@ -200,7 +200,7 @@ func TestTemplatesThatRunAwayAreStopped(t *testing.T) {
 		"a document of 20 MB":         {in: chartWith(t, settingsMap(`{{ repeat 20000000 "x" }}`)), want: "bytes, at most 8388608: divide lists"},
 		"too many objects":            {in: repeated(MaxObjects+1, "---\n"+configMap("a{{ . }}")), want: "more than 2000 objects"},
 		"objects of 36 MB in all":     {in: repeated(36, "---\n"+strings.Replace(settingsMap(`{{ repeat 1000000 "x" }}`), "settings", "s{{ . }}", 1)), want: "templates give more than"},
-		"objects of many documents":   {in: repeated(5000, "---\n"), want: "content holds no objects"},
+		"objects of many documents":   {in: repeated(5000, "---\n"), want: "content has no objects"},
 		"brackets without end":        {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},
 		"a panic":                     {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
 	})

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// maxBuilds bounds how often kustomizations are built for one overlay. A base that two others use is built twice, so
-	// that a few files can ask for any number.
+	// maxBuilds limits the kustomizations of one overlay. A base that two others use is built twice, so a few files could
+	// require any number.
 	maxBuilds = 200
-	// maxOverlayFileBytes bounds one file that kustomize parses; a module's objects as one file have 2 MiB.
+	// maxOverlayFileBytes limits one file that kustomize parses. A module's objects in one file have 2 MiB.
 	maxOverlayFileBytes = 8 << 20
 )
 
-// inspection reads every kustomization that an overlay consists of, before kustomize does. It refuses what would be
-// fetched or run: kustomize clones and downloads as soon as it meets an address, which can look like a path. Only paths
-// of files and folders that the content has are let through.
+// inspection reads every kustomization of an overlay before kustomize does. It refuses everything that kustomize would
+// fetch or run: kustomize clones and downloads as soon as it finds an address, which can look like a path. It accepts
+// only paths of files and folders in the content.
 type inspection struct {
 	files tree
-	// builds says how many kustomizations each folder stands for; 0 while it is being read.
+	// builds is the number of kustomizations below each folder, 0 while the folder is being read.
 	builds map[string]int
 }
 
@@ -38,11 +38,11 @@ func (i *inspection) kustomization(folder string) error {
 	return err
 }
 
-// visit inspects a folder and gives how many kustomizations are built for it.
+// visit inspects a folder and returns the number of kustomizations that are built for it.
 func (i *inspection) visit(folder string) (int, error) {
 	if builds, known := i.builds[folder]; known {
 		if builds == 0 {
-			return 0, fmt.Errorf("%s: refers to itself, by way of others: leave it out there", folder)
+			return 0, fmt.Errorf("%s: refers to itself through other kustomizations: remove one of the references", folder)
 		}
 		return builds, nil
 	}
@@ -69,7 +69,7 @@ func (i *inspection) visit(folder string) (int, error) {
 			return 0, err
 		}
 		if builds += below; builds > maxBuilds {
-			return 0, fmt.Errorf("%s: asks for more than %d kustomizations to be built", name, maxBuilds)
+			return 0, fmt.Errorf("%s: needs more than %d kustomizations", name, maxBuilds)
 		}
 	}
 	i.builds[folder] = builds
@@ -108,7 +108,7 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 	return k, nil
 }
 
-// references checks everything in a kustomization that kustomize would load.
+// references checks all references of a kustomization that kustomize would load.
 func (i *inspection) references(folder string, k types.Kustomization) error {
 	for _, reference := range slices.Concat(k.Resources, k.Bases, k.Components) {
 		if i.isFolder(folder, reference) {
@@ -129,7 +129,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 		}
 	}
 	for n, patch := range k.PatchesStrategicMerge {
-		// A line alone may be a path; kustomize tries both, and a path may be an address.
+		// A single line can be a path. kustomize tries both, and a path can be an address.
 		if text := string(patch); !strings.Contains(text, "\n") {
 			if err := i.readable(folder, text); err != nil {
 				return fmt.Errorf("patchesStrategicMerge[%d]: %w", n, err)
@@ -146,7 +146,7 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 	return nil
 }
 
-// yamlOf returns the paths of YAML files that a kustomization names, but for its resources.
+// yamlOf returns the paths of YAML files that a kustomization refers to, except its resources.
 func yamlOf(k types.Kustomization) []string {
 	paths := slices.Concat(k.Crds, k.Configurations)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
@@ -159,7 +159,7 @@ func yamlOf(k types.Kustomization) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// dataOf returns the paths of files whose content goes into generated objects.
+// dataOf returns the paths of files whose content becomes part of generated objects.
 func dataOf(k types.Kustomization) []string {
 	var sources []types.KvPairSources
 	for _, g := range k.ConfigMapGenerator {
@@ -188,7 +188,7 @@ func (i *inspection) isFolder(folder, reference string) bool {
 	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
 }
 
-// present returns the file that a reference means.
+// present returns the file of a reference.
 func (i *inspection) present(folder, reference string) ([]byte, error) {
 	if err := isLocal(folder, reference); err != nil {
 		return nil, err
@@ -211,17 +211,17 @@ func (i *inspection) readable(folder, reference string) error {
 	return nil
 }
 
-// isLocal lets a reference through that can only be a path within the content.
+// isLocal accepts a reference that can only be a path within the content.
 //
 // Source: kustomize's internal/loader and internal/git: an address has a scheme, or a user before an @, or starts with
-// github.com, and is not looked for among the files first.
+// github.com, and kustomize does not look for it among the files first.
 func isLocal(folder, reference string) error {
 	first, _, _ := strings.Cut(strings.ToLower(reference), "/")
 	switch {
 	case reference == "":
 		return errors.New("a path is empty")
 	case strings.ContainsAny(reference, ":@?") || first == "github.com":
-		return fmt.Errorf("%s: is an address, and nothing is fetched: put the files into the content", shortened(reference))
+		return fmt.Errorf("%s: is an address, but rendering fetches nothing: put the files into the content", shortened(reference))
 	case path.IsAbs(reference) || path.Join(folder, reference) == ".." || strings.HasPrefix(path.Join(folder, reference), "../"):
 		return fmt.Errorf(
 			"%s: leaves the content: package the folder above, with a kustomization.yaml whose resources name this one",
@@ -229,14 +229,14 @@ func isLocal(folder, reference string) error {
 		)
 	case !isPlainPath(path.Join(folder, reference)):
 		return fmt.Errorf(
-			"%s: has characters that are not read here: use letters, digits, dots, dashes and underscores",
+			"%s: has unsupported characters: use letters, digits, dots, dashes and underscores",
 			shortened(reference),
 		)
 	}
 	return nil
 }
 
-// checkYAML checks a file or patch that kustomize reads and whose aliases it writes out.
+// checkYAML checks a file or patch that kustomize reads and whose aliases it expands.
 func checkYAML(data []byte) error {
 	if err := checkSize(data); err != nil {
 		return err

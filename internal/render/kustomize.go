@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// kustomizing is held while an overlay is built: kyaml keeps its schemas in variables of its package.
+// kustomizing is held while an overlay is built, because kyaml keeps its schemas in package variables.
 var kustomizing sync.Mutex
 
-// overlaid builds a kustomization, as kustomize build would, in the order that it gives.
+// overlaid builds a kustomization like kustomize build, in the same order.
 func overlaid(in Input) ([]placed, error) {
 	found, err := overlay(in)
 	if err != nil {
@@ -57,7 +57,7 @@ func overlay(in Input) ([]placed, error) {
 	return documents(file{"output", text})
 }
 
-// build runs kustomize, which inspection has left nothing to fetch or to run.
+// build runs kustomize. After the inspection there is nothing left to fetch or run.
 func build(files tree, root string) ([]byte, error) {
 	disk := filesys.MakeFsInMemory()
 	for name, data := range files {
@@ -67,7 +67,7 @@ func build(files tree, root string) ([]byte, error) {
 	}
 	kustomizing.Lock()
 	defer kustomizing.Unlock()
-	// The defaults are what is wanted: no plugins, no files above a kustomization's own folder, order as written.
+	// The defaults are correct: no plugins, no files above a kustomization's own folder, original order.
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, path.Join("/", root))
 	if err != nil {
 		return nil, fmt.Errorf("%s", shortened(err.Error()))
@@ -80,27 +80,27 @@ func build(files tree, root string) ([]byte, error) {
 		return nil, fmt.Errorf("%s", shortened(err.Error()))
 	}
 	if len(text) > bundle.MaxLayerBytes {
-		return nil, fmt.Errorf("gives more than %d bytes", bundle.MaxLayerBytes)
+		return nil, fmt.Errorf("returns more than %d bytes", bundle.MaxLayerBytes)
 	}
 	return text, nil
 }
 
 var plainPath = regexp.MustCompile(`^[a-zA-Z0-9._/-]+$`)
 
-// isPlainPath reports whether kustomize's file system in memory takes a name. Others are overlooked until something
-// names them.
+// isPlainPath reports whether kustomize's in-memory file system accepts a name. Other names are ignored until a
+// kustomization refers to them.
 func isPlainPath(name string) bool {
 	return plainPath.MatchString(name) && !strings.Contains(path.Clean(name), "..")
 }
 
-// tree is the files of an overlay by path; a folder is what stands before a slash.
+// tree contains the files of an overlay by path. A folder is the part before a slash.
 type tree map[string][]byte
 
-// root returns the folder to build: the one that is asked for, or the top.
+// root returns the folder to build: the requested one, or the top.
 func (t tree) root(asked string) (string, error) {
 	folder := path.Clean("./" + asked)
 	if asked != "" && (path.IsAbs(asked) || strings.HasPrefix(folder, "..")) {
-		return "", fmt.Errorf("path %q leaves the content: give a folder inside", asked)
+		return "", fmt.Errorf("path %q leaves the content: use a folder inside it", asked)
 	}
 	if _, err := t.kustomizationIn(folder); err == nil {
 		return folder, nil
@@ -123,12 +123,12 @@ func (t tree) root(asked string) (string, error) {
 	if folder == "." {
 		folder = "the top of the content"
 	}
-	return "", fmt.Errorf("no kustomization.yaml at %s: there are some in %s", folder, strings.Join(candidates, ", "))
+	return "", fmt.Errorf("no kustomization.yaml at %s, only in %s", folder, strings.Join(candidates, ", "))
 }
 
 var errNone = errors.New("no kustomization.yaml")
 
-// kustomizationIn names the kustomization file of a folder.
+// kustomizationIn returns the name of a folder's kustomization file.
 func (t tree) kustomizationIn(folder string) (string, error) {
 	var found []string
 	for _, name := range konfig.RecognizedKustomizationFileNames() {

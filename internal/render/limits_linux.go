@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dieWithParent has the kernel end the child when the agent ends.
+// dieWithParent makes the kernel end the child with the agent.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// peakBytes is how much memory a process that has ended had at most.
+// peakBytes returns the peak memory of an ended process.
 func peakBytes(child *os.ProcessState) int64 {
 	usage, ok := child.SysUsage().(*syscall.Rusage)
 	if !ok {
@@ -23,11 +23,11 @@ func peakBytes(child *os.ProcessState) int64 {
 	return usage.Maxrss << 10
 }
 
-// giveUp limits this process for good.
+// giveUp limits this process permanently.
 func giveUp(l limits) error {
 	used := dataBytes()
-	// When a node runs out of memory, let it be this process and not the agent. Kernels may not allow it; then it is not
-	// so.
+	// If a node runs out of memory, the kernel should end this process rather than the agent. Some kernels do not allow
+	// this setting.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	for _, one := range []struct {
 		resource int
@@ -37,7 +37,7 @@ func giveUp(l limits) error {
 		{unix.RLIMIT_CPU, l.CPUSeconds},
 		{unix.RLIMIT_CORE, 0},
 		{unix.RLIMIT_FSIZE, 0},
-		// No new descriptor means no file, no socket and no program: those that there are were opened before.
+		// Without new descriptors the process cannot open a file, socket or program. Existing ones were opened before.
 		{unix.RLIMIT_NOFILE, 0},
 	} {
 		if err := unix.Setrlimit(one.resource, &unix.Rlimit{Cur: one.most, Max: one.most}); err != nil {
@@ -47,7 +47,7 @@ func giveUp(l limits) error {
 	return nil
 }
 
-// dataBytes is what the kernel counts against RLIMIT_DATA already: 0 when it does not say.
+// dataBytes returns the memory that the kernel already counts against RLIMIT_DATA, 0 if it is unknown.
 func dataBytes() uint64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent is for Linux, where agents run. Elsewhere, on developers' machines, the deadline alone ends a child.
+// dieWithParent only works on Linux, where agents run. Elsewhere, only the deadline ends a child.
 func dieWithParent() *syscall.SysProcAttr { return nil }
 
 func peakBytes(*os.ProcessState) int64 { return 0 }

@@ -36,8 +36,8 @@ func TestTheOverlayToBuildIsFound(t *testing.T) {
 		"by another name":    {"", []string{"Kustomization", k, "a.yaml", configMap("a")}, ""},
 		"where it is said":   {"x/y/", []string{"x/y/kustomization.yml", k, "x/y/a.yaml", configMap("a")}, ""},
 		"two of them":        {"", []string{"kustomization.yaml", k, "kustomization.yml", k}, "kustomization.yaml, kustomization.yml: keep one of them"},
-		"only below":         {"", []string{"b/kustomization.yaml", k, "a/kustomization.yaml", k}, "no kustomization.yaml at the top of the content: there are some in a, b"},
-		"elsewhere":          {"c", []string{"b/kustomization.yaml", k}, "no kustomization.yaml at c: there are some in b"},
+		"only below":         {"", []string{"b/kustomization.yaml", k, "a/kustomization.yaml", k}, "no kustomization.yaml at the top of the content, only in a, b"},
+		"elsewhere":          {"c", []string{"b/kustomization.yaml", k}, "no kustomization.yaml at c, only in b"},
 		"none at all":        {"", []string{"a.yaml", configMap("a")}, "content has no kustomization.yaml"},
 		"above the content":  {"../x", []string{"kustomization.yaml", k}, `path "../x" leaves the content`},
 		"of the node":        {"/etc", []string{"kustomization.yaml", k}, `path "/etc" leaves the content`},
@@ -83,7 +83,7 @@ func TestOverlaysReachNothingOutside(t *testing.T) {
 	address, untouched := listening(t)
 	base := "resources: [a.yaml]\n"
 	for name, c := range map[string]struct{ kustomization, err string }{
-		"a URL":                     {"resources: ['" + address + "/a.yaml']", "is an address, and nothing is fetched"},
+		"a URL":                     {"resources: ['" + address + "/a.yaml']", "is an address, but rendering fetches nothing"},
 		"an older base":             {"bases: ['" + address + "/a']", "is an address"},
 		"a component":               {"components: ['" + address + "/a']", "is an address"},
 		"a repository":              {"resources: ['https://github.com/a/b//c?ref=main']", "is an address"},
@@ -106,7 +106,7 @@ func TestOverlaysReachNothingOutside(t *testing.T) {
 		"a file of the node":        {"configMapGenerator: [{name: a, files: [/etc/passwd]}]", "/etc/passwd: leaves the content"},
 		"a file above":              {"configMapGenerator: [{name: a, files: [../../etc/passwd]}]", "../../etc/passwd: leaves the content"},
 		"a file that is not there":  {"resources: [b.yaml]", "b.yaml: is not in the content"},
-		"a file with a blank":       {"configMapGenerator: [{name: a, files: ['a b']}]", "a b: has characters that are not read here"},
+		"a file with a blank":       {"configMapGenerator: [{name: a, files: ['a b']}]", "a b: has unsupported characters"},
 		"a file of another overlay": {"configMapGenerator: [{name: a, files: [../other/secret]}]", "is not in or below"},
 		"a chart":                   {"helmCharts: [{name: a, repo: '" + address + "'}]", "helmCharts: charts are not inflated here: pack the module as helm-chart"},
 		"an older chart":            {"helmChartInflationGenerator: [{chartName: a}]", "helmChartInflationGenerator: charts are not inflated here"},
@@ -195,10 +195,10 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 		},
 		"a cycle of two": {
 			in:   at("a", overlayOf(t, cycle("a", "b")...)),
-			want: "a: refers to itself, by way of others",
+			want: "a: refers to itself through other kustomizations",
 		},
 		"a cycle of five":   {in: at("a", overlayOf(t, cycle("a", "b", "c", "d", "e")...)), want: "refers to itself"},
-		"bases that double": {in: at("l29", overlayOf(t, doubling...)), want: "asks for more than 200 kustomizations"},
+		"bases that double": {in: at("l29", overlayOf(t, doubling...)), want: "needs more than 200 kustomizations"},
 		"replacements that grow": {
 			in:   overlayOf(t, "kustomization.yaml", replacements.String(), "a.yaml", growing),
 			want: "needs more than 256 MiB of memory",

@@ -1,14 +1,13 @@
 // Package render turns a module's content into the objects to install.
 //
-// In go the bytes of one blob, already verified, and how they are packed; out come the objects in a defined order:
-// files by path, documents as they stand in the file. The package is pure. It promises that content which cannot be
-// read whole gives an error that names file, document and object, and no objects at all. It decides nothing about a
-// cluster: scope, namespaces and marks of ownership are the installer's.
+// It takes the verified bytes of one blob and its packing, and returns the objects in a defined order: files by path,
+// documents in file order. The package is pure. For invalid content it returns an error that names file, document and
+// object, and no objects. It decides nothing about a cluster: the installer sets scope, namespaces and ownership.
 //
-// Charts and overlays are programs, written by somebody else. Two more promises hold for them. They give the same
-// objects on every runtime and at every pass: nothing is fetched, nothing of the cluster is read but what Input says,
-// and templates that let chance or the clock decide are refused. And they run in a child process that is taken away
-// when it needs too much time or memory (Confined), because Go cannot interrupt a template.
+// Charts and overlays are programs of third parties, so the package guarantees two more properties. First, they return
+// the same objects on every runtime and in every pass: rendering fetches nothing, reads only the Input, and refuses
+// templates that depend on chance or the clock. Second, they run in a child process that is killed if it needs too much
+// time or memory (Confined), because Go cannot interrupt a template.
 package render
 
 import (
@@ -33,62 +32,63 @@ import (
 )
 
 const (
-	// MaxObjects bounds the objects of one module: ten times the largest known.
+	// MaxObjects limits the objects of one module to ten times the largest known.
 	MaxObjects = 2_000
-	// MaxObjectBytes bounds an object as JSON, as the API server bounds the body of a request. etcd takes 1.5 MiB unless
+	// MaxObjectBytes limits an object as JSON, like the API server's limit for a request body. etcd accepts 1.5 MiB unless
 	// it is configured for more; the API server returns an error beyond its limit.
 	MaxObjectBytes = 3 << 20
-	// maxDocumentBytes bounds one document of YAML before it is parsed. Definitions with deep indentation have 2.6 times
-	// as many bytes as in JSON.
+	// maxDocumentBytes limits one YAML document before it is parsed. Definitions with deep indentation have 2.6 times as
+	// many bytes as in JSON.
 	maxDocumentBytes = 8 << 20
-	// maxSeparators bounds the characters in a document that separate values. Parsing takes up to 400 bytes of memory for
-	// each. In the largest known definitions, of 3 MB, most of them are in descriptions.
+	// maxSeparators limits the characters that separate values in a document, because parsing needs up to 400 bytes of
+	// memory for each. In the largest known definitions, of 3 MB, most of them are in descriptions.
 	maxSeparators = 500_000
-	// maxDocumentNodes bounds the values of one document, and maxExpanded the bytes of its scalars with aliases written out.
+	// maxDocumentNodes limits the values of one document, and maxExpanded the bytes of its scalars with expanded aliases.
 	maxDocumentNodes = 400_000
 	maxExpanded      = maxDocumentBytes
-	// maxDocuments leaves room for documents that hold nothing but a comment.
+	// maxDocuments leaves room for documents that contain only a comment.
 	maxDocuments = 2 * MaxObjects
 )
 
-// Input is everything that rendering depends on: two runtimes with equal inputs get equal objects.
+// Input contains everything that rendering depends on: equal inputs give equal objects.
 type Input struct {
 	// Content is the blob, already verified against its digest.
 	Content []byte
-	// Packed says what the blob holds; "" is oci-ref.
+	// Packed is the packing of the blob. Empty means oci-ref.
 	Packed v1beta2.ImageSpecType
-	// Path is the folder of the overlay inside a kustomize content; "" is its top. Other content has no use for it.
+	// Path is the folder of the overlay inside a kustomize content. Empty means the top. Other content ignores it.
 	Path string
-	// Values is the module's config layer, nil for none. Only charts have values; for other content it is not looked at.
+	// Values is the module's config layer, nil for none. Content other than charts ignores it.
 	Values []byte
 	// Substitute are the runtime's values for the placeholders in Values.
 	Substitute bundle.ModuleValues
-	// Release names the release, which is the module; messages about the content name it.
+	// Release is the name of the release, which is the module. Messages about the content name it.
 	Release string
-	// Namespace is the release's.
+	// Namespace is the release's namespace.
 	Namespace string
-	// Kubernetes is what the real cluster can do. Only charts ask.
+	// Kubernetes contains the capabilities of the cluster. Only charts use them.
 	Kubernetes Capabilities
 }
 
-// Capabilities are what a chart may ask of its cluster.
+// Capabilities are the cluster capabilities that a chart can query.
 type Capabilities struct {
-	// Version is the API server's, as in v1.36.3.
+	// Version is the API server's version, such as v1.36.3.
 	Version string
 	// APIVersions are group-versions and kinds: "apps/v1", "apps/v1/Deployment".
 	APIVersions []string
 }
 
-// Render returns the objects that content holds. Content of type oci-dir is a tar; of type oci-ref it is YAML or a tar,
-// each compressed or not, told apart by how it begins; of type helm-chart a chart, of type kustomize a tar of overlays.
-// Lists are taken apart. An object that appears twice is an error, for only one of both could be what was meant.
+// Render returns the objects of a content. Content of type oci-dir is a tar. Content of type oci-ref is YAML or a tar,
+// which can be compressed; its first bytes decide. Content of type helm-chart is a chart, and of type kustomize a tar
+// of overlays. Render splits lists. A duplicate object is an error, because only one of both can be intended.
 //
-// YAML is rendered in time and memory that its size bounds. Templates and overlays are programs: Confined runs them.
+// The size of YAML limits the time and memory of its rendering. Templates and overlays are programs, which Confined
+// runs.
 func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	if len(in.Content) > bundle.MaxLayerBytes {
 		return nil, fmt.Errorf("content of %d bytes, at most %d", len(in.Content), bundle.MaxLayerBytes)
 	}
-	// Helm and kustomize meet content here that nobody has tried them with.
+	// Helm and kustomize can panic on unusual content.
 	defer func() {
 		if cause := recover(); cause != nil {
 			objects, err = nil, in.named(fmt.Errorf("rendering panicked: %v", cause))
@@ -103,7 +103,7 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	case v1beta2.Kustomize:
 		found, err = overlaid(in)
 	default:
-		err = fmt.Errorf("content of type %q cannot be installed: use %s, %s, %s or %s",
+		err = fmt.Errorf("content type %q is not supported: use %s, %s, %s or %s",
 			in.Packed, v1beta2.OCIDir, v1beta2.OCIRef, v1beta2.HelmChart, v1beta2.Kustomize)
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	return objects, nil
 }
 
-// named puts what the content is before an error of a program; YAML's errors name a file already.
+// named adds the kind of content to a program's error. Errors about YAML already name a file.
 func (in Input) named(err error) error {
 	switch in.Packed {
 	case v1beta2.HelmChart:
@@ -126,7 +126,7 @@ func (in Input) named(err error) error {
 	return err
 }
 
-// plain reads content that is YAML.
+// plain reads YAML content.
 func plain(in Input) ([]placed, error) {
 	files, err := unpack(in.Content, in.Packed == v1beta2.OCIDir)
 	if err != nil {
@@ -143,11 +143,11 @@ func plain(in Input) ([]placed, error) {
 	return found, nil
 }
 
-// placed is an object and where it stands in the content.
+// placed is an object and its place in the content.
 type placed struct {
 	place  string
 	object *unstructured.Unstructured
-	// within is how long its document is as JSON: the object is not longer.
+	// within is the length of its document as JSON, an upper bound for the object.
 	within int
 }
 
@@ -177,7 +177,7 @@ func documents(f file) ([]placed, error) {
 	}
 }
 
-// document reads one document, which holds no object, one, or a list of them.
+// document parses one document, which contains no object, one object, or a list of objects.
 func document(place string, text []byte) ([]placed, error) {
 	if len(text) > maxDocumentBytes {
 		return nil, fmt.Errorf("%s: %d bytes, at most %d: divide lists by lines of ---", place, len(text), maxDocumentBytes)
@@ -197,12 +197,12 @@ func document(place string, text []byte) ([]placed, error) {
 		return nil, nil
 	case 1:
 	default:
-		return nil, fmt.Errorf("%s: several documents that no line of --- divides", place)
+		return nil, fmt.Errorf("%s: several documents without a line of --- between them", place)
 	}
-	// The tree was only a check: the result must be that of kubectl, which reads YAML 1.1.
+	// The tree was only a check. The result must match kubectl's, which reads YAML 1.1.
 	toJSON := yaml.YAMLToJSONStrict
 	if strict.Merges(trees[0]) {
-		toJSON = yaml.YAMLToJSON // the strict one takes a key that overrides a merged one for a duplicate
+		toJSON = yaml.YAMLToJSON // the strict decoder would refuse a key that overrides a merged one as a duplicate
 	}
 	encoded, err := toJSON(text)
 	if err != nil {
@@ -211,7 +211,7 @@ func document(place string, text []byte) ([]placed, error) {
 	return decoded(place, encoded)
 }
 
-// jsonDocuments reads a file of JSON objects, one after the other.
+// jsonDocuments parses a file of consecutive JSON objects.
 func jsonDocuments(f file) ([]placed, error) {
 	var found []placed
 	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))))
@@ -254,7 +254,7 @@ func jsonDocument(place string, text []byte) ([]placed, error) {
 	return decoded(place, text)
 }
 
-// checkSeparators limits the memory of parsing before it begins. Each value but the first follows a separator.
+// checkSeparators limits the memory of parsing before it begins. A separator precedes each value except the first.
 func checkSeparators(place string, text []byte) error {
 	count := 0
 	for _, b := range text {
@@ -278,7 +278,7 @@ func decoded(place string, encoded []byte) ([]placed, error) {
 	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
-// flatten takes lists apart. As in kubectl, the items of a typed list such as RoleList need neither apiVersion nor kind.
+// flatten splits lists. As in kubectl, the items of a typed list such as RoleList need neither apiVersion nor kind.
 func flatten(found []placed, p placed) ([]placed, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
@@ -311,10 +311,10 @@ type identity struct {
 	namespace, name string
 }
 
-// collect checks that objects are ones, each once, and not too large or many.
+// collect checks that all objects are valid and unique, and within the limits.
 func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
-		return nil, errors.New("content holds no objects")
+		return nil, errors.New("content has no objects")
 	}
 	objects := make([]*unstructured.Unstructured, 0, len(found))
 	seen := make(map[identity]string, len(found))
@@ -346,8 +346,8 @@ func collect(found []placed) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// wellFormed checks what everything after it relies on. The accessors of unstructured objects give "" for a field of a
-// wrong type, so that such a field is found here as a missing one.
+// wellFormed checks the fields that later steps rely on. The accessors of unstructured objects return "" for a field
+// with a wrong type, so such a field counts as missing.
 func wellFormed(object *unstructured.Unstructured) error {
 	switch {
 	case object.GetAPIVersion() == "":
@@ -373,7 +373,8 @@ func wellFormed(object *unstructured.Unstructured) error {
 	return nil
 }
 
-// dropServerFields removes what only an API server writes. Exported objects carry it, and an apply with it is refused.
+// dropServerFields removes fields that only an API server writes. Exported objects contain them, and an apply with them
+// is refused.
 func dropServerFields(object *unstructured.Unstructured) {
 	for _, field := range []string{"creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
@@ -381,7 +382,7 @@ func dropServerFields(object *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(object.Object, "status")
 }
 
-// Name says which object it is, the way messages for people do: kind, namespace and name.
+// Name returns kind, namespace and name of an object for messages.
 func Name(object *unstructured.Unstructured) string {
 	if object.GetNamespace() == "" {
 		return object.GetKind() + " " + object.GetName()

@@ -100,7 +100,7 @@ func TestBadContentGivesAnErrorThatSaysWhere(t *testing.T) {
 	}{
 		"nothing":                       {nil, v1beta2.OCIRef, "no objects"},
 		"only comments":                 {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
-		"a kind that nobody knows":      {nil, "wasm", `type "wasm" cannot be installed: use oci-dir`},
+		"a kind that nobody knows":      {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
 		"text where a tar should be":    {[]byte("hello"), v1beta2.OCIDir, "tar:"},
 		"a scalar":                      {[]byte("hello"), v1beta2.OCIRef, "content, document 1: is not an object"},
 		"no apiVersion":                 {[]byte("kind: A\nmetadata: {name: a}"), v1beta2.OCIRef, "content, document 1: object without apiVersion"},

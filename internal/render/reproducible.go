@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// unsettled are the functions of templates that need not give the same for the same arguments: chance, the clock, and
-// maps in the order Go walks them in. To each belongs what stands in for it in a second rendering: something of the
-// same form that certainly differs, and that names the function so that it can be told apart from text which only
-// mentions it. Functions without a stand-in differ by themselves, always or nearly so.
+// unsettled are template functions whose result can differ for the same arguments: chance, the clock, and maps in Go's
+// iteration order. Each has a stand-in for a second rendering, with a different result of the same form that names the
+// function, so that it can be distinguished from text that only mentions the function. Functions without a stand-in
+// always or nearly always return different results.
 //
-// The set is sprig's nonhermeticFunctions without what the engine takes away (env, expandenv, getHostByName); keys and
-// values are ours, and so is whatever makes a key, a certificate or a salt.
+// The set is sprig's nonhermeticFunctions without those that the engine removes (env, expandenv, getHostByName), plus
+// keys and values and all functions that generate a key, a certificate or a salt.
 var unsettled = map[string]string{
 	"now":                      "(toDate `2006-01-02` `1999-12-31`)",
 	"ago":                      "printf `%v ago`",
@@ -40,16 +40,16 @@ var unsettled = map[string]string{
 	"values":                   "",
 }
 
-// unsorted say how often more a chart is rendered that uses them: two keys come in the same order every second time.
+// unsorted is the number of further renderings of a chart with keys or values: two keys have the same order in every
+// second rendering.
 const passesOfUnsorted = 4
 
-// reproducible renders a chart and refuses it when another rendering gives other objects. What templates compute and
-// then do not use, or put into a comment, does no harm.
+// reproducible renders a chart and refuses it if another rendering returns other objects. Results that templates
+// compute and do not use, or put into a comment, are allowed.
 //
-// A chart without unsettled functions is rendered once. Others are rendered again with stand-ins for them, wherever
-// templates or what they could be made of stand: in files and in values. Two ways to escape are known, and both only
-// with a clock that is printed no finer than by seconds: date, given something that is no date, and a template put
-// together from pieces for tpl.
+// A chart without unsettled functions is rendered once. Other charts are rendered again with stand-ins in all
+// templates, and in all files and values that can become templates. Two ways to escape are known, and both need a clock
+// with a resolution of seconds: date with an invalid date, and a template that tpl assembles from parts.
 func (in Input) reproducible(files []file) ([]placed, error) {
 	found, err := in.pass(files, in.Values)
 	if err != nil {
@@ -65,7 +65,7 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 	}
 	again, err := in.pass(replaced, replaceUnsettled(in.Values))
 	if err != nil {
-		return nil, fmt.Errorf("renders or not, depending on %s: give its result in the values", use.all())
+		return nil, fmt.Errorf("renders or fails depending on %s: put a fixed result into the values", use.all())
 	}
 	if err := use.compare(found, again); err != nil {
 		return nil, err
@@ -83,23 +83,23 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 	return found, nil
 }
 
-// compare says which object of a rendering is another one in the next, and by which function.
+// compare returns the first object that differs between two renderings, and the responsible function.
 func (u usage) compare(found, again []placed) error {
 	for i, f := range found {
 		if i >= len(again) || f.place != again[i].place ||
 			!reflect.DeepEqual(f.object.Object, unreplaced(again[i].object.Object)) {
 			name, _, _ := strings.Cut(f.place, ", document")
-			return fmt.Errorf("%s, %s: comes out differently at every rendering, by %s: give its result in the values",
+			return fmt.Errorf("%s, %s: differs between renderings because of %s: put a fixed result into the values",
 				f.place, Name(f.object), u.of(name))
 		}
 	}
 	if len(again) > len(found) {
-		return errors.New("gives other objects at every rendering, by " + u.all() + ": give its result in the values")
+		return errors.New("returns other objects at every rendering because of " + u.all() + ": put a fixed result into the values")
 	}
 	return nil
 }
 
-// unreplaced takes stand-ins back that were never run, only quoted.
+// unreplaced reverts stand-ins that were only quoted and never run.
 func unreplaced(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -126,7 +126,7 @@ var standIns = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// replaceUnsettled puts stand-ins into a template. What cannot be parsed is none.
+// replaceUnsettled puts stand-ins into a template. It leaves text that does not parse unchanged.
 func replaceUnsettled(text []byte) []byte {
 	var calls []call
 	for _, t := range parseTemplate("", text) {

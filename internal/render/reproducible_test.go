@@ -28,41 +28,41 @@ func TestTemplatesThatChanceOrTheClockDecideAreRefused(t *testing.T) {
 			require.ErrorContains(
 				t,
 				err,
-				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: comes out differently at every rendering, by "+
-					name+" (templates/all.yaml:5): give its result in the values",
+				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: differs between renderings because of "+
+					name+" (templates/all.yaml:5): put a fixed result into the values",
 			)
 		})
 	}
 }
 
-func TestKeysInNoOrderAreRefused(t *testing.T) {
+func TestUnorderedKeysAreRefused(t *testing.T) {
 	in := chartWith(t, settingsMap(`{{ keys .Values.many | join "-" }}`))
 	in.Values = []byte("many: {a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1, j: 1, k: 1}")
 	_, err := Render(in)
-	require.ErrorContains(t, err, "by keys (templates/all.yaml:5)")
+	require.ErrorContains(t, err, "because of keys (templates/all.yaml:5)")
 
 	in = chartWith(t, settingsMap(`{{ keys .Values.many | sortAlpha | join "-" }}`))
 	in.Values = []byte("many: {b: 1, a: 1}")
 	require.Equal(t, map[string]any{"value": "a-b"}, rendered(t, in)["data"])
 }
 
-func TestTheCulpritIsFoundBehindIncludesAndValues(t *testing.T) {
+func TestUnsettledFunctionIsFoundBehindIncludesAndValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		in  Input
 		err string
 	}{
 		"in a helper": {chartWith(t, settingsMap(`{{ include "password" . }}`),
 			"templates/_helpers.tpl", "{{ define \"other\" }}{{ uuidv4 }}{{ end }}\n{{ define \"password\" }}{{ randAlpha 9 }}{{ end }}"),
-			"ConfigMap settings: comes out differently at every rendering, by randAlpha (templates/_helpers.tpl:2): "},
+			"ConfigMap settings: differs between renderings because of randAlpha (templates/_helpers.tpl:2): "},
 		"in a chart within": {chartWith(t, "", "charts/x/Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n", "charts/x/templates/a.yaml", settingsMap(`{{ uuidv4 }}`)),
-			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings: comes out differently at every rendering, by uuidv4 (charts/x/templates/a.yaml:5)"},
+			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings: differs between renderings because of uuidv4 (charts/x/templates/a.yaml:5)"},
 		"in the chart's values": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml", "text: '{{ now | date `2006` }}'"),
-			"by now (values.yaml:1)"},
-		"in a file": {chartWith(t, settingsMap(`"{{ tpl (.Files.Get "text") . }}"`), "text", "{{ now.Year }}"), "by now (text:1)"},
+			"because of now (values.yaml:1)"},
+		"in a file": {chartWith(t, settingsMap(`"{{ tpl (.Files.Get "text") . }}"`), "text", "{{ now.Year }}"), "because of now (text:1)"},
 		"in how many objects there are": {chartWith(t, "{{ if gt now.Year 2001 }}\n"+configMap("late")+"{{ else }}\n"+configMap("early")+"{{ end }}"),
-			"ConfigMap sample/late: comes out differently at every rendering, by now (templates/all.yaml:1)"},
+			"ConfigMap sample/late: differs between renderings because of now (templates/all.yaml:1)"},
 		"in whether it renders": {chartWith(t, configMap("a")+`{{ if lt now.Year 2001 }}{{ fail "too early" }}{{ end }}`),
-			"renders or not, depending on now (templates/all.yaml:6): give its result in the values"},
+			"renders or fails depending on now (templates/all.yaml:6): put a fixed result into the values"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(c.in)
@@ -72,7 +72,7 @@ func TestTheCulpritIsFoundBehindIncludesAndValues(t *testing.T) {
 	in := chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`))
 	in.Values = []byte("text: '{{ randAlphaNum 5 }}'")
 	_, err := Render(in)
-	require.ErrorContains(t, err, "by randAlphaNum (config layer:1)")
+	require.ErrorContains(t, err, "because of randAlphaNum (config layer:1)")
 }
 
 func TestUnsettledFunctionsThatDecideNothingAreNoHarm(t *testing.T) {

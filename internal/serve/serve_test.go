@@ -17,7 +17,7 @@ var tight = Limits{
 	Connections: 8, HeaderBytes: 1 << 10, BodyBytes: 64 << 10, AllBodiesBytes: 128 << 10, Read: 200 * time.Millisecond, Write: 10 * time.Second,
 }
 
-// started is a server with a handler that reads the body, and how many connections it has had at once.
+// started is a server with a handler that reads the body. It counts its concurrent connections.
 type started struct {
 	address       string
 	open, most    atomic.Int64
@@ -58,8 +58,8 @@ func start(t *testing.T, limits Limits) *started {
 	return s
 }
 
-// counted counts a connection until it is being closed. The server tells of that later, when the next one may have been
-// accepted.
+// counted counts a connection until it is being closed. The server reports that later, when it may have accepted the
+// next one.
 type counted struct {
 	net.Listener
 	of *started
@@ -85,7 +85,7 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// send opens a connection, sends what it is given, and returns the answer's status line, "" for none.
+// send opens a connection, sends the text, and returns the status line of the response, "" for none.
 func (s *started) send(t *testing.T, parts ...string) string {
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 	if err != nil {
@@ -96,27 +96,27 @@ func (s *started) send(t *testing.T, parts ...string) string {
 	_ = connection.SetDeadline(time.Now().Add(30 * time.Second))
 	for _, part := range parts {
 		if _, err := io.WriteString(connection, part); err != nil {
-			break // the server has had enough; its answer may have come before
+			break // the server can close the connection after its response
 		}
 	}
 	line, _ := bufio.NewReader(connection).ReadString('\n')
 	return strings.TrimSpace(line)
 }
 
-func TestAServerKeepsItsLimits(t *testing.T) {
+func TestServerEnforcesItsLimits(t *testing.T) {
 	s := start(t, tight)
 	const head = "POST / HTTP/1.1\r\nHost: x\r\n"
 	for name, c := range map[string]struct {
 		parts []string
 		want  string
 	}{
-		"an ordinary request":              {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
-		"a body that says it is too large": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
-		"a body that is too large":         {[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000), "\r\n0\r\n\r\n"}, "400"},
-		"a header that is too large":       {[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431"},
-		"half a header":                    {[]string{head}, ""},
-		"half a body":                      {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
-		"nothing":                          {nil, ""},
+		"an ordinary request":                {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
+		"a Content-Length that is too large": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
+		"a body that is too large":           {[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000), "\r\n0\r\n\r\n"}, "400"},
+		"a header that is too large":         {[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431"},
+		"half a header":                      {[]string{head}, ""},
+		"half a body":                        {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
+		"nothing":                            {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,8 +127,8 @@ func TestAServerKeepsItsLimits(t *testing.T) {
 	}
 }
 
-// TestSlowClientsShareWhatThereIs: many of them keep others waiting, and take no more of the server than few.
-func TestSlowClientsShareWhatThereIs(t *testing.T) {
+// TestSlowClientsShareTheLimits: many slow clients keep others waiting, and use no more of the server than few.
+func TestSlowClientsShareTheLimits(t *testing.T) {
 	s := start(t, tight)
 	var group sync.WaitGroup
 	for i := range 60 {
@@ -152,8 +152,8 @@ func TestSlowClientsShareWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestAConnectionOfASmallServerEndsWithItsRequest: idle ones would keep all others out.
-func TestAConnectionOfASmallServerEndsWithItsRequest(t *testing.T) {
+// TestSmallServerClosesConnectionsAfterARequest: idle connections would keep other clients out.
+func TestSmallServerClosesConnectionsAfterARequest(t *testing.T) {
 	for name, limits := range map[string]Limits{"small": Small, "one that is asked often": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1, Read: time.Minute, Write: time.Minute}} {
 		listener, err := Listen(t.Context(), "127.0.0.1:0", nil, limits)
 		if err != nil {

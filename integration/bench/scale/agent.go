@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agent is a runtime without a cluster: it pulls and verifies its bundles, has what they say at once, and reports it
+// agent is a runtime without a cluster. It pulls and verifies its bundles, has their modules at once, and reports them
 // with its own key.
 type agent struct {
 	id         string
@@ -27,14 +27,14 @@ type agent struct {
 	publicKey  string
 	wake       chan struct{}
 
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	last        bundle.Accepted
 	observed    *bundle.Observed
 	certificate string
 	request     string
 	known       bool // the control plane has the key
 	state       *installed
-	catalog     digest.Digest // of the bundle in force
+	catalog     digest.Digest // of the current bundle
 	arrived     time.Time     // when the promoted module changed last
 	sequence    int64
 	said        string
@@ -43,15 +43,14 @@ type agent struct {
 	trouble     error
 }
 
-// conduct is how a runtime behaves.
+// conduct is the behavior of a runtime.
 type conduct struct {
-	// Failing lets the promoted module fail from this version on; Silent says and asks nothing; Noisy reports every
-	// second.
+	// Failing makes the promoted module fail from this version on. Silent sends no requests. Noisy reports every second.
 	Failing       string
 	Silent, Noisy bool
 }
 
-// installed is what follows from a desired state, one for all runtimes that have it.
+// installed is the reported state for a desired state, shared by all runtimes with that state.
 type installed struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule
@@ -84,14 +83,14 @@ func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) 
 	return a, err
 }
 
-// noisy reports whether the agent asks and reports whatever others do.
+// noisy reports whether the agent polls and reports even while the others are held.
 func (a *agent) noisy() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conduct.Noisy
 }
 
-// round is one poll, and the report that follows from it.
+// round is one poll and the resulting report.
 func (a *agent) round(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +100,7 @@ func (a *agent) round(ctx context.Context) {
 	a.trouble = errors.Join(a.pull(ctx), a.report(ctx))
 }
 
-// pull follows the newest bundle if it may be followed.
+// pull applies the newest bundle if it is acceptable.
 func (a *agent) pull(ctx context.Context) error {
 	repository, err := a.all.place.Reading(ctx, bundle.DesiredRepository(a.id))
 	if err != nil {
@@ -137,7 +136,7 @@ func (a *agent) pull(ctx context.Context) error {
 	return nil
 }
 
-// report tells the control plane when something changed, and now and then that nothing did.
+// report sends a report when something changed, and otherwise at the report interval.
 func (a *agent) report(ctx context.Context) error {
 	next, err := a.facts()
 	if err != nil {

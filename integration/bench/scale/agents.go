@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// agents are those of all runtimes.
+// agents are the agents of all runtimes.
 type agents struct {
 	place        store.Store
 	root         trust.Root
@@ -31,23 +31,23 @@ type agents struct {
 	held         atomic.Bool
 	slots        chan struct{} // agents that work at the same time
 	each         []*agent
-	// connect opens an agent's connection to the publisher's notifications, nil where agents only poll.
+	// connect opens an agent's connection to the publisher's notifications. Nil if agents only poll.
 	connect func(ctx context.Context, a *agent) (io.ReadCloser, error)
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	known map[digest.Digest]*installed
 }
 
 const (
-	// atOnce bounds the agents that work at the same time: in life each has a machine of its own.
+	// atOnce limits the agents that work at the same time. In production each has its own machine.
 	atOnce = 64
-	// jitter is by how much intervals of agents differ, as theirs do by default.
+	// jitter is the variation of agents' intervals, as by default.
 	jitter = 0.1
 )
 
-// newAgents makes keys and tokens; no agent works yet.
+// newAgents generates keys and tokens. No agent works yet.
 func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	all := &agents{
 		place: w.place, poll: w.AgentPoll, report: w.AgentReport, slots: make(chan struct{}, atOnce),
@@ -80,7 +80,7 @@ func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	return all, nil
 }
 
-// begin lets every agent start at once, and from then on poll by its own clock.
+// begin starts all agents at once. After that, each polls by its own clock.
 func (all *agents) begin(ctx context.Context) {
 	ctx, all.stop = context.WithCancel(ctx)
 	all.held.Store(false)
@@ -115,8 +115,7 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		}
 		next := all.untilPoll(a)
 		if woken && !a.noisy() {
-			// All were woken at once. From here on each has a clock of its own again, as agents have that came one after the
-			// other.
+			// All agents were woken at once. From here on, each has its own clock, like agents that started at different times.
 			next = time.Duration(rand.Float64() * float64(next))
 		}
 		timer.Reset(next)
@@ -130,8 +129,8 @@ func (all *agents) close() {
 	all.running.Wait()
 }
 
-// hold lets no agent ask or say anything; resume ends that, and wakes all of them if they are not to wait for their
-// next poll.
+// hold stops all requests of agents. resume ends that, and wakes all of them unless they have to wait for their next
+// poll.
 func (all *agents) hold() { all.held.Store(true) }
 
 func (all *agents) resume(now bool) {
@@ -144,7 +143,7 @@ func (all *agents) resume(now bool) {
 	}
 }
 
-// spread lets the next reports of all agents come evenly over the interval, as after hours without a change.
+// spread distributes the next reports of all agents evenly over the interval, as after hours without a change.
 func (all *agents) spread() {
 	for _, a := range all.each {
 		a.mu.Lock()
@@ -175,7 +174,8 @@ func jittered(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// have returns when each agent got the version of the promoted module, and why one that has not got it did not.
+// have returns the time when each agent got the version of the promoted module, or the reason why an agent did not get
+// it.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error
@@ -194,8 +194,8 @@ func (all *agents) have(version string) (arrived []time.Time, other string) {
 	return arrived, other
 }
 
-// open fetches the documents of a verified bundle that the runtime lacks and checks their digests. What they say is
-// decoded once for all runtimes that have the same: in life each agent does that for itself.
+// open fetches the missing documents of a verified bundle and checks their digests. It decodes equal documents once for
+// all runtimes; in production each agent does that by itself.
 func (all *agents) open(ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest) (*installed, error) {
 	config, err := store.FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -226,7 +226,7 @@ func (all *agents) open(ctx context.Context, from content.Fetcher, verified bund
 	return all.known[key], nil
 }
 
-// install returns what a runtime reports of a desired state once all of it is ready.
+// install returns the report about a desired state whose modules are all ready.
 func install(state bundle.DesiredState) *installed {
 	have := &installed{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
 	for _, m := range state.Manifests {

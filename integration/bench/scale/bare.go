@@ -19,25 +19,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// mountsPerBundle is how many blobs each bundle of the promotion mounted, one where no promotion was measured.
+// mountsPerBundle is the number of blobs that each bundle of the promotion mounted, or one if no promotion was
+// measured.
 func (w *world) mountsPerBundle() int64 { return max(1, w.mounts) }
 
-// bareBundle is one to write again.
+// bareBundle is a bundle to write again.
 type bareBundle struct {
 	id        string
 	documents bundle.Documents
 	manifest  bundle.Blob
 }
 
-// bareLoop writes every runtime's newest bundle again, into repositories that hold what theirs held before: as many
-// mounts as the promotion needed, then a manifest that is as new to the registry as the bundle's was.
+// bareLoop writes every runtime's newest bundle again, into repositories with the previous bundle's content. It sends
+// as many mounts as the promotion needed, then a manifest that is as new to the registry as the bundle's was.
 func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {
 		return 0, taken{}, fmt.Errorf("read what the bare loop writes: %w", err)
 	}
 	none := func(digest.Digest) bool { return false }
-	// Before the clock starts every repository is made, with the catalog that its next bundle has too where that was so.
+	// Before the clock starts, it creates every repository, with the catalog of the next bundle if the promotion kept it.
 	_, err = each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		before, err := holder(b.documents.Catalog)
 		if err != nil {
@@ -58,7 +59,7 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	return took, w.taken().since(spent), err
 }
 
-// each does something for all with as many writers as the publisher has, and returns how long that took.
+// each runs a function for all items with the publisher's number of writers, and returns the elapsed time.
 func each[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
 	started := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
@@ -108,7 +109,7 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 			}
 			blobs = append(blobs, blob)
 		}
-		// Another manifest to the registry, which would write nothing for one that it has in another repository.
+		// The manifest must differ, because the registry would write nothing for one that it has in another repository.
 		manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, append(fetched.Bytes, '\n'))
 		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, manifest}
 		return nil
@@ -116,15 +117,15 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 	return bundles, err
 }
 
-// holder is a manifest that only makes a registry keep the blob.
+// holder is a manifest whose only purpose is to keep the registry from removing the blob.
 func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// patchedAtMost bounds the Kymas whose statuses are patched: their rate does not change with more.
+// patchedAtMost limits the Kymas whose statuses are patched, because the rate does not change with more.
 const patchedAtMost = 1000
 
-// rawPatches changes what a report changes in the statuses of Kymas, and changes it back, with nobody else at work.
+// rawPatches makes a report's changes to the statuses of Kymas, and reverts them, while no other program works.
 func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
 	var all v1beta2.KymaList
 	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace), client.Limit(int64(min(patchedAtMost, w.Runtimes)))); err != nil {
@@ -141,7 +142,7 @@ func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err 
 			}
 		}
 		for _, step := range []struct{ from, to *v1beta2.Kyma }{{&was, is}, {is, &was}} {
-			to := step.to.DeepCopy() // the answer is written over it
+			to := step.to.DeepCopy() // the response is written over it
 			if err := w.control.Status().Patch(ctx, to, client.MergeFrom(step.from), client.FieldOwner("kcp-publisher")); err != nil {
 				return err
 			}

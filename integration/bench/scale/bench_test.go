@@ -83,7 +83,8 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestARunIsComparedWithTheOneBefore: a run of some stages is compared, and nothing is compared with it.
+// TestARunIsComparedWithTheOneBefore: a run of some stages is compared with an earlier whole run, but never the other
+// way.
 func TestARunIsComparedWithTheOneBefore(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {

@@ -16,15 +16,15 @@ import (
 const (
 	offered       = 32 // modules
 	perRuntime    = 20
-	everywhere    = 8 // of them are in every runtime, so that one promotion reaches all
-	sets          = 8 // of modules, that the runtimes have
+	everywhere    = 8 // this many are in every runtime, so that one promotion reaches all
+	sets          = 8 // modules of each runtime
 	promotions    = 16
 	channel       = "regular"
-	writers       = 16 // as many as the publisher's default concurrency
+	writers       = 16 // the publisher's default concurrency
 	otherVersions = 2
 )
 
-// moduleName has letters only, as names of modules do.
+// moduleName has letters only, as modules' names must.
 func moduleName(i int) string { return fmt.Sprintf("module-m%c%c", 'a'+i/10, 'a'+i%10) }
 
 // promotedModule is in every runtime.
@@ -86,7 +86,7 @@ func (w *world) offer(ctx context.Context) error {
 	return group.Wait()
 }
 
-// promote gives the next version of the promoted module to its channel, and so to every runtime.
+// promote sets the next version of the promoted module in its channel, and so for every runtime.
 func (w *world) promote(ctx context.Context) error {
 	if w.version+1 >= promotions {
 		return fmt.Errorf("module %s has %d versions, and no other to promote", promotedModule, promotions)

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// etcdGateway speaks to etcd by the JSON over HTTP that it serves beside gRPC.
+// etcdGateway is a client of etcd's JSON gateway, which etcd serves beside gRPC.
 type etcdGateway struct{ address string }
 
 func (e etcdGateway) ask(ctx context.Context, path string, question, answer any) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hostile measures a promotion again while some runtimes misbehave: nobody else is to wait for them.
+// hostile measures a promotion again while some runtimes misbehave. The other runtimes must not wait for them.
 func (w *world) hostile(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -66,7 +66,7 @@ func (w *world) hostile(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// baselines measures the same requests without the publisher, which is dead meanwhile.
+// baselines measures the same requests without the publisher, which is stopped for it.
 func (w *world) baselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -100,7 +100,7 @@ func (w *world) baselines(ctx context.Context) error {
 	return nil
 }
 
-// String lists the traffic for people, the most first.
+// String lists the traffic, largest first.
 func (c counted) String() string {
 	rest := counted{}
 	for key, value := range c {

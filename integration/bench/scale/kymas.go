@@ -15,22 +15,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// kymas is what the control plane says of its runtimes. It is told of changes instead of asking for all Kymas again and
-// again, which would be measured itself, and reads of each Kyma only what stages wait for.
+// kymas is the control plane's state of its runtimes. It watches Kymas, because repeated lists would change the
+// measurement, and decodes only the fields that stages wait for.
 type kymas struct {
 	api    rest.Interface
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	known   map[string]record
-	changed time.Time // when what is known changed last
+	changed time.Time // the time of the last change
 	trouble error
 }
 
-// record is what stages wait for of a Kyma.
+// record contains the fields of a Kyma that stages wait for.
 type record struct {
-	// Published is the digest of the newest bundle, Observed that of the one that the runtime has reported.
+	// Published is the digest of the newest bundle, Observed the digest of the bundle that the runtime has reported.
 	Published, Observed string
 	State               v1beta2.State
 	// Version and ModuleState are those of the promoted module.
@@ -38,7 +38,7 @@ type record struct {
 	ModuleState v1beta2.State
 }
 
-// document is the part of a Kyma that is decoded.
+// document is the decoded part of a Kyma.
 type document struct {
 	Metadata struct{ Name, ResourceVersion string }
 	Status   struct {
@@ -73,7 +73,7 @@ func (k *kymas) close() {
 	<-k.ended
 }
 
-// kymasPath is where the API server has them.
+// kymasPath is their path on the API server.
 var kymasPath = "/apis/" + v1beta2.GroupVersion.String() + "/namespaces/" + sample.Namespace + "/kymas"
 
 func (k *kymas) follow(ctx context.Context) {
@@ -97,7 +97,7 @@ func (k *kymas) follow(ctx context.Context) {
 	}
 }
 
-// list reads all Kymas in pages and returns the version that they are of.
+// list reads all Kymas in pages and returns the list's resource version.
 func (k *kymas) list(ctx context.Context) (version string, err error) {
 	next := ""
 	for {
@@ -154,7 +154,7 @@ func (k *kymas) set(d document) {
 	}
 }
 
-// count returns how many Kymas are as wanted, one that is not, and when something changed last.
+// count returns the number of Kymas in the wanted state, one that is not, and the time of the last change.
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

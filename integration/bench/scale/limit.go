@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// memoryLimit bounds the memory of one program.
+// memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// how tells readers of the results what bounded it.
+	// how describes the mechanism for readers of the results.
 	how    string
 	folder string   // of a cgroup, empty without one
 	open   *os.File // that folder
@@ -19,8 +19,8 @@ type memoryLimit struct {
 
 const cgroups = "/sys/fs/cgroup"
 
-// newMemoryLimit makes a cgroup where this machine allows it; elsewhere the program's own runtime is told the limit,
-// which it may exceed.
+// newMemoryLimit creates a cgroup if this machine allows it. Otherwise it sets the limit of Go's runtime, which the
+// program can exceed.
 func newMemoryLimit(bytes int64) *memoryLimit {
 	l := &memoryLimit{how: "GOMEMLIMIT, for want of a writable cgroup v2 with the memory controller: the peak is what counts", bytes: bytes}
 	folder := filepath.Join(cgroups, fmt.Sprintf("kyma-pull-bench-%d", os.Getpid()))

@@ -1,10 +1,9 @@
-// Command scale measures a control plane with many runtimes on one machine: kube-apiserver and etcd that sync their
-// writes, a registry on disk and `kcp-publisher run` are real processes, and agents with keys of their own pull, verify
-// and report without a cluster behind them. Times on a shared machine are noise, so that what is compared is measured
-// in one run: pushes against a bare loop of the same requests, and statuses against raw patches of the same Kymas.
+// Command scale measures a control plane with many runtimes on one machine. kube-apiserver, etcd (with synced writes),
+// a registry on disk and `kcp-publisher run` are real processes. Agents with their own keys pull, verify and report
+// without a cluster. Times on a shared machine are noisy, so the command compares values of one run: pushes with a bare
+// loop of the same requests, and statuses with raw patches of the same Kymas.
 //
-// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, beside the figures that were there
-// before.
+// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, beside the figures of the previous run.
 package main
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// options are what the command line says.
+// options are the parsed command line.
 type options struct {
 	Runtimes      int
 	Seen          int
@@ -109,8 +108,8 @@ func parse(args []string) (commandLine, error) {
 	return c, nil
 }
 
-// run measures, prints what it found and writes it. A stage that failed costs the others nothing but time where the
-// fleet can be brought back.
+// run measures, prints the results and writes them. After a failed stage, the others continue if the fleet can be
+// restored.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
 	results := newResults(o)
 	w := &world{options: o, out: out, results: results}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// markdown writes the tables: figures beside those of the run before, and what each stage took of the machine.
+// markdown writes the tables: figures beside those of the previous run, and the machine's usage in each stage.
 func (r *results) markdown(out io.Writer, before *results) {
 	o := r.Options
 	fmt.Fprintf(out, "Measured at %s, version %s, %s: %d runtimes with %d modules each of %d (%d sets), agents poll every %s and report every %s.\n",

@@ -14,11 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// rarePoll is how often agents and publisher poll where notifications tell them what is new, as the guide on
-// notifications advises.
+// rarePoll is the polling interval of agents and publisher with notifications, as the guide on notifications
+// recommends.
 const rarePoll = 10 * time.Minute
 
-// notify has the registry notify the publisher, and the publisher the agents.
+// notify makes the registry notify the publisher, and the publisher the agents.
 func (w *world) notify() error {
 	var err error
 	if w.notifications, err = fleet.NewNotifications(); err != nil {
@@ -32,7 +32,7 @@ func (w *world) notify() error {
 	return nil
 }
 
-// subscribe gives every agent the password by which the publisher lets it wait for notifications.
+// subscribe gives every agent the password for the publisher's notifications.
 func (w *world) subscribe(ctx context.Context) error {
 	registries := make(map[string]*store.Registries, w.Runtimes)
 	var mu sync.Mutex // guards registries
@@ -58,7 +58,7 @@ func (w *world) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// polling says how agents learn of a bundle.
+// polling describes how agents learn of a bundle.
 func (w *world) polling() string {
 	if w.Notifications {
 		return "agents are notified, and poll every " + short(w.AgentPoll)
@@ -66,7 +66,7 @@ func (w *world) polling() string {
 	return "agents poll every " + short(w.AgentPoll)
 }
 
-// listen has an agent poll whenever it is notified, and connects again when a connection ends.
+// listen makes an agent poll at each notification, and reconnects when a connection ends.
 func (all *agents) listen(ctx context.Context, a *agent) {
 	for ctx.Err() == nil {
 		all.hear(ctx, a)
@@ -84,7 +84,7 @@ func (all *agents) hear(ctx context.Context, a *agent) {
 		return
 	}
 	defer answer.Close()
-	a.poll() // what was pushed while it did not listen was told to nobody
+	a.poll() // no notification was sent for bundles that were pushed while it was disconnected
 	for lines := bufio.NewScanner(answer); lines.Scan(); {
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			a.poll()
@@ -92,10 +92,10 @@ func (all *agents) hear(ctx context.Context, a *agent) {
 	}
 }
 
-// poll has an agent that is awake look for a bundle now.
+// poll makes an awake agent poll now.
 func (a *agent) poll() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // it was not yet awake since it was woken before
+	default: // it has not polled since it was woken before
 	}
 }

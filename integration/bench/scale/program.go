@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// program is a process of the bench's own that ends with it.
+// program is a child process that ends with the bench.
 type program struct {
 	cmd    *exec.Cmd
 	log    string
 	exited chan struct{}
 }
 
-// start runs a program with its output appended to a file; how changes the command before it starts.
+// start runs a program with its output appended to a file. how changes the command before it starts.
 func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -25,7 +25,8 @@ func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, er
 	}
 	cmd := exec.Command(binary, args...)
 	cmd.Stdout, cmd.Stderr = file, file
-	// Not in the group that a terminal's Ctrl-C goes to: the bench ends its programs itself, and dead it lets none behind.
+	// Not in the process group that a terminal's Ctrl-C reaches: the bench ends its programs itself, and they end with it
+	// if it is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if how != nil {
 		how(cmd)
@@ -35,7 +36,7 @@ func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, er
 	}
 	p := &program{cmd: cmd, log: log, exited: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
+		_ = cmd.Wait() // its log has the reason for its end
 		file.Close()
 		close(p.exited)
 	}()
@@ -53,7 +54,7 @@ func (p *program) running() bool {
 	}
 }
 
-// end signals the program and waits; one that does not end is killed.
+// end signals the program and waits. It kills a program that does not end.
 func (p *program) end(signal syscall.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

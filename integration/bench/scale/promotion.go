@@ -26,8 +26,7 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	return p, err
 }
 
-// untilNamed waits until every Kyma's status names the bundle that was pushed, and returns how long after the edit that
-// was.
+// untilNamed waits until every Kyma's status names the pushed bundle, and returns the time since the edit.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
 	err := w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
@@ -100,7 +99,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	}
 	took, n := last.Sub(started), float64(wanted)
 	note := ""
-	if wanted == w.Runtimes { // else one goes on reporting
+	if wanted == w.Runtimes { // otherwise one would continue to report
 		note = fmt.Sprintf("the last report was in the registry after %.1f s", traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}
 	w.add(took.Seconds(), seconds, "all agents wake -> every status is right", note)
@@ -110,7 +109,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	return took, nil
 }
 
-// learning measures when agents know of a promotion by their own polls or by notifications.
+// learning measures when agents learn of a promotion by their own polls or by notifications.
 func (w *world) learning(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

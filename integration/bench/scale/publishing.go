@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// until waits for something as fleet.Until does, and no longer than the publisher runs.
+// until waits like fleet.Until, but only while the publisher runs.
 func (w *world) until(ctx context.Context, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -29,7 +29,7 @@ func (w *world) until(ctx context.Context, what string, seen func() (bool, strin
 	return err
 }
 
-// seeding makes the Kymas, before anybody looks at them.
+// seeding creates the Kymas before any program watches them.
 func (w *world) seeding(ctx context.Context) error {
 	started := time.Now()
 	group, within := errgroup.WithContext(ctx)
@@ -46,7 +46,7 @@ func (w *world) seeding(ctx context.Context) error {
 	return nil
 }
 
-// pushed is how fast bundles came into the registry.
+// pushed is the rate at which bundles came into the registry.
 type pushed struct {
 	tenth, half, all time.Duration
 	traffic          counted // until then
@@ -81,7 +81,7 @@ func (w *world) untilPushed(ctx context.Context, started time.Time, before count
 	return p, err
 }
 
-// perRuntime is a count for each runtime as text.
+// perRuntime is a count per runtime as text.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
 // firstPublish starts the publisher with a fleet that has no bundles yet.
@@ -111,7 +111,7 @@ func (w *world) firstPublish(ctx context.Context) error {
 	return w.resident("publisher's memory, nobody has reported")
 }
 
-// resident notes the publisher's memory.
+// resident records the publisher's memory.
 func (w *world) resident(what string) error {
 	u, err := process.UsageOf(w.pid("publisher"))
 	if err != nil {
@@ -122,12 +122,12 @@ func (w *world) resident(what string) error {
 	return process.ResetPeak(w.pid("publisher"))
 }
 
-// right reports whether a Kyma says of its runtime that it has the newest bundle and is ready.
+// right reports whether a Kyma shows its runtime as ready with the newest bundle.
 func (w *world) right(_ string, r record) bool {
 	return r.State == "Ready" && r.ModuleState == "Ready" && r.Version == promotedVersion(w.version) && r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until the Kymas of so many runtimes are right, and returns when the last became so.
+// untilRight waits until the Kymas of so many runtimes are right, and returns when the last one became right.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.until(ctx, fmt.Sprintf("%d Kymas say that their runtime is ready with %s %s", wanted, promotedModule, promotedVersion(w.version)), func() (bool, string) {
@@ -138,7 +138,7 @@ func (w *world) untilRight(ctx context.Context, wanted int, counts func(id strin
 	return last, err
 }
 
-// converge brings a fleet that has something to do to its end, and holds its agents.
+// converge waits until a fleet has converged, and holds its agents.
 func (w *world) converge(ctx context.Context) error {
 	w.agents.resume(true)
 	_, err := w.untilRight(ctx, w.Runtimes, w.right)
@@ -147,8 +147,7 @@ func (w *world) converge(ctx context.Context) error {
 	return err
 }
 
-// enrollment lets all agents start at once: each has a key that nobody knows, and needs another bundle once its key is
-// known.
+// enrollment starts all agents at once. Each has an unknown key, and needs another bundle once its key is enrolled.
 func (w *world) enrollment(ctx context.Context) error {
 	traffic, err := w.registry.counted(ctx)
 	if err != nil {

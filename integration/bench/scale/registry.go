@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Whom a request comes from is told by the name that it calls the registry by; both lead to this machine.
+// The host name in a request identifies its sender. Both names lead to this machine.
 const (
 	publisherHost = "127.0.0.1"
 	agentsHost    = "localhost"
@@ -31,11 +31,12 @@ const (
 
 // request is a kind of request to the registry.
 type request struct {
-	// From is the publisher or everybody else, Method HTTP's, About what is asked for, as in "manifests of reports".
+	// From is the publisher or any agent, Method the HTTP method, About the requested object, such as "manifests of
+	// reports".
 	From, Method, About string
 }
 
-// seen says how many requests there were and when the last one was answered.
+// seen is the number of requests and the time of the last response.
 type seen struct {
 	N    int64
 	Last time.Time
@@ -56,7 +57,7 @@ func (c counted) total(from string) (n int64) {
 	return n
 }
 
-// since returns the requests that came after an earlier count.
+// since returns the requests after an earlier count.
 func (c counted) since(before counted) counted {
 	later := counted{}
 	for request, now := range c {
@@ -93,7 +94,8 @@ func about(path string) string {
 	return class + " of " + place
 }
 
-// published returns the runtime whose bundle a request has put into the registry, empty where it did anything else.
+// published returns the runtime whose bundle a request has pushed to the registry, or an empty string for other
+// requests.
 func published(method, path string, status int) string {
 	rest, ofRuntimes := strings.CutPrefix(path, "/v2/"+fleetPath+"/"+bundle.DesiredRepository(""))
 	runtime, isBundle := strings.CutSuffix(rest, "/manifests/"+bundle.TagDesired)
@@ -103,10 +105,10 @@ func published(method, path string, status int) string {
 	return runtime
 }
 
-// arrivals are when each runtime's newest bundle came.
+// arrivals are the times of each runtime's newest bundle.
 type arrivals map[string]time.Time
 
-// since counts the runtimes with a bundle that came after a time.
+// since counts the runtimes with a bundle after a time.
 func (a arrivals) since(t time.Time) (n seen) {
 	for _, at := range a {
 		if !at.After(t) {
@@ -120,16 +122,16 @@ func (a arrivals) since(t time.Time) (n seen) {
 	return n
 }
 
-// progressPath is where the registry's process tells of them.
+// progressPath is the path on which the registry's process serves them.
 const progressPath = "/bundles"
 
-// entry is a line of what the registry's process tells of its traffic.
+// entry is a line in the registry process's record of its traffic.
 type entry struct {
 	request
 	seen
 }
 
-// serveRegistry is the process of the registry. It ends when its input does, and so with the bench however that ends.
+// serveRegistry is the registry's process. It ends with its input, and so with the bench, however the bench ends.
 func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, out io.Writer) error {
 	r, err := registry.Start(ctx, options)
 	if err != nil {
@@ -167,7 +169,7 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 		mu.Lock()
 		now := arrived.since(since)
 		mu.Unlock()
-		_ = json.NewEncoder(w).Encode(now) // who asked is gone otherwise
+		_ = json.NewEncoder(w).Encode(now) // otherwise the client is gone
 	})
 	handler.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
@@ -176,7 +178,7 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 			entries = append(entries, entry{key, value})
 		}
 		mu.Unlock()
-		_ = json.NewEncoder(w).Encode(entries) // who asked is gone otherwise
+		_ = json.NewEncoder(w).Encode(entries) // otherwise the client is gone
 	})
 	handler.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}
@@ -188,19 +190,19 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 	return errors.Join(server.Close(), r.Close())
 }
 
-// local asks programs of the bench, whose profiles take half a minute.
+// local is a client for programs of the bench, whose profiles take half a minute.
 var local = &http.Client{Timeout: time.Minute}
 
 type registryAddresses struct{ Registry, Traffic string }
 
-// registryProcess is the registry as the bench sees it.
+// registryProcess is the bench's handle of the registry.
 type registryProcess struct {
 	*program
 	port, traffic string
 	input         io.Closer
 }
 
-// startRegistry starts a registry whose data are in a folder; notifications may be nil.
+// startRegistry starts a registry with its data in a folder. notifications can be nil.
 func startRegistry(dir string, notifications *fleet.Notifications) (*registryProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -251,7 +253,7 @@ func (r *registryProcess) counted(ctx context.Context) (counted, error) {
 	return traffic, nil
 }
 
-// progress returns how many runtimes' bundles came since a time.
+// progress returns the number of runtimes whose bundles came since a time.
 func (r *registryProcess) progress(ctx context.Context, since time.Time) (seen, error) {
 	var now seen
 	err := r.ask(ctx, progressPath+"?since="+url.QueryEscape(since.Format(time.RFC3339Nano)), &now)
@@ -269,7 +271,7 @@ func (r *registryProcess) ask(ctx context.Context, path string, into any) error 
 	return json.Unmarshal(data, into)
 }
 
-// get asks a program of the bench.
+// get sends a request to a program of the bench.
 func get(ctx context.Context, address, path string) ([]byte, error) {
 	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
 	if err != nil {

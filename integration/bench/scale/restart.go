@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// quiet is how long nothing but polls may happen until a publisher counts as idle.
+// quiet is how long only polls may happen until a publisher counts as idle.
 const quiet = 5 * time.Second
 
-// pollsPerSecond is what a publisher with default intervals asks a registry for an idle fleet, with a half more for
-// jitter.
+// pollsPerSecond is the rate of a publisher's polls of an idle fleet at default intervals, plus a half for jitter.
 func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
 
-// untilIdle waits until the publisher has looked at every Kyma and asks the registry no more than its polls do, and
-// returns since when.
+// untilIdle waits until the publisher has reconciled every Kyma and sends only its polls to the registry, and returns
+// since when.
 func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, error) {
 	window, heads, others := time.Now(), int64(-1), int64(-1)
 	err := w.until(ctx, "the publisher is idle", func() (bool, string) {
@@ -25,7 +24,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		}
 		asked := int64(0)
 		for key, n := range now {
-			// A publisher that starts reads the reports of runtimes at rest one by one, each when a poll of it is due.
+			// A starting publisher reads the reports of runtimes at rest one by one, each at its next poll.
 			if key.From == publisherHost && (key.Method == http.MethodHead || key.About == aboutReports) {
 				asked += n.N
 			}
@@ -53,8 +52,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts the next one, as a container that starts again in its Pod: with the lease of the
-// one before.
+// again kills the publisher and starts the next one, like a container that restarts in its Pod, with the lease of its
+// predecessor.
 func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err
@@ -62,7 +61,7 @@ func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	return time.Now(), w.startPublisher(within)
 }
 
-// restart measures what a publisher does that was killed in a fleet that has converged.
+// restart measures a publisher that was killed in a converged fleet.
 func (w *world) restart(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -113,7 +112,7 @@ func (c counted) of(from string) counted {
 	return some
 }
 
-// memoryLimit measures a restart and a promotion with as much memory as a production publisher would get.
+// memoryLimit measures a restart and a promotion with the memory of a production publisher.
 func (w *world) memoryLimit(ctx context.Context) (err error) {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

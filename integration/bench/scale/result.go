@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// unit is what a figure counts.
+// unit is the unit of a figure.
 type unit string
 
 const (
@@ -35,22 +35,22 @@ type figure struct {
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Unit  unit    `json:"unit"`
-	// Note says what a reader has to know of it.
+	// Note is a remark for the reader.
 	Note string `json:"note,omitempty"`
 }
 
-// stageCost is what a stage took of the machine.
+// stageCost is the machine's usage in a stage.
 type stageCost struct {
 	Stage   string  `json:"stage"`
 	Seconds float64 `json:"seconds"`
 	// CPU are seconds by process.
 	CPU map[string]float64 `json:"cpu"`
-	// Others is the share of the machine that went to what is not the bench's.
+	// Others is the share of the machine that other programs used.
 	Others float64 `json:"others"`
 	Load   string  `json:"load"`
 }
 
-// results are those of one run.
+// results are the results of one run.
 type results struct {
 	Runtimes int         `json:"runtimes"`
 	Time     time.Time   `json:"time"`
@@ -59,7 +59,7 @@ type results struct {
 	Options  options     `json:"options"`
 	Figures  []figure    `json:"figures"`
 	Stages   []stageCost `json:"stages"`
-	// Failed are the stages that failed: their figures are not to be compared.
+	// Failed are the failed stages. Their figures must not be compared.
 	Failed []string `json:"failed,omitempty"`
 }
 
@@ -74,14 +74,14 @@ func newResults(o options) *results {
 	}
 }
 
-// add notes a figure and says it.
+// add records and prints a figure.
 func (w *world) add(value float64, of unit, what, note string) {
 	f := figure{Stage: w.stage, What: what, Value: value, Unit: of, Note: note}
 	w.results.Figures = append(w.results.Figures, f)
 	w.say("%s: %s", what, strings.Join(slices.DeleteFunc([]string{f.text(), note}, func(s string) bool { return s == "" }), "; "))
 }
 
-// text is the figure for people.
+// text returns the figure in readable form.
 func (f figure) text() string {
 	switch f.Unit {
 	case seconds:
@@ -101,7 +101,7 @@ func (f figure) text() string {
 	return fmt.Sprintf("%.1f %s", f.Value, f.Unit)
 }
 
-// last finds the same figure of another run, nil where there is none.
+// last returns the same figure of another run, or nil.
 func (r *results) last(f figure) *figure {
 	if r == nil {
 		return nil
@@ -114,7 +114,7 @@ func (r *results) last(f figure) *figure {
 	return nil
 }
 
-// write prints the table and leaves it with the figures in a folder, beside those of the run before.
+// write prints the table and writes it with the figures to a folder, beside those of the previous run.
 func (r *results) write(folder string, out io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r *results) write(folder string, out io.Writer) error {
 	}
 	before, err := readResults(base + ".json")
 	if len(r.Options.Only)+len(r.Failed) > 0 {
-		base += "-part" // which is nothing to compare a whole run with
+		base += "-part" // a whole run must not be compared with it
 	}
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (r *results) write(folder string, out io.Writer) error {
 	return errors.Join(err, os.WriteFile(base+".md", []byte(text.String()), 0o644), os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
-// readResults returns those of an earlier run, nil where there was none.
+// readResults returns the results of an earlier run, or nil.
 func readResults(path string) (*results, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

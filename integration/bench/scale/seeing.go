@@ -26,23 +26,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seenTimes is how often each command is run: the figure is the median.
+// seenTimes is the number of runs of each command. The figure is the median.
 const seenTimes = 3
 
-// seeing measures what people wait for who look at a fleet: `status` and the page. Of the Kymas that a real publisher
-// has written so many copies are put into etcd that the fleet has as many runtimes as are to be seen. Nobody publishes
-// to those, so that the publisher is ended, and the stage is the last.
+// seeing measures the waiting time of operators for `status` and the page. It copies Kymas that a real publisher has
+// written into etcd, up to the size of the fleet. No publisher may publish to these copies, so the publisher is
+// stopped, and the stage is the last one.
 func (w *world) seeing(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
-	w.kymas.close() // it would be told of every copy
+	w.kymas.close() // it would receive every copy
 	each, err := w.copyKymas(ctx)
 	if err != nil {
 		return err
 	}
 	w.add(each, size, "a Kyma in etcd", fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen, max(0, w.Seen-w.Runtimes)))
-	// The API server has read all of them once, and what it caches is as new as etcd.
+	// The API server has read all of them once, so its cache is as new as etcd.
 	if err := w.until(ctx, "the API server lists all copies", func() (bool, string) {
 		s, err := w.see(ctx, "status", "-o", "name")
 		return err == nil && s.lines == max(w.Seen, w.Runtimes), fmt.Sprint(s.lines, err)
@@ -60,12 +60,12 @@ func (w *world) seeing(ctx context.Context) error {
 	return w.seePage(ctx)
 }
 
-// keyOfKyma is where the API server keeps a Kyma in etcd.
+// keyOfKyma is the API server's key of a Kyma in etcd.
 func keyOfKyma(i int) []byte {
 	return []byte("/registry/operator.kyma-project.io/kymas/" + sample.Namespace + "/" + runtimeID(i))
 }
 
-// copyKymas adds copies until there are as many Kymas as are to be seen, and returns how many bytes one has.
+// copyKymas adds copies until there are enough Kymas, and returns the bytes of one.
 func (w *world) copyKymas(ctx context.Context) (float64, error) {
 	etcd := etcdGateway{w.kcp.Etcd()}
 	originals := make([][]byte, w.Runtimes)
@@ -99,8 +99,8 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 
 var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
 
-// troubled makes of every twentieth Kyma one of a silent runtime, and of every fiftieth one with a broken module, in
-// the words of the programs.
+// troubled turns every twentieth Kyma into one of a silent runtime, and every fiftieth into one with a broken module,
+// with the programs' own texts.
 func troubled(i int, data []byte) ([]byte, error) {
 	if i%20 != 7 && i%50 != 3 {
 		return data, nil
@@ -133,14 +133,14 @@ func troubled(i int, data []byte) ([]byte, error) {
 	return json.Marshal(kyma)
 }
 
-// ran is what one run of a command took.
+// ran is one run of a command.
 type ran struct {
 	wall, cpu, server time.Duration
 	peak, read        int64
 	lines             int
 }
 
-// see runs the publisher's program as a user does.
+// see runs the publisher's program like a user.
 func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 	server, started := w.cpu("kube-apiserver"), time.Now()
 	cmd := exec.CommandContext(ctx, w.binaries.Publisher, append(args, "--kubeconfig", w.kcp.Kubeconfig())...)
@@ -159,7 +159,7 @@ func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 			s.lines, err = s.lines+1, nil
 		}
 	}
-	// What it has read is known of a process that has ended, as long as nobody has waited for it.
+	// A process that ended keeps its counters until it is waited for.
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		return ran{}, fmt.Errorf("wait for %s: %w", args, err)
 	}
@@ -196,7 +196,7 @@ func (w *world) seeStatus(ctx context.Context, args []string) error {
 	return nil
 }
 
-// seePage starts the page and measures until it shows a runtime.
+// seePage starts the page and measures the time until it shows a runtime.
 func (w *world) seePage(ctx context.Context) (err error) {
 	log := filepath.Join(w.dir, "ui.log")
 	started := time.Now()
@@ -261,7 +261,7 @@ func firstRow(ctx context.Context, browser *http.Client, address string) (bool, 
 	return status == http.StatusOK && strings.Contains(page, "runtime-0"), len(page), err
 }
 
-// readAll reports whether the first screen is of all that there is.
+// readAll reports whether the first screen covers the whole fleet.
 func readAll(ctx context.Context, browser *http.Client, address string) (bool, error) {
 	status, page, err := screen(ctx, browser, address)
 	return status == http.StatusOK && !strings.Contains(page, `id="reading"`), err

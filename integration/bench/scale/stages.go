@@ -14,17 +14,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stage is one story. It leaves the fleet as it found it: converged, its agents held.
+// stage is one measurement. It leaves the fleet as it found it: converged, its agents held.
 type stage struct {
 	name string
-	// always says that what follows needs it.
+	// always is true if later stages need it.
 	always bool
 	run    func(*world, context.Context) error
 }
 
 const idleStage = "idle"
 
-// stages in their order. Those that stop the publisher come late, and the restart measures what it does after them.
+// stages are in their order. Those that stop the publisher come late. The restart measures the publisher after them.
 var stages = []stage{
 	{"seeding", true, (*world).seeding},
 	{"first-publish", true, (*world).firstPublish},
@@ -57,7 +57,7 @@ func optional() (names []string) {
 
 func known(name string) bool { return slices.Contains(optional(), name) }
 
-// measure runs a stage and notes what it took of the machine.
+// measure runs a stage and records the machine's usage.
 func (w *world) measure(ctx context.Context, s stage) error {
 	w.stage = s.name
 	w.say("…")
@@ -76,7 +76,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	return err
 }
 
-// recover brings the fleet back to where a stage begins, whatever the one before left behind.
+// recover restores the state at the beginning of a stage, whatever the previous stage left behind.
 func (w *world) recover(ctx context.Context) error {
 	w.agents.hold()
 	w.agents.behave(func(int) conduct { return conduct{} })
@@ -96,7 +96,7 @@ func (w *world) recover(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// limit is how long a wait for all runtimes may take, which poll several times in some.
+// limit is the time limit of a wait for all runtimes, which poll several times in some stages.
 func (w *world) limit() time.Duration {
 	return 4*time.Minute + 6*w.AgentPoll + time.Duration(w.Runtimes)*200*time.Millisecond
 }

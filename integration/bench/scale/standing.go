@@ -19,10 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sampled is how many Kymas are weighed.
+// sampled is the number of Kymas whose size is measured.
 const sampled = 50
 
-// size weighs converged Kymas, and what the publisher keeps of them.
+// size measures the size of converged Kymas, and the publisher's fields in them.
 func (w *world) size(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -70,7 +70,7 @@ func (w *world) size(ctx context.Context) error {
 	return w.resident("publisher's memory")
 }
 
-// idle watches a fleet in which nothing happens but polls and heartbeats.
+// idle watches a fleet with only polls and heartbeats.
 func (w *world) idle(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -117,7 +117,7 @@ func (w *world) idle(ctx context.Context) error {
 	return nil
 }
 
-// String lists what was written, the most first.
+// String lists the writes, most frequent first.
 func (w writes) String() string {
 	kinds := make([]string, 0, len(w))
 	for kind := range w {
@@ -130,7 +130,7 @@ func (w writes) String() string {
 	return strings.Join(kinds, ", ")
 }
 
-// course are the waves that a rollout is measured with.
+// course are the waves of the measured rollout.
 func course() v1alpha1.Course {
 	percent := func(n int32) *int32 { return &n }
 	return v1alpha1.Course{OnFailure: v1alpha1.OnFailureStop, Waves: []v1alpha1.Wave{
@@ -195,7 +195,7 @@ func (w *world) waves(ctx context.Context) error {
 	return err
 }
 
-// untilProven notes when each wave was proven.
+// untilProven records when each wave was proven.
 func (w *world) untilProven(ctx context.Context, started time.Time) error {
 	proven := 0
 	return w.until(ctx, "the rollout has succeeded", func() (bool, string) {
@@ -242,7 +242,7 @@ func (w *world) wavesCost(ctx context.Context, traffic counted, writes writes, m
 	return nil
 }
 
-// Controller-runtime's own metric of the controller that plans rollouts. Nobody measures its CPU time.
+// Controller-runtime's own metric of the controller that plans rollouts. Its CPU time is not measured.
 const reconcileTime = "controller_runtime_reconcile_time_seconds"
 
 var planner = map[string]string{"controller": "rollouts"}

@@ -26,7 +26,7 @@ func parseMetrics(data []byte) (families, error) {
 	return parser.TextToMetricFamilies(bytes.NewReader(data))
 }
 
-// sum adds the values of a metric's series that have these labels.
+// sum adds the values of a metric's series with these labels.
 func (f families) sum(name string, labels map[string]string) (total float64) {
 	for _, m := range f[name].GetMetric() {
 		if matches(m, labels) {
@@ -36,7 +36,7 @@ func (f families) sum(name string, labels map[string]string) (total float64) {
 	return total
 }
 
-// timed returns count and seconds of a histogram's series that have these labels.
+// timed returns count and seconds of a histogram's series with these labels.
 func (f families) timed(name string, labels map[string]string) (n uint64, seconds float64) {
 	for _, m := range f[name].GetMetric() {
 		if matches(m, labels) {
@@ -59,7 +59,7 @@ func matches(m *dto.Metric, labels map[string]string) bool {
 	return true
 }
 
-// writes counts requests that change something by "VERB resource", without those of leases, which every leader renews.
+// writes counts changing requests by "VERB resource", without those of leases, which every leader renews.
 type writes map[string]float64
 
 func (w *world) writes(ctx context.Context) (writes, error) {
@@ -104,7 +104,7 @@ func (w writes) total() (n float64) {
 	return n
 }
 
-// statusPatches are what a Kyma's status is written with.
+// statusPatches are the requests that write a Kyma's status.
 const statusPatches = "PATCH kymas/status"
 
 // ask gets a path of the publisher's metrics endpoint.
@@ -126,7 +126,7 @@ func (w *world) publisherMetrics(ctx context.Context) (families, error) {
 
 var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
-// liveHeap is what the publisher holds after a collection of garbage.
+// liveHeap returns the publisher's heap after a garbage collection.
 func (w *world) liveHeap(ctx context.Context) (int64, error) {
 	data, err := w.ask(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
@@ -139,10 +139,10 @@ func (w *world) liveHeap(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(string(found[1]), 10, 64)
 }
 
-// profileSeconds is how much of a stage its CPU profile is of.
+// profileSeconds is the duration of a stage's CPU profile.
 const profileSeconds = 15
 
-// profile takes profiles of the publisher, the registry and the API server during a stage, where they were asked for.
+// profile takes profiles of the publisher, the registry and the API server during a stage, if requested.
 func (w *world) profile(ctx context.Context) (stop func()) {
 	if w.Profiles == "" {
 		return func() {}
@@ -178,7 +178,7 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 				w.say("no heap profile: %v", err)
 			}
 		}
-		all.Wait() // a stage that is shorter waits for them: what follows is idle until then
+		all.Wait() // a shorter stage waits for them, so the rest of the profile is idle
 		cancel()
 	}
 }
@@ -198,7 +198,7 @@ func (w *world) keep(data []byte, file string) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// others is the share of the machine that nobody of the bench used.
+// others returns the share of the machine that other programs used.
 func (t taken) others(took time.Duration) float64 {
 	ours := time.Duration(0)
 	for _, d := range t.by {

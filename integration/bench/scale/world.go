@@ -48,29 +48,28 @@ type world struct {
 	kcp      *cluster.Cluster
 	pids     map[string]int // of the API server and etcd
 	control  client.Client
-	api      rest.Interface // for what the client cannot do
+	api      rest.Interface // for requests that the client does not support
 	registry *registryProcess
-	// notifications are the addresses of the publisher's, nil where everybody only polls; notifyFlags are its flags for
-	// them.
+	// notifications are the addresses of the publisher's notifications, nil with polling only. notifyFlags are the
+	// publisher's flags for them.
 	notifications *fleet.Notifications
 	notifyFlags   []string
-	place         store.Store // as agents reach it
+	place         store.Store // the address for agents
 	publisher     *program
-	metrics       string                   // address of the publisher's
-	spentBy       map[string]time.Duration // by processes that were replaced
+	metrics       string                   // the publisher's address
+	spentBy       map[string]time.Duration // of replaced processes
 	lastCPU       map[string]time.Duration
 	kymas         *kymas
 	agents        *agents
 	version       int  // of the promoted module
 	pending       bool // a promotion was pushed that agents do not know yet
-	// promoted is how long the promotion of its stage took, 0 where that was not measured; statuses the same of its
-	// reports.
+	// promoted is the duration of its stage's promotion, 0 if it was not measured, and statuses that of its reports.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // of publisher and registry
 	mounts             int64         // blobs mounted per bundle of a promotion
 }
 
-// up starts everything but the publisher.
+// up starts everything except the publisher.
 func (w *world) up(ctx context.Context) error {
 	w.stage, w.spentBy, w.lastCPU = "setup", map[string]time.Duration{}, map[string]time.Duration{}
 	w.say("API server, registry and keys")
@@ -130,7 +129,7 @@ func (w *world) up(ctx context.Context) error {
 
 func (w *world) keys() string { return filepath.Join(w.dir, "keys") }
 
-// onDisk refuses a folder in memory: writes that cost nothing there are most of what is measured.
+// onDisk refuses a folder in memory, where writes cost nothing: they are most of the measurement.
 func onDisk(dir string) error {
 	var of unix.Statfs_t
 	if err := unix.Statfs(dir, &of); err != nil {
@@ -150,7 +149,7 @@ func openStore(location string) (store.Store, error) {
 	return store.Open(location, registries)
 }
 
-// startPublisher runs `kcp-publisher run` with its defaults; within may be nil.
+// startPublisher runs `kcp-publisher run` with its defaults. within can be nil.
 func (w *world) startPublisher(within *memoryLimit) error {
 	address, err := process.FreeAddress()
 	if err != nil {
@@ -160,7 +159,7 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location", host + "/" + fleetPath, "--components", host + "/" + modulesPath,
 		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"}, slices.Concat(w.notifyFlags, w.PublisherArgs)...)
 	how := func(cmd *exec.Cmd) {
-		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir) // as in the chart: a container that starts again goes on with its lease
+		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir) // as in the chart: a restarted container continues with its lease
 		if within != nil {
 			within.apply(cmd)
 		}
@@ -170,18 +169,18 @@ func (w *world) startPublisher(within *memoryLimit) error {
 	return err
 }
 
-// killPublisher ends it as a power cut would.
+// killPublisher ends it like a power cut.
 func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
 	}
-	w.spentBy["publisher"] = w.cpu("publisher") // what is measured goes on across its processes
+	w.spentBy["publisher"] = w.cpu("publisher") // measurements continue across its processes
 	err := w.publisher.end(syscall.SIGKILL)
 	w.publisher = nil
 	return err
 }
 
-// lastWords is what helps after a failure.
+// lastWords returns diagnostics after a failure.
 func (w *world) lastWords() string {
 	if w.publisher == nil {
 		return ""
@@ -199,7 +198,7 @@ func (w *world) lastWords() string {
 	return alive + "; what its log says last that is no mere information:\n" + strings.Join(told[max(0, len(told)-5):], "")
 }
 
-// close ends all that was started and removes its folders.
+// close ends all started programs and removes their folders.
 func (w *world) close() error {
 	var problems []error
 	if w.agents != nil {

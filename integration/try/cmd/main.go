@@ -1,5 +1,5 @@
-// Command cmd tries a module: `make try-module` runs it. It prints a verdict for each step, and ends with exit code 1
-// where one failed.
+// Command cmd tries a module: `make try-module` runs it. It prints a verdict for each step, and exits with code 1 if
+// one failed.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 		os.Exit(2)
 	}
 	if *onKind && !flags.Changed("ready-within") {
-		options.ReadyWithin *= 2 // pods start, and pull
+		options.ReadyWithin *= 2 // pods have to pull images and start
 	}
 	steps.Main("try", dir, func(ctx context.Context, absolute string) error {
 		options.Dir, options.Progress, options.Around = absolute, os.Stderr, steps.New(os.Stdout).Step
@@ -43,7 +43,7 @@ func main() {
 	})
 }
 
-// runOnKind gathers what explains a step that failed before the clusters go.
+// runOnKind collects diagnostics for a failed step before the clusters are deleted.
 func runOnKind(ctx context.Context, options try.Options) error {
 	checkout, err := os.Getwd()
 	if err != nil {

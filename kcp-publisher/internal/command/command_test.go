@@ -203,7 +203,7 @@ func TestExitCodes(t *testing.T) {
 		"A window that has to be open for days too":   {"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", cli.ExitUsage, "--min-maintenance-window-size: 25h0m0s: want 0 to 24h0m0s"},
 		"A folder that is not there is a failure":     {"publish --from /nowhere --to oci-layout:x", cli.ExitFailed, "/nowhere"},
 		"A folder with a bad file is a failure":       {"publish --from " + bad + " --to oci-layout:x", cli.ExitFailed, "bad.yaml:1: apiVersion"},
-		"Keys that are not there are a failure":       {"keys show --keys /nowhere", cli.ExitFailed, "make one with `kcp-publisher keys init --keys /nowhere`"},
+		"Keys that are not there are a failure":       {"keys show --keys /nowhere", cli.ExitFailed, "create one with `kcp-publisher keys init --keys /nowhere`"},
 		"A kubeconfig that is not there is a failure": {"why one --kubeconfig /nowhere", cli.ExitFailed, "kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {

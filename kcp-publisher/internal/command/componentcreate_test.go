@@ -134,7 +134,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		done(t, create(folder)...)
 		write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "mail,", "other,", 1))
 		if o := run(create(folder)...); o.code != cli.ExitFailed ||
-			!strings.Contains(o.err, "is there already with other content") {
+			!strings.Contains(o.err, "already exists with other content") {
 			t.Errorf("got %+v", o)
 		}
 	})

@@ -159,7 +159,7 @@ func TestGitFlagsWithoutEffectAreRefused(t *testing.T) {
 		want string
 	}{
 		"a branch of a folder":   {[]string{"--from", dir, "--git-branch", "main"}, cli.ExitUsage, "is a folder, so the --git flags do not apply"},
-		"a password in the URL":  {[]string{"--from", "https://a:hunter2@git.example/x"}, cli.ExitUsage, "--from: the URL holds credentials"},
+		"a password in the URL":  {[]string{"--from", "https://a:hunter2@git.example/x"}, cli.ExitUsage, "--from: the URL contains credentials"},
 		"credentials of no kind": {[]string{"--from", "file://" + dir, "--git-credentials", dir}, cli.ExitUsage, "--git-credentials: "},
 		"signers of no kind":     {[]string{"--from", "file://" + dir, "--git-signers", dir}, cli.ExitUsage, "--git-signers: "},
 		"no repository":          {[]string{"--from", "file://" + dir}, cli.ExitFailed, "repository does not exist"},

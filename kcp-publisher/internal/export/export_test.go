@@ -34,7 +34,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// fleet is a registry with bundles, modules and images in it.
+// fleet is a registry with bundles, modules and images.
 type fleet struct {
 	t          *testing.T
 	host       string
@@ -95,7 +95,7 @@ func (f *fleet) noise(n int) []byte {
 	return data
 }
 
-// push puts a blob into a repository of the registry, and a manifest that holds it.
+// push pushes a blob to a repository of the registry, with a manifest that holds it.
 func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.t.Helper()
 	to, err := f.registries.Repository(f.host + "/" + repository)
@@ -103,7 +103,7 @@ func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.must(store.PushBlob(f.t.Context(), to, blob))
 }
 
-// module makes a module's content somewhere else than beside the bundles.
+// module creates a module's content in another repository than the bundles.
 func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Manifest {
 	f.t.Helper()
 	blob := bundle.NewBlob("application/x-tar", f.noise(sizeBytes))
@@ -117,7 +117,7 @@ func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Mani
 	}
 }
 
-// publish makes the next bundle of a runtime and gives its digest.
+// publish publishes the next bundle of a runtime and returns its digest.
 func (f *fleet) publish(runtime string, modules ...bundle.Manifest) digest.Digest {
 	f.t.Helper()
 	return f.publishState(runtime, bundle.DesiredState{CRDs: []string{}, Manifests: modules})
@@ -152,7 +152,7 @@ func (f *fleet) gather(options Options) Parcel {
 	return parcel
 }
 
-// written is the size of the file.
+// written returns the size of the file.
 func (f *fleet) written(parcel Parcel) int64 {
 	f.t.Helper()
 	path := filepath.Join(f.t.TempDir(), "file.tar")
@@ -167,7 +167,7 @@ func (p Parcel) holds(d digest.Digest) bool {
 	return slices.ContainsFunc(p.Layout.Items, func(item airgap.Item) bool { return item.Descriptor.Digest == d })
 }
 
-func TestADeltaIsLittleMoreThanWhatChanged(t *testing.T) {
+func TestDeltaIsLittleLargerThanTheChange(t *testing.T) {
 	f := newFleet(t)
 	var modules []bundle.Manifest
 	for i := range 20 {
@@ -184,8 +184,7 @@ func TestADeltaIsLittleMoreThanWhatChanged(t *testing.T) {
 	options.Since = map[string]digest.Digest{"berlin": first}
 	parcel := f.gather(options)
 
-	// What differs between the two bundles: two contents, the desired state and the bundle itself. The catalog is the
-	// same.
+	// The two bundles differ in two contents, the desired state and the manifest. They share the catalog.
 	repository, err := f.place.Reading(t.Context(), bundle.DesiredRepository("berlin"))
 	f.must(err)
 	newest, err := store.Fetch(t.Context(), repository, bundle.TagDesired)
@@ -194,7 +193,7 @@ func TestADeltaIsLittleMoreThanWhatChanged(t *testing.T) {
 	f.must(json.Unmarshal(newest.Bytes, &manifest))
 	blobs := 2*50_000 + manifest.Config.Size + int64(len(newest.Bytes))
 	size := f.written(parcel)
-	t.Logf("everything is %d bytes, what changed %d, the delta %d: %.3f times", whole, blobs, size, float64(size)/float64(blobs))
+	t.Logf("full export %d bytes, change %d, delta %d: %.3f times", whole, blobs, size, float64(size)/float64(blobs))
 	if float64(size) > 1.1*float64(blobs) {
 		t.Errorf("the delta has %d bytes for %d that changed", size, blobs)
 	}
@@ -234,7 +233,7 @@ func TestRuntimesInOneFileShareTheirBlobs(t *testing.T) {
 	}
 }
 
-func TestWhatARuntimeMayChooseIsTakenAlong(t *testing.T) {
+func TestOffersOfARuntimeAreExported(t *testing.T) {
 	f := newFleet(t)
 	index, _ := f.image("lab/nats:1", "linux/amd64")
 	agent, _ := f.image("lab/agent:1", "linux/amd64")
@@ -249,7 +248,7 @@ func TestWhatARuntimeMayChooseIsTakenAlong(t *testing.T) {
 		CRDs: []string{}, Manifests: []bundle.Manifest{keda}, Offers: []bundle.Manifest{nats},
 		Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog, Agent: f.host + "/lab/agent@" + agent.Descriptor.Digest.String()},
 	})
-	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false}, "only what is asked for": {false, true}} {
+	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false}, "only the requested modules": {false, true}} {
 		options := f.options("berlin")
 		options.Offers, options.Images = c.offers, c.images
 		parcel := f.gather(options)
@@ -264,7 +263,7 @@ func TestWhatARuntimeMayChooseIsTakenAlong(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeExportedIsSaid(t *testing.T) {
+func TestExportErrorsNameTheCause(t *testing.T) {
 	f := newFleet(t)
 	keda := f.module("keda", 10)
 	keda.Spec.LocalizedImages = []string{f.host + "/lab/keda:gone"}
@@ -273,10 +272,10 @@ func TestWhatCannotBeExportedIsSaid(t *testing.T) {
 		options func(*Options)
 		want    string
 	}{
-		"a runtime without a bundle":   {func(o *Options) { o.Runtimes = []string{"munich"} }, "runtime munich: nothing is published for it"},
-		"a bundle that nobody has":     {func(o *Options) { o.Since = map[string]digest.Digest{"berlin": digest.FromString("x")} }, "is not in the registry any more: export without --since"},
-		"an image that nobody has":     {func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone"},
-		"a bundle of another's making": {func(o *Options) { o.Keys.Root = newFleet(t).keys.Root }, "refused (UnknownKey)"},
+		"a runtime without a bundle": {func(o *Options) { o.Runtimes = []string{"munich"} }, "runtime munich: nothing is published for it"},
+		"a missing bundle":           {func(o *Options) { o.Since = map[string]digest.Digest{"berlin": digest.FromString("x")} }, "is not in the registry any more: export without --since"},
+		"a missing image":            {func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone"},
+		"a bundle of another signer": {func(o *Options) { o.Keys.Root = newFleet(t).keys.Root }, "refused (UnknownKey)"},
 	} {
 		options := f.options("berlin")
 		c.options(&options)

@@ -18,45 +18,46 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Options say what to export.
+// Options configures an export.
 type Options struct {
 	Place      store.Store
 	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
-	// Since are the bundles, by runtime, that runtimes live by already: what those need is left out.
+	// Since maps a runtime to the bundle that it has already applied. The export leaves out the blobs of that bundle.
 	Since map[string]digest.Digest
-	// Images takes the container images along, Platforms only those platforms of images that no digest pins.
+	// Images includes the container images. Platforms selects platforms of images without a digest.
 	Images    bool
 	Platforms []ocispec.Platform
-	// Rendering finds the images that modules use and do not list; nil finds none.
+	// Rendering finds the images that modules use without listing them. Nil finds none.
 	Rendering Rendering
-	// KubernetesVersion is that of the runtimes' clusters; empty is what each reported.
+	// KubernetesVersion is the version for which charts are rendered. Empty uses the version that each runtime reported.
 	KubernetesVersion string
-	// Offers takes along what runtimes with autonomy may choose by themselves.
+	// Offers includes the modules that runtimes with autonomy can choose.
 	Offers bool
-	// Sign signs the list of images; without it the file cannot be used.
+	// Sign signs the list of images. Agents refuse an unsigned list.
 	Sign bool
-	// Now is the time that the list says.
+	// Now is the time of the list.
 	Now time.Time
 }
 
-// gathering collects what runtimes need.
+// gathering collects the blobs that the runtimes need.
 type gathering struct {
 	Options
 	needs  []need
 	known  map[string]map[place]bool
 	images *imageFinder
 	used   usedImages
-	roots  map[string]int64 // by runtime: the newest root that it has
-	// modules are those whose images are asked for, by name and version.
+	roots  map[string]int64 // the newest root of each runtime
+	// modules are the modules whose images are exported, by name and version.
 	modules map[string]*ModuleImages
-	// carried are the bundles that the file is about, and statements what they say.
+	// carried are the bundles of the file, statements their predicates.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
 }
 
-// Gather reads the newest bundles of the runtimes and all that they refer to, but for the bytes of the contents.
+// Gather reads the newest bundles of the runtimes and all objects that they refer to. It does not read the contents'
+// bytes.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
 	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, used: usedImages{}, roots: map[string]int64{}, modules: map[string]*ModuleImages{}}
 	for _, runtime := range options.Runtimes {
@@ -120,20 +121,20 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	return nil
 }
 
-// noteModules notes whose images are asked for. What fails while they are rendered is noted there.
+// noteModules records the modules whose images are exported. Rendering adds its failures to them.
 func (g *gathering) noteModules(b published) {
 	if !g.Images {
 		return
 	}
 	for _, m := range g.taken(b) {
 		images := ModuleImages{Module: m.Module, Version: m.Version, Rendered: g.Rendering != nil, Listed: len(m.Spec.LocalizedImages)}
-		if g.modules[images.String()] == nil { // another runtime may have it, too
+		if g.modules[images.String()] == nil { // another runtime can have the same module
 			g.modules[images.String()] = &images
 		}
 	}
 }
 
-// taken are the modules that are carried whole.
+// taken are the modules that are exported completely.
 func (g *gathering) taken(b published) []bundle.Manifest {
 	taken := b.State.All()
 	if g.Offers {
@@ -142,7 +143,7 @@ func (g *gathering) taken(b published) []bundle.Manifest {
 	return taken
 }
 
-// published is a bundle with its own bytes.
+// published is a bundle with its bytes.
 type published struct {
 	bundle.Bundle
 	manifest bundle.Blob
@@ -165,9 +166,9 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 	return published{opened, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}, err
 }
 
-// needsOf lists what a runtime needs to live by a bundle, the bundle's own manifest first. Of images that no module
-// lists it finds those of the newest bundle only, which are then carried again: the contents of former bundles may be
-// gone.
+// needsOf lists the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the newest
+// bundle to find unlisted images, because the contents of earlier bundles can be missing. Those images are then
+// exported again.
 func (g *gathering) needsOf(ctx context.Context, runtime string, b published, newest bool) ([]need, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -185,7 +186,7 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 			return nil, err
 		}
 	}
-	for _, m := range b.State.Offers { // the agent asks for their proofs when it is given the bundle
+	for _, m := range b.State.Offers { // the agent asks for the proofs of a bundle with release keys
 		if needs, err = g.module(ctx, needs, runtime, m, g.Offers); err != nil {
 			return nil, err
 		}
@@ -201,7 +202,7 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 	return needs, nil
 }
 
-// module adds what a module needs, or only the proof that it was released.
+// module adds the blobs of a module, or only the proof of its release.
 func (g *gathering) module(ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool) ([]need, error) {
 	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
 	for _, c := range m.Release {
@@ -233,7 +234,7 @@ func (g *gathering) module(ctx context.Context, needs []need, runtime string, m 
 	return needs, nil
 }
 
-// image adds an image, one that the operator configured or one that a module names.
+// image adds an image that the operator configured or that a module names.
 func (g *gathering) image(ctx context.Context, needs []need, runtime, reference string, configured bool) ([]need, error) {
 	found, err := g.images.find(ctx, reference, configured)
 	if err != nil {
@@ -246,7 +247,7 @@ func (g *gathering) image(ctx context.Context, needs []need, runtime, reference 
 	return needs, nil
 }
 
-// held is a content with the manifest that keeps registries from collecting it.
+// held returns a content together with the manifest that keeps registries from collecting it.
 func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
 	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
@@ -268,7 +269,7 @@ func itemFrom(from store.Reader, d ocispec.Descriptor) airgap.Item {
 	return airgap.Item{Descriptor: d, Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) }}
 }
 
-// trust takes the versions of the root along that one of the runtimes may lack.
+// trust adds the versions of the root that at least one of the runtimes can lack.
 func (g *gathering) trust(ctx context.Context) error {
 	first := g.Keys.Root.Version
 	for _, runtime := range g.Runtimes {
@@ -282,7 +283,7 @@ func (g *gathering) trust(ctx context.Context) error {
 		tag := bundle.RootTag(version)
 		fetched, err := store.Fetch(ctx, repository, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // older than what this registry has seen: whoever lacks it has to pin a newer one
+			continue // older than this registry's history: a runtime without it must pin a newer root
 		}
 		if err != nil {
 			return err

@@ -30,7 +30,8 @@ type foundImage struct {
 	needs []need
 }
 
-// find finds an image. One that nobody configured, as a module names it, leads neither to this machine nor to its link.
+// find finds an image. For an image that a module names, it does not connect to this machine or its link-local
+// addresses.
 func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {
 		return known, nil
@@ -99,7 +100,7 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	return found, nil
 }
 
-// filtered makes an index of only the platforms asked for.
+// filtered returns an index with only the selected platforms.
 func filtered(ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform) (bundle.Blob, error) {
 	data, err := store.FetchBlob(ctx, from, d, airgap.MaxImageManifestBytes)
 	if err != nil {
@@ -120,7 +121,7 @@ func filtered(ctx context.Context, from store.Fetcher, d ocispec.Descriptor, pla
 		})
 	})
 	if len(index.Manifests) == 0 {
-		return bundle.Blob{}, fmt.Errorf("is there for none of the platforms asked for, only for %q", offered)
+		return bundle.Blob{}, fmt.Errorf("does not exist for the selected platforms, only for %q", offered)
 	}
 	if data, err = json.Marshal(index); err != nil {
 		return bundle.Blob{}, err
@@ -142,8 +143,8 @@ func platformName(p ocispec.Platform) string {
 	return name
 }
 
-// list adds the signed list of the images. One that was signed before is taken again: a signature has other bytes every
-// time.
+// list adds the signed list of the images. It reuses an earlier signature of the same list, because each signature has
+// different bytes.
 func (g *gathering) list(ctx context.Context) error {
 	if len(g.images.found) == 0 {
 		return nil
@@ -154,7 +155,7 @@ func (g *gathering) list(ctx context.Context) error {
 	}
 	var images []bundle.CarriedImage
 	for _, reference := range slices.Sorted(maps.Keys(g.images.found)) {
-		if carried[reference] { // others belong to the bundles that runtimes had before
+		if carried[reference] { // the other ones belong to earlier bundles of the runtimes
 			images = append(images, g.images.found[reference].image)
 		}
 	}
@@ -204,7 +205,7 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 	return manifest, store.PushManifest(ctx, repository, manifest, tag)
 }
 
-// predicate orders the list after those before and after its bundles, and lets it live as long as the first of them.
+// predicate orders the list by the sequence of its bundles. The list expires with the first of them.
 func (g *gathering) predicate() bundle.CarriedPredicate {
 	p := bundle.CarriedPredicate{Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second)}
 	for _, s := range g.statements {

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-func TestImagesAreTakenForThePlatformsAskedFor(t *testing.T) {
+func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 	const amd, arm = "linux/amd64", "linux/arm64"
 	f := newFleet(t)
 	index, layers := f.image("lab/keda:1", amd, arm)
@@ -33,7 +33,7 @@ func TestImagesAreTakenForThePlatformsAskedFor(t *testing.T) {
 		images    bool
 		platforms []ocispec.Platform
 		amd, arm  bool
-		index     bool // the index is the one that lies in the registry
+		index     bool // the index equals the one in the registry
 	}{
 		"no images":                        {"berlin", false, nil, false, false, false},
 		"all platforms":                    {"berlin", true, nil, true, true, true},
@@ -67,7 +67,7 @@ func TestImagesAreTakenForThePlatformsAskedFor(t *testing.T) {
 	options := f.options("berlin")
 	options.Images, options.Platforms = true, linux("s390x")
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), `only for ["linux/amd64" "linux/arm64"]`) {
-		t.Errorf("a platform that is not there: %v", err)
+		t.Errorf("a missing platform: %v", err)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestModulesThatListNoImagesAreNamed(t *testing.T) {
 	}
 }
 
-func TestTheSameExportGivesTheSameFileAgain(t *testing.T) {
+func TestRepeatedExportReturnsTheSameFile(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")
 	first := f.publish("berlin", f.module("nats", 10))
@@ -104,12 +104,12 @@ func TestTheSameExportGivesTheSameFileAgain(t *testing.T) {
 	}
 }
 
-func TestAnImageThatCannotBeImportedIsNotExported(t *testing.T) {
+func TestImageThatImportRefusesIsNotExported(t *testing.T) {
 	f := newFleet(t)
 	index, _ := f.image("lab/keda:1", "linux/amd64")
 	to, err := f.registries.Repository(f.host + "/lab/keda")
 	f.must(err)
-	for depth := 3; depth <= airgap.MaxImageDepth; depth++ { // the index, its image and that one's layers are three
+	for depth := 3; depth <= airgap.MaxImageDepth; depth++ { // index, image and layers are three levels
 		data, err := json.Marshal(ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{index.Descriptor}})
 		f.must(err)
 		index = bundle.NewBlob(ocispec.MediaTypeImageIndex, data)
@@ -119,11 +119,11 @@ func TestAnImageThatCannotBeImportedIsNotExported(t *testing.T) {
 	options := f.options("berlin")
 	options.Images = true
 	if _, err := Gather(t.Context(), options); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.TooLarge {
-		t.Errorf("an image of more levels than import takes: %v", err)
+		t.Errorf("an image with more levels than import accepts: %v", err)
 	}
 }
 
-func TestAListSaysWhichBundlesItIsForAndWhenItWasMade(t *testing.T) {
+func TestImageListNamesItsBundlesAndTime(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")
 	list := func(options Options) (bundle.Carried, bundle.CarriedPredicate) {
@@ -149,7 +149,7 @@ func TestAListSaysWhichBundlesItIsForAndWhenItWasMade(t *testing.T) {
 				return found, verified.Predicate
 			}
 		}
-		t.Fatal("there is no list")
+		t.Fatal("the list is missing")
 		return bundle.Carried{}, bundle.CarriedPredicate{}
 	}
 	published := f.publish("berlin", f.module("keda", 10, f.host+"/lab/keda:1"))
@@ -162,7 +162,7 @@ func TestAListSaysWhichBundlesItIsForAndWhenItWasMade(t *testing.T) {
 	if made.Sequence != noon.UnixMilli() || made.Epoch != 1 || !made.IssuedAt.Equal(noon) || !made.ExpiresAt.After(made.IssuedAt) {
 		t.Errorf("it says %+v", made)
 	}
-	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle stays
+	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle does not change
 	options.Now = noon.Add(time.Minute)
 	second, later := list(options)
 	if second.Images[0].Digest == first.Images[0].Digest || !made.Before(later) {

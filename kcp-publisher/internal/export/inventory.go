@@ -10,7 +10,7 @@ import (
 
 // Contents finds the images of the versions that runtimes run: those that the modules list and those that their rendered
 // objects use. It reads one bundle for each version, of a runtime that reports it, and verifies the bundle's signature.
-// Of a bundle that cannot be read it tries maxBundlesTried other runtimes. Options.Runtimes, Since and Images have no
+// If a bundle cannot be read, it tries at most maxBundlesTried other runtimes. Options.Runtimes, Since and Images have no
 // effect.
 func Contents(
 	ctx context.Context,
@@ -54,7 +54,7 @@ func Contents(
 	return found, nil
 }
 
-// maxBundlesTried bounds the bundles that are read for one version.
+// maxBundlesTried limits the bundles that are read for one version.
 const maxBundlesTried = 3
 
 // contentOf returns the images of a module in a bundle, and reports whether the bundle has it in that version.

@@ -17,16 +17,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Rendering tells which images a module uses, as references.
+// Rendering returns the images that a module uses, as references.
 type Rendering func(context.Context, airgap.UsedQuestion) ([]string, error)
 
-// maxUsedImages bounds the images of one module that it does not list: several times what the largest one uses.
+// maxUsedImages limits the unlisted images of one module to several times the number of the largest known module.
 const maxUsedImages = 1000
 
-// usedImages remembers the answers, by what was asked: runtimes share most of their modules.
+// usedImages caches rendered images by input, because runtimes share most of their modules.
 type usedImages map[digest.Digest][]string
 
-// rendered adds the images that the modules of a bundle use and do not list.
+// rendered adds the images that the modules of a bundle use without listing them.
 func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, b published) ([]need, error) {
 	kubernetes := g.KubernetesVersion
 	if kubernetes == "" {
@@ -39,7 +39,7 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 	for i, m := range g.taken(b) {
 		used, err := g.usedBy(ctx, m, b, kubernetes)
 		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
-			// Nobody has it: what is in force has to go out all the same.
+			// The image is missing in every registry. The bundle in effect must be exported anyway.
 			noted := g.modules[m.Module+" "+m.Version]
 			noted.Rendered, noted.Problem = false, err.Error()
 			continue
@@ -49,21 +49,21 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 		}
 		for _, text := range unlisted(used, m.Spec.LocalizedImages) {
 			if needs, err = g.image(ctx, needs, runtime, text, false); err != nil {
-				return nil, fmt.Errorf("module %s uses it and does not list it: %w; --renderer=none carries only what modules list, --offers=false leaves out what is only offered", m.Module, err)
+				return nil, fmt.Errorf("module %s uses it and does not list it: %w; --renderer=none carries only what modules list, --offers=false leaves out modules that are only offered", m.Module, err)
 			}
 		}
 	}
 	return needs, nil
 }
 
-// notRenderedError is why a module's objects are not known. It is the module's or the renderer's, not a registry's.
+// notRenderedError is the reason why a module's objects are unknown. The module or the renderer causes it, not a
+// registry.
 type notRenderedError struct{ error }
 
-// Unwrap returns the reason.
 func (e notRenderedError) Unwrap() error { return e.error }
 
-// kubernetes returns what the runtime last reported to have, empty where it did not. Nothing is decided by it but how
-// charts are rendered for this runtime, so that the report need not be proven.
+// kubernetes returns the Kubernetes version of the runtime's last report, or an empty string. It only affects how
+// charts are rendered for this runtime, so the report's signature does not matter.
 func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, error) {
 	repository, err := g.Place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
@@ -76,9 +76,9 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("read its report: %w", err)
 	}
-	report, _ := bundle.ClaimedReport(fetched) // one that nobody can read says nothing
+	report, _ := bundle.ClaimedReport(fetched) // an unreadable report has no version
 	if _, err := version.ParseSemantic(report.KubernetesVersion); err != nil {
-		return "", nil // nor does one that names no version: it must not end the export of others
+		return "", nil // a report without a version must not stop the export for other runtimes
 	}
 	return report.KubernetesVersion, nil
 }
@@ -117,7 +117,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	}
 	used, err := g.Rendering(ctx, question)
 	if err == nil && len(used) > maxUsedImages {
-		err = fmt.Errorf("are %d, at most %d", len(used), maxUsedImages)
+		err = fmt.Errorf("got %d, at most %d", len(used), maxUsedImages)
 	}
 	if err != nil {
 		return nil, notRenderedError{err}
@@ -126,8 +126,7 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	return used, nil
 }
 
-// unlisted returns the used images that the list lacks. What cannot be read as a reference is left out: no registry has
-// it.
+// unlisted returns the used images that the list lacks. It leaves out invalid references, which no registry has.
 func unlisted(used, listed []string) []string {
 	known := map[string]bool{}
 	for _, text := range listed {

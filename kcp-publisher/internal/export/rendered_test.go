@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// installed is a module as the publisher makes it, with the source that rendering needs.
+// installed is a module as the publisher creates it, with the source that rendering needs.
 func (f *fleet) installed(name string, listed ...string) bundle.Manifest {
 	f.t.Helper()
 	m := f.module(name, 100, listed...)
@@ -27,7 +27,7 @@ func (f *fleet) installed(name string, listed ...string) bundle.Manifest {
 	return m
 }
 
-func TestImagesThatObjectsUseAreCarriedThoughNoModuleListsThem(t *testing.T) {
+func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	f := newFleet(t)
 	listed, _ := f.image("lab/keda:1", "linux/amd64")
 	used, _ := f.image("lab/helper:1", "linux/amd64")
@@ -71,7 +71,7 @@ func TestImagesThatObjectsUseAreCarriedThoughNoModuleListsThem(t *testing.T) {
 		return []string{f.host + "/lab/gone:1"}, nil
 	}
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda uses it and does not list it: image "+f.host+"/lab/gone:1") {
-		t.Errorf("an image that nobody has: %v", err)
+		t.Errorf("a missing image: %v", err)
 	}
 	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) { return nil, errors.New("no objects") }
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda: find the images of its objects: no objects; --renderer=none") {
@@ -85,13 +85,13 @@ func TestImagesThatObjectsUseAreCarriedThoughNoModuleListsThem(t *testing.T) {
 	}
 }
 
-func TestARendererThatIsNoneIsRefusedWithTheWayOut(t *testing.T) {
+func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an agent of an earlier version": {`echo 'unknown command "used-images" for "skr-agent"' >&2; exit 2`, "name an skr-agent of this version with --renderer"},
 		"a program that fails":           {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
-		"a program that says nothing":    {`true`, "its answer"},
-		"one that talks without end":     {`head -c 6000000 /dev/zero; exec sleep 60`, "says more than"},
-		"a chart that fails at length":   {`printf '{"refused":"no: '; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'`, "no: xxx"},
+		"a program without output":       {`true`, "read its output"},
+		"a program with endless output":  {`head -c 6000000 /dev/zero; exec sleep 60`, "wrote more than"},
+		"a chart with a long error":      {`printf '{"refused":"no: '; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'`, "no: xxx"},
 		"a module that is refused":       {`echo '{"refused":"chart keda: no objects"}'`, "chart keda: no objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestARendererThatIsNoneIsRefusedWithTheWayOut(t *testing.T) {
 	}
 }
 
-// An offer is in force nowhere: what is wrong with it must not keep from runtimes what they wait for.
-func TestAnOfferThatCannotBeRenderedIsToldAndEndsNothing(t *testing.T) {
+// No runtime runs an offer, so an invalid offer must not block the rest of the export.
+func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	f := newFleet(t)
 	listed, _ := f.image("lab/offer:1", "linux/amd64")
 	used, _ := f.image("lab/helper:1", "linux/amd64")
@@ -141,13 +141,13 @@ func TestAnOfferThatCannotBeRenderedIsToldAndEndsNothing(t *testing.T) {
 	}
 }
 
-// Whoever writes a chart or a component names images. They lead the publisher neither to this machine nor to what only
-// it reaches.
-func TestImagesLeadNobodyToThisMachine(t *testing.T) {
+// The authors of charts and components choose the names of images. A name must not make the publisher connect to its
+// own machine or to hosts that only the publisher can reach.
+func TestImageReferencesCannotReachThisMachine(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/helper:1", "linux/amd64")
 	_, port, _ := strings.Cut(f.host, ":")
-	inside := "localhost:" + port + "/lab/helper:1" // the fleet's own registry is named otherwise
+	inside := "localhost:" + port + "/lab/helper:1" // the fleet's own registry has another name
 	f.publish("berlin", f.installed("keda"))
 	options := f.options("berlin")
 	options.Images, options.Rendering = true, func(context.Context, airgap.UsedQuestion) ([]string, error) { return []string{inside}, nil }

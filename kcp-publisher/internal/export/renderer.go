@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// rendererTimeout ends a renderer that does not end by itself: it gives a chart 30 seconds.
+	// rendererTimeout ends a renderer that hangs. The renderer itself gives a chart 30 seconds.
 	rendererTimeout = 2 * time.Minute
-	// maxComplaintBytes is enough to say why a renderer failed.
+	// maxComplaintBytes limits the quoted error output of a renderer.
 	maxComplaintBytes = 4 << 10
 )
 
-// Renderer is an skr-agent program. It renders as the agent of a runtime does, in a process of its own with nothing of
-// this one's environment.
+// Renderer is an skr-agent program. It renders in its own process, like the agent of a runtime, and gets an empty
+// environment.
 type Renderer struct{ Program string }
 
-// Images asks the program which images a module uses.
+// Images asks the program for the images that a module uses.
 func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, error) {
 	question, err := json.Marshal(q)
 	if err != nil {
@@ -44,21 +44,21 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case said.Overflowed():
-		return nil, fmt.Errorf("%s says more than %d bytes", r.Program, said.MaxBytes)
+		return nil, fmt.Errorf("%s wrote more than %d bytes", r.Program, said.MaxBytes)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
 	case strings.Contains(complaint.String(), `unknown command "used-images"`):
-		return nil, fmt.Errorf("%s cannot do this: name an skr-agent of this version with --renderer", r.Program)
+		return nil, fmt.Errorf("%s does not support rendering: name an skr-agent of this version with --renderer", r.Program)
 	case err != nil:
 		first, _, _ := strings.Cut(complaint.String(), "\n")
 		return nil, fmt.Errorf("%s: %w: %q", r.Program, err, first)
 	}
 	var answer airgap.UsedAnswer
 	if err := json.Unmarshal(said.Bytes(), &answer); err != nil {
-		return nil, fmt.Errorf("%s: its answer: %w", r.Program, err)
+		return nil, fmt.Errorf("%s: read its output: %w", r.Program, err)
 	}
 	if answer.Refused != "" {
-		return nil, errors.New(bundle.Bounded(answer.Refused, bundle.MaxMessageBytes)) // a chart says it
+		return nil, errors.New(bundle.Bounded(answer.Refused, bundle.MaxMessageBytes)) // the text comes from a chart
 	}
 	return answer.Images, nil
 }

@@ -1,7 +1,7 @@
-// Package export puts together what a file holds that is carried to runtimes: runtime ids go in, a layout of named
-// blobs and a table of contents come out. What the runtimes have already is left out. It reads registries and changes
-// nothing there, but that it keeps the signed list of images beside the bundles, so that the same export gives the same
-// file again.
+// Package export selects the contents of a file that is carried to runtimes. It takes runtime IDs and returns a layout
+// of named blobs with a table of contents. It leaves out blobs that the runtimes already have.
+// It only reads registries, with one exception: it stores the signed list of images beside the bundles, so that a
+// repeated export returns the same file.
 package export
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 )
 
-// Kinds of what is carried.
+// Kinds of exported blobs.
 const (
 	KindBundle  = "bundle"
 	KindContent = "content"
-	KindRelease = "release" // proof that a content was released
+	KindRelease = "release" // proof of a content's release
 	KindRoot    = "root"
 	KindImage   = "image"
 )
@@ -27,49 +27,48 @@ type need struct {
 	runtime    string
 	kind, name string
 	item       airgap.Item
-	// repository is where the blob is needed: a registry that has it in another one lacks it here.
+	// repository is the repository in which the runtime needs the blob. The blob in another repository does not count.
 	repository string
-	// reference names the blob in the file, empty for what a manifest names.
+	// reference is the blob's name in the file, or empty for a blob that a manifest names.
 	reference string
-	// always says that the blob is carried even to whoever has it: it is what the file is about.
+	// always exports the blob even to runtimes that already have it: the bundles of the file themselves.
 	always bool
 }
 
-// Entry is one line of the table of contents: all blobs of one kind and name that runtimes need.
+// Entry is one line of the table of contents: all blobs of one kind and name that the runtimes need.
 type Entry struct {
 	Kind     string   `json:"kind"`
 	Name     string   `json:"name"`
 	Runtimes []string `json:"runtimes"`
 	Blobs    int      `json:"blobs"`
-	// SizeBytes is that of the blobs in the file, LeftOutBytes of those that the runtimes have already.
+	// SizeBytes is the size of the blobs in the file, LeftOutBytes the size of those that the runtimes already have.
 	SizeBytes    int64 `json:"sizeBytes"`
 	LeftOutBytes int64 `json:"leftOutBytes,omitempty"`
 }
 
-// Parcel is what a file is to hold.
+// Parcel is the content of a file.
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted are modules with their versions whose components list no images, and that were not rendered, so that none
-	// of theirs are carried. It is empty where no images were asked for.
+	// Unlisted are the modules, with versions, whose components list no images and that were not rendered. The file has
+	// none of their images. It is empty if the export excludes images.
 	Unlisted []string
-	// Modules say how the images of each were found, sorted. It is empty where no images were asked for.
+	// Modules describes how the images of each module were found, sorted. It is empty if the export excludes images.
 	Modules []ModuleImages
 }
 
-// ModuleImages says how the images of a module were found.
+// ModuleImages describes how the images of a module were found.
 type ModuleImages struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Listed is how many images its component lists. They are carried.
+	// Listed is the number of images in the module's component. The file contains them.
 	Listed int `json:"listed"`
-	// Rendered says that its objects were rendered, so that what they use and nobody lists is carried, too.
+	// Rendered is true if the module was rendered, so the file also contains its unlisted images.
 	Rendered bool `json:"rendered"`
-	// Problem says why a module that is only offered could not be rendered.
+	// Problem is the reason why an offered module could not be rendered.
 	Problem string `json:"problem,omitempty"`
 }
 
-// String returns the module's name and version.
 func (m ModuleImages) String() string { return m.Module + " " + m.Version }
 
 // place is a blob in a repository.
@@ -80,8 +79,8 @@ type place struct {
 
 func (n need) place() place { return place{n.repository, n.item.Descriptor.Digest} }
 
-// selected decides what is carried: whatever one of the runtimes needs and does not know. known are blobs by runtime.
-// Blobs that runtimes share are carried once, and counted once, in the line where they come first.
+// selected selects each blob that at least one runtime needs and does not have. known has the runtimes' blobs. A shared
+// blob is exported and counted once, in the first line that names it.
 func selected(needs []need, known map[string]map[place]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {

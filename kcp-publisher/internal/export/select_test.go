@@ -23,7 +23,7 @@ func needOf(runtime, kind, name, text string) need {
 	}
 }
 
-func TestWhatIsCarriedIsToldLineByLine(t *testing.T) {
+func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 	own := func(runtime string) need {
 		n := needOf(runtime, KindBundle, runtime+", sequence 7", "bundle of "+runtime)
 		n.always, n.reference = true, "runtimes/"+runtime+":desired"
@@ -36,21 +36,21 @@ func TestWhatIsCarriedIsToldLineByLine(t *testing.T) {
 		known map[string]map[place]bool
 		want  []Entry
 	}{
-		"a runtime that has nothing gets everything": {
+		"a new runtime gets all blobs": {
 			[]need{keda, own("berlin")}, nil, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
-		"what it has is left out, but for what the file is about": {
+		"known blobs are left out, except the file's bundles": {
 			[]need{keda, own("berlin")}, map[string]map[place]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, LeftOutBytes: 5}}},
-		"what it has in another repository is not left out": {
+		"a blob in another repository is not left out": {
 			[]need{keda}, map[string]map[place]bool{"berlin": {moved.place(): true}}, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
 		"runtimes share a blob": {
 			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, nil, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
-		"what one of them lacks is carried": {
+		"a blob that one runtime lacks is exported": {
 			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, map[string]map[place]bool{"berlin": {keda.place(): true}}, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
 	} {
@@ -62,8 +62,8 @@ func TestWhatIsCarriedIsToldLineByLine(t *testing.T) {
 	}
 }
 
-// TestNobodyLacksAnythingAndNothingIsCarriedInVain holds the two for any wishes and any knowledge.
-func TestNobodyLacksAnythingAndNothingIsCarriedInVain(t *testing.T) {
+// TestExportContainsExactlyTheMissingBlobs checks random needs and random known blobs.
+func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 0))
 	for range 300 {
 		var needs []need
@@ -78,7 +78,7 @@ func TestNobodyLacksAnythingAndNothingIsCarriedInVain(t *testing.T) {
 		carried := map[digest.Digest]bool{}
 		for _, item := range parcel.Layout.Items {
 			if carried[item.Descriptor.Digest] {
-				t.Fatal("a blob is carried twice")
+				t.Fatal("a blob is exported twice")
 			}
 			carried[item.Descriptor.Digest] = true
 		}
@@ -92,7 +92,7 @@ func TestNobodyLacksAnythingAndNothingIsCarriedInVain(t *testing.T) {
 		}
 		for d := range carried {
 			if !wanted[d] {
-				t.Fatalf("%s is carried and everybody has it", d)
+				t.Fatalf("%s is exported although all runtimes have it", d)
 			}
 		}
 		told := int64(0)

@@ -13,25 +13,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Made is one file that was written.
+// Made is a file that the command wrote.
 type Made struct {
 	File string `json:"file"`
 	What string `json:"what"`
 	Keep string `json:"keep"`
 }
 
-// Beginning says how a fleet's root of trust begins.
+// Beginning configures the first version of a root of trust.
 type Beginning struct {
-	// Fleet names the fleet; empty makes a name up.
+	// Fleet is the fleet's name. Init generates one if it is empty.
 	Fleet string
-	// Epoch is 1, or more for a fleet that starts anew because it lost its root keys.
+	// Epoch is 1, or higher for a fleet that starts again after it lost its root keys.
 	Epoch int64
-	// RootKeys is how many root keys there are, Threshold how many of them a new root takes.
+	// RootKeys is the number of root keys. Threshold is how many of them must sign a new root.
 	RootKeys, Threshold int
 	Expires             time.Time
 }
 
-// Init makes a root of trust and all keys, in a folder that has none of them.
+// Init creates a root of trust and all keys in a folder that contains none of them.
 func (f Folder) Init(b Beginning) (made []Made, err error) {
 	if b.Threshold < 1 || b.Threshold > b.RootKeys {
 		return nil, fmt.Errorf("a threshold of %d root keys cannot be met with %d", b.Threshold, b.RootKeys)
@@ -46,7 +46,6 @@ func (f Folder) Init(b Beginning) (made []Made, err error) {
 	return made, err
 }
 
-// Make makes the folder itself, where there is none.
 func (f Folder) Make() error {
 	if exists(f.Dir) {
 		return nil
@@ -106,7 +105,7 @@ func (f Folder) init(b Beginning) ([]Made, error) {
 	return f.Write(files.files)
 }
 
-// written are files to be written together.
+// written are files that are written together.
 type written struct {
 	folder Folder
 	files  []File
@@ -116,7 +115,7 @@ func (w *written) add(name, what, keep string, data []byte, mode os.FileMode) {
 	w.files = append(w.files, File{Made{w.folder.path(name), what, keep}, data, mode})
 }
 
-// key makes a key, lists it under the role and adds its file.
+// key creates a key, lists it under the role and adds its file.
 func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
 	signer, data, err := w.folder.newKey(secret)
 	if err != nil {
@@ -130,19 +129,19 @@ func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, sec
 	return signer, draft.Add(role, public)
 }
 
-// Change is a new version of the root of trust in the making.
+// Change is a new version of the root of trust before it is signed.
 type Change struct {
 	folder  Folder
 	root    trust.Root
 	draft   *trust.RootDraft
 	files   *written
 	signers []trust.Signer
-	// unrevoked leaves keys that leave their role by a rotation out of the list of revoked ones.
+	// unrevoked keeps keys that leave their role in a rotation off the list of revoked keys.
 	unrevoked bool
 }
 
-// LeaveUnrevoked says that keys which leave their role by a rotation are not revoked: a planned overlap, in which the
-// publisher goes on knowing their bundles as the fleet's own.
+// LeaveUnrevoked keeps keys that leave their role in a rotation unrevoked. During such a planned overlap the publisher
+// still accepts their bundles as the fleet's own.
 func (c *Change) LeaveUnrevoked() { c.unrevoked = true }
 
 // Change begins the next version of the root.
@@ -176,8 +175,8 @@ func (c *Change) Release(prefix, public string, threshold int) error {
 	return nil
 }
 
-// Floor sets the lowest version of a component that may be installed.
+// Floor sets the lowest version of a component that can be installed.
 func (c *Change) Floor(component, version string) { c.draft.SetFloor(component, version) }
 
-// Epoch begins a new epoch, in which the sequences of bundles start over.
+// Epoch begins a new epoch, in which the sequences of bundles start again.
 func (c *Change) Epoch() { c.draft.SetEpoch(c.root.Epoch + 1) }

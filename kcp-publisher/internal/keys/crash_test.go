@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Variables of the process that is killed.
+// Variables of the killed process.
 const (
 	killedFolder  = "KYMA_PULL_TEST_KILLED_FOLDER"
 	killedCommand = "KYMA_PULL_TEST_KILLED_COMMAND"
@@ -48,12 +48,12 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// command is a command that changes a key folder, as its users run it.
+// command is a command that changes a key folder.
 type command struct {
-	// before makes what the command needs, nil for a folder as `keys init` leaves it.
+	// before prepares the folder. Nil uses a folder as `keys init` creates it.
 	before func(Folder) error
 	run    func(Folder) error
-	// version is that of the root afterwards.
+	// version is the version of the root afterwards.
 	version int64
 }
 
@@ -80,7 +80,7 @@ func rotated(role string, dropOld bool) func(Folder) error {
 	}
 }
 
-// drafted rotates with one of the two root keys that it takes.
+// drafted rotates with one of the two required root keys.
 func drafted(f Folder) error {
 	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error { return c.Rotate(ctx, trust.RolePublisher, "", true) })
 }
@@ -129,14 +129,13 @@ func revokedOther(f Folder) error {
 				return c.Revoke(listed)
 			}
 		}
-		return errors.New("there is no other key")
+		return errors.New("no other key exists")
 	})
 }
 
-// TestAChangeThatIsKilledAtAnyStepIsAllOrNothing kills each command before each of its steps. Whoever reads the folder
-// then, as a publisher that starts does, finds what was before or what was to be, and the same command or the next one
-// finishes it.
-func TestAChangeThatIsKilledAtAnyStepIsAllOrNothing(t *testing.T) {
+// TestKilledChangeIsAllOrNothing kills each command before each of its steps. A reader, such as a starting publisher,
+// then finds either the previous state or the new one. The same command or the next one completes the change.
+func TestKilledChangeIsAllOrNothing(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +161,7 @@ func TestAChangeThatIsKilledAtAnyStepIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// ended runs a command in a process of its own that is killed before a step, and reports whether it got through.
+// ended runs a command in a process that is killed before a step. It reports whether the command completed.
 func ended(t *testing.T, f Folder, name string, step int) bool {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -187,12 +186,12 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 		return
 	}
 	must(t, err)
-	signs(t, f) // a publisher starts with it
+	signs(t, f) // as a starting publisher does
 	done := root.Version == c.version
 	if name == "sign" && done {
 		must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
 		if exists(f.path(draftName(2))) || exists(f.path(FilePublisherKey+next)) {
-			t.Error("the draft is left, or the key that waited for it")
+			t.Error("the draft or its pending key still exists")
 		}
 		check(t, f, c.version)
 		return
@@ -213,13 +212,13 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 	check(t, f, after.Version)
 }
 
-// signs fails the test unless what signs in the folder is listed in its root.
+// signs fails the test if a signing key of the folder is not listed in its root.
 func signs(t *testing.T, f Folder) trust.Root {
 	t.Helper()
 	loaded, err := f.Load(t.Context())
 	must(t, err)
 	if !loaded.Root.Trusts(thumbprintOf(loaded.Signer)) || !loaded.Root.TrustsEnroll(thumbprintOf(loaded.Enroll)) {
-		t.Errorf("root version %d does not list what signs", loaded.Root.Version)
+		t.Errorf("root version %d does not list the signing key", loaded.Root.Version)
 	}
 	if _, err := f.TokenSecrets(); err != nil {
 		t.Error(err)
@@ -227,7 +226,7 @@ func signs(t *testing.T, f Folder) trust.Root {
 	return loaded.Root
 }
 
-// check fails the test unless the folder is at a version, whole, with one chain of roots and nothing left behind.
+// check fails the test unless the folder is complete, at this version, with one chain of roots and no leftover files.
 func check(t *testing.T, f Folder, version int64) {
 	t.Helper()
 	root := signs(t, f)
@@ -265,8 +264,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestTwoRotationsAtOnceNeverForkTheRoot lets processes rotate at once, again and again, while a publisher reads.
-func TestTwoRotationsAtOnceNeverForkTheRoot(t *testing.T) {
+// TestConcurrentRotationsNeverForkTheRoot runs rotations in concurrent processes while a publisher reads.
+func TestConcurrentRotationsNeverForkTheRoot(t *testing.T) {
 	const rounds, programs = 5, 3
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
@@ -289,7 +288,7 @@ func TestTwoRotationsAtOnceNeverForkTheRoot(t *testing.T) {
 	for {
 		root := signs(t, f)
 		if before := seen[root.Version]; before != nil && !bytes.Equal(before, root.Raw) {
-			t.Fatalf("there are two roots of version %d", root.Version)
+			t.Fatalf("two roots of version %d exist", root.Version)
 		}
 		seen[root.Version] = root.Raw
 		select {
@@ -302,7 +301,7 @@ func TestTwoRotationsAtOnceNeverForkTheRoot(t *testing.T) {
 	}
 }
 
-func TestAVersionThatIsThereAlreadyIsNeverMadeAgain(t *testing.T) {
+func TestExistingRootVersionIsNeverReplaced(t *testing.T) {
 	f, other := Folder{Dir: filepath.Join(t.TempDir(), "keys")}, Folder{Dir: filepath.Join(t.TempDir(), "copy")}
 	must(t, begun(1, 1)(f))
 	must(t, os.CopyFS(other.Dir, os.DirFS(f.Dir)))
@@ -319,13 +318,13 @@ func TestAVersionThatIsThereAlreadyIsNeverMadeAgain(t *testing.T) {
 	}
 }
 
-// What an earlier program left that was killed between two of its files is finished too.
-func TestARotationThatAnEarlierProgramDidNotFinishIsFinished(t *testing.T) {
+// An earlier program version wrote its files one by one and could be killed between two of them.
+func TestInterruptedRotationOfAnEarlierProgramIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
-		"the root is in force, the key is not": func(f, done Folder) error {
+		"the root is in effect, the key is not": func(f, done Folder) error {
 			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
 		},
-		"the root is only kept": func(f, done Folder) error {
+		"the root is only in the history": func(f, done Folder) error {
 			return errors.Join(copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
 		},
 	} {
@@ -340,7 +339,7 @@ func TestARotationThatAnEarlierProgramDidNotFinishIsFinished(t *testing.T) {
 			must(t, rotated(trust.RoleEnroll, false)(f))
 			check(t, f, 3)
 			if exists(f.path(FilePublisherKey + next)) {
-				t.Error("the key that waited is left")
+				t.Error("the pending key still exists")
 			}
 		})
 	}
@@ -354,7 +353,7 @@ func copied(from Folder, name string, to Folder, as string) error {
 	return os.WriteFile(to.path(as), data, 0o600)
 }
 
-func TestAChangeWaitsForAnotherAndAReaderForBoth(t *testing.T) {
+func TestChangesAndReadersWaitForTheLock(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	inside, leave := make(chan struct{}), make(chan struct{})
@@ -371,7 +370,7 @@ func TestAChangeWaitsForAnotherAndAReaderForBoth(t *testing.T) {
 	changing.Go(func() error {
 		loaded, err := f.Load(t.Context())
 		if err == nil && loaded.Root.Version == 1 {
-			err = errors.New("read what was about to change")
+			err = errors.New("the reader did not wait for the change")
 		}
 		return err
 	})
@@ -380,8 +379,8 @@ func TestAChangeWaitsForAnotherAndAReaderForBoth(t *testing.T) {
 	check(t, f, 3)
 }
 
-// TestAChangeThatCannotBeMovedToItsPlaceIsInForce has a folder where a new file belongs.
-func TestAChangeThatCannotBeMovedToItsPlaceIsInForce(t *testing.T) {
+// TestChangeThatCannotBeMovedIsInEffect has a folder at the place of a new file.
+func TestChangeThatCannotBeMovedIsInEffect(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	blocked := f
@@ -403,11 +402,11 @@ func TestAChangeThatCannotBeMovedToItsPlaceIsInForce(t *testing.T) {
 	}
 }
 
-// wantInForce wants an error that says not to repeat the change. With the system's error in it, a command would say how
-// to repeat it.
+// wantInForce requires an error that asks not to repeat the change. It must not wrap the system's error, for which
+// commands advise to try again.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), "is in force, do not repeat it") || !strings.Contains(err.Error(), cause) {
+	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") || !strings.Contains(err.Error(), cause) {
 		t.Errorf("got %v", err)
 	}
 	if system := syscall.Errno(0); errors.As(err, &system) {
@@ -415,8 +414,8 @@ func wantInForce(t *testing.T, err error, cause string) {
 	}
 }
 
-// TestAChangeThatIsNotKnownToLastIsInForce has a folder that cannot be synchronized once the change is made.
-func TestAChangeThatIsNotKnownToLastIsInForce(t *testing.T) {
+// TestChangeThatCannotBeSyncedIsInEffect has a folder that cannot be synchronized after the change.
+func TestChangeThatCannotBeSyncedIsInEffect(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))
 	before, err := f.ReadFile(FileTokenKey)

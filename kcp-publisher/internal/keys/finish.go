@@ -13,14 +13,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// RootKeyFiles are the root keys that the folder has.
+// RootKeyFiles returns the folder's root key files.
 func (f Folder) RootKeyFiles() []string {
 	found, _ := filepath.Glob(f.path("root*.key"))
 	return found
 }
 
-// Finish signs the new version with root keys and, if they are enough, puts it in force. Else a draft is written for
-// the others to sign.
+// Finish signs the new version with root keys. With enough signatures the version takes effect. Otherwise Finish writes
+// a draft for the other signers.
 func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 	err = c.folder.Exclusively(context.Background(), func(f Folder) error {
 		now, err := f.read(FileRoot)
@@ -32,7 +32,7 @@ func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("key folder %s: another program made root version %d meanwhile, and nothing was changed: try again", f.Dir, current.Version)
+			return fmt.Errorf("key folder %s: another program created root version %d concurrently, so nothing was changed: try again", f.Dir, current.Version)
 		}
 		c.folder, c.files.folder = f, f
 		made, err = c.finish(rootKeys)
@@ -64,39 +64,38 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 		return nil, err
 	}
 	signatures, threshold := c.draft.Signed()
-	state := fmt.Sprintf("the next root of trust, not signed by enough yet: %d of at least %d signatures", signatures, threshold)
+	state := fmt.Sprintf("the next root of trust, with %d of at least %d signatures", signatures, threshold)
 	c.files.add(draftName(c.draft.Version()), state, "until `keys sign` completes it", data, 0o644)
 	return c.folder.Write(c.files.files)
 }
 
 func draftName(version int64) string { return fmt.Sprintf("root-%d.draft.json", version) }
 
-// missesSignatures tells a version that others must sign from one that is wrong in itself.
+// missesSignatures distinguishes a version that needs more signatures from an invalid one.
 func missesSignatures(data []byte, err error) bool {
 	_, broken := trust.OpenDraft(data)
 	return broken == nil && trust.LacksSignatures(err)
 }
 
-// putInForce adds the root after the current one, and takes up the keys that waited for it.
+// putInForce adds the root after the current one and activates the keys that waited for it.
 func (f Folder) putInForce(files *written, current, root trust.Root) ([]Made, error) {
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(history(version.Version)); {
 		case err == nil && !bytes.Equal(there, version.Raw):
-			return nil, fmt.Errorf("%s is another root of trust of version %d, and there must never be two: if the registry has it as trust:%s, the folder is older than it: "+
-				"take the newer one from a backup; if not, move the file away", f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
+			return nil, fmt.Errorf("%s is another root of trust with version %d, which must be unique: if the registry has it as trust:%s, this folder is older: "+
+				"restore the newer folder from a backup; otherwise move the file away", f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
 		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return nil, err
 		}
 	}
 	files.takeUp(root)
-	files.add(history(current.Version), "the version before, kept", "public", current.Raw, 0o644)
-	files.add(history(root.Version), "the same, kept when there are newer versions", "public", root.Raw, 0o644)
+	files.add(history(current.Version), "the previous version, kept for the history", "public", current.Raw, 0o644)
+	files.add(history(root.Version), "the same version, kept for the history", "public", root.Raw, 0o644)
 	files.add(FileRoot, fmt.Sprintf("the root of trust, version %d", root.Version), "public", root.Raw, 0o644)
 	return f.Write(files.files)
 }
 
-// takeUp puts the keys that waited for the root in their places: those that were made with it, and those that a draft
-// left.
+// takeUp moves the keys that waited for the root to their places: those created with it and those of a draft.
 func (w *written) takeUp(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })
@@ -105,12 +104,12 @@ func (w *written) takeUp(root trust.Root) {
 			continue
 		}
 		if data, listed := w.folder.nextKey(name, root); listed {
-			w.add(name, "the key that waited for this root", "with kcp-publisher", data, 0o600)
+			w.add(name, "the key that was pending for this root", "with kcp-publisher", data, 0o600)
 		}
 	}
 }
 
-// Sign adds signatures to a draft and puts it in force when they are enough.
+// Sign adds signatures to a draft. The draft takes effect once it has enough.
 func (f Folder) Sign(draft string, rootKeys []string) ([]Made, error) {
 	data, err := os.ReadFile(draft)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package keys keeps a fleet's keys in a folder: the root of trust with its history, and the keys that it lists. What
-// an operator wants to change goes in, new files come out; nothing is ever overwritten that somebody trusts.
+// Package keys keeps a fleet's keys in a folder: the root of trust with its history, and the keys that the root lists.
+// It takes an operator's change and writes new files. It never overwrites a file that agents or publishers trust.
 package keys
 
 import (
@@ -30,19 +30,20 @@ const (
 	FilePublisherKey = "publisher.key"
 	FileEnrollKey    = "enrol.key"
 	FileTokenKey     = "token.key"
-	// next, behind a key's name, is the key that waits for the root of trust that lists it.
+	// next is the suffix of a key that waits for the root of trust that lists it.
 	next = ".next"
 )
 
 // Folder is a folder with a fleet's keys.
 type Folder struct {
 	Dir string
-	// PublisherKey is a file or a reference to a KMS, SCHEME://..., instead of the folder's own file.
+	// PublisherKey replaces the folder's own file: another file, or a KMS reference SCHEME://....
 	PublisherKey string
-	// Passphrase opens encrypted key files; nil for none.
+	// Passphrase opens encrypted key files. Nil if there is none.
 	Passphrase []byte
 
-	// exclusive says that the caller holds the folder's lock; step hears of each step of a change, nil for nobody.
+	// exclusive is true if the caller holds the folder's lock. step is called before each step of a change, nil outside of
+	// tests.
 	exclusive bool
 	step      func(string)
 }
@@ -53,7 +54,7 @@ func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 func (f Folder) Root() (trust.Root, error) {
 	root, err := readRoot(f.locate(FileRoot))
 	if errors.Is(err, os.ErrNotExist) {
-		return root, fmt.Errorf("%w: make one with `kcp-publisher keys init --keys %s`", err, f.Dir)
+		return root, fmt.Errorf("%w: create one with `kcp-publisher keys init --keys %s`", err, f.Dir)
 	}
 	return root, err
 }
@@ -70,10 +71,10 @@ func readRoot(path string) (trust.Root, error) {
 	return root, nil
 }
 
-// history names the file of one version of the root.
+// history returns the file name of one version of the root.
 func history(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
 
-// former reads the versions before this one that the folder still has, the oldest first, up to the first gap.
+// former reads the previous versions in the folder, oldest first, back to the first gap.
 func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	var found []trust.Root
 	for version := root.Version - 1; version >= 1; version-- {
@@ -89,10 +90,10 @@ func (f Folder) former(root trust.Root) ([]trust.Root, error) {
 	return found, nil
 }
 
-// loads bounds how often a folder that changes all the time is read again: one that is mounted cannot be locked.
+// loads limits the reads of a folder that keeps changing. A mounted folder cannot be locked.
 const loads = 5
 
-// Load reads all that a publisher works with, as one change left it.
+// Load reads all keys of a publisher from one consistent state of the folder.
 func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 	err = f.consistently(ctx, func() error {
 		for range loads {
@@ -104,7 +105,7 @@ func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 				return err
 			}
 		}
-		return fmt.Errorf("key folder %s: changes faster than it can be read", f.Dir)
+		return fmt.Errorf("key folder %s: changed during every attempt to read it", f.Dir)
 	})
 	return keys, err
 }
@@ -142,8 +143,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role. One that waited for this root is in use, also where a rotation was cut off before it
-// had its place.
+// roleKey reads the key of a role. A key that waited for this root is in use, even if an interrupted rotation did not
+// move it.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+next, data)
@@ -151,7 +152,7 @@ func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	return f.signer(f.locate(name))
 }
 
-// signer reads a key file, encrypted or not.
+// signer reads a key file, which can be encrypted.
 func (f Folder) signer(path string) (trust.Signer, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -160,7 +161,7 @@ func (f Folder) signer(path string) (trust.Signer, error) {
 	return f.decode(path, data)
 }
 
-// decode reads the content of a key file; path is for messages.
+// decode decodes a key file. path is for messages.
 func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	if !strings.Contains(string(data), string(cryptoutils.EncryptedSigstorePrivateKeyPEMType)) {
 		signer, err := trust.LoadSigner(data)
@@ -183,7 +184,7 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// newKey makes a key and gives its file, encrypted if there is a passphrase and secret says so.
+// newKey generates a key and returns its file, encrypted if secret is set and a passphrase exists.
 func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	var pass cryptoutils.PassFunc
 	if secret && len(f.Passphrase) > 0 {
@@ -199,7 +200,7 @@ func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	}
 	data, _, err := cryptoutils.GeneratePEMEncodedECDSAKeyPair(elliptic.P256(), pass)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a key: %w", err)
+		return nil, nil, fmt.Errorf("generate a key: %w", err)
 	}
 	opened, err := cryptoutils.UnmarshalPEMToPrivateKey(data, pass)
 	if err != nil {

@@ -13,29 +13,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// The files of one change are written all or none, whatever ends the program or the machine:
+// The files of one change are written all or not at all, even if the program or the machine stops:
 //
 //  1. every file is written into the folder staged+".tmp" and synchronized with the disk,
-//  2. that folder is renamed to staged, which is the moment of the change,
+//  2. that folder is renamed to staged, which makes the change effective,
 //  3. the files are moved from there to their places.
 //
-// What is cut off before the second step is void, and the next change removes it. After it, whoever reads takes what is
-// staged for what is in its place (locate), and the next change completes the third step.
+// A change that stops before step 2 has no effect, and the next change removes it. After step 2, readers prefer a
+// staged file to the one in its place (locate), and the next change completes step 3.
 const staged = ".staged"
 
-// File is a file of the folder that was made.
+// File is a written file of the folder.
 type File struct {
 	Made
 	Data []byte
 	Mode os.FileMode
 }
 
-// Write puts all of the files in their places, or none. The caller changes the folder exclusively.
+// Write writes all of the files or none. The caller holds the folder's lock.
 func (f Folder) Write(files []File) ([]Made, error) {
 	made, err := f.stage(files)
 	if err != nil {
-		// What is half written holds keys and takes the room that others need. Where it cannot be removed, the next change
-		// does it.
+		// Incomplete files contain keys and use disk space. If they cannot be removed, the next change removes them.
 		return nil, errors.Join(err, os.RemoveAll(f.path(staged+".tmp")))
 	}
 	f.at("synchronize")
@@ -43,17 +42,17 @@ func (f Folder) Write(files []File) ([]Made, error) {
 		err = f.settle()
 	}
 	if err != nil {
-		// The cause is only told: of a full disk that is among the errors, commands say to free space and to run them again.
-		return made, fmt.Errorf("the change is in force, do not repeat it: the next command that changes key folder %s moves the rest from %s to its place: %s",
+		// The cause is only text. If a wrapped error meant a full disk, commands would advise to free space and to run again.
+		return made, fmt.Errorf("the change is in effect, do not repeat it: the next command that changes key folder %s moves the remaining files from %s: %s",
 			f.Dir, staged, err.Error())
 	}
 	return made, nil
 }
 
-// stage makes the change: once it returns, whoever reads the folder finds the new files.
+// stage makes the change effective: once it returns, readers find the new files.
 func (f Folder) stage(files []File) ([]Made, error) {
 	making := f.path(staged + ".tmp")
-	f.at("remove what was cut off")
+	f.at("remove an interrupted change")
 	if err := os.RemoveAll(making); err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func (f Folder) stage(files []File) ([]Made, error) {
 	return made, os.Rename(making, f.path(staged))
 }
 
-// settle moves what is staged to its places, and removes what waited for a change that is in force.
+// settle moves staged files to their places and removes files that waited for an effective change.
 func (f Folder) settle() error {
 	entries, err := os.ReadDir(f.path(staged))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -101,7 +100,7 @@ func (f Folder) settle() error {
 	return f.sweep()
 }
 
-// sweep removes next keys that are in use by now, and drafts of versions that are in force.
+// sweep removes next keys that are in use, and drafts of versions that are in effect.
 func (f Folder) sweep() error {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		waiting, err := os.ReadFile(f.path(name + next))
@@ -135,8 +134,8 @@ func (f Folder) sweep() error {
 	return nil
 }
 
-// finishInterrupted finishes what was cut off, by this program or by one of before that wrote its files one after the
-// other.
+// finishInterrupted completes a change that was interrupted, of this program or of an earlier version that wrote its
+// files one by one.
 func (f Folder) finishInterrupted() error {
 	if err := f.settle(); err != nil {
 		return err
@@ -160,7 +159,7 @@ func (f Folder) finishInterrupted() error {
 	return err
 }
 
-// waitsFor reports whether a key that was made for this version of the root lies in the folder.
+// waitsFor reports whether the folder has a key that was created for this version of the root.
 func (f Folder) waitsFor(root trust.Root) bool {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		if _, lists := f.nextKey(name, root); lists {
@@ -170,7 +169,7 @@ func (f Folder) waitsFor(root trust.Root) bool {
 	return false
 }
 
-// nextKey returns the file of the key that waits to take the place of the named one, and whether the root lists it.
+// nextKey returns the file of the key that will replace the named one, and whether the root lists it.
 func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool) {
 	data, err := f.read(name + next)
 	if err != nil {
@@ -191,7 +190,7 @@ func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool)
 	return data, err == nil && root.Trusts(thumbprint)
 }
 
-// locate returns where a file of the folder is: in its place, or staged by a change that was cut off.
+// locate returns the path of a file of the folder: its place, or staged by an interrupted change.
 func (f Folder) locate(name string) string {
 	if path := filepath.Join(f.path(staged), name); exists(path) {
 		return path
@@ -207,10 +206,10 @@ func exists(path string) bool {
 // read reads a file of the folder.
 func (f Folder) read(name string) ([]byte, error) { return os.ReadFile(f.locate(name)) }
 
-// ReadFile reads a file of the folder as the last change left it.
+// ReadFile reads a file of the folder in the state of the last change.
 func (f Folder) ReadFile(name string) ([]byte, error) { return f.read(name) }
 
-// at tells a test which step comes.
+// at announces the next step to a test.
 func (f Folder) at(step string) {
 	if f.step != nil {
 		f.step(step)
@@ -226,7 +225,7 @@ func writeSynced(path string, data []byte, mode os.FileMode) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// syncFolder makes the names in a folder last.
+// syncFolder makes the folder's names durable.
 func syncFolder(path string) error {
 	if err := store.SyncFolder(path); err != nil {
 		return fmt.Errorf("synchronize %s: %w", path, err)

@@ -56,7 +56,7 @@ func (w *world) root() trust.Root {
 	return root
 }
 
-// signer is the thumbprint of the key that signs bundles, which the root has to list.
+// signer returns the thumbprint of the key that signs bundles, which the root must list.
 func (w *world) signer() string {
 	w.Helper()
 	loaded, err := w.Load(w.Context())
@@ -85,7 +85,7 @@ func rotatePublisher(ctx context.Context, dropOld bool) func(*Change) error {
 	return func(c *Change) error { return c.Rotate(ctx, trust.RolePublisher, "", dropOld) }
 }
 
-func TestAPublisherKeyIsRotated(t *testing.T) {
+func TestPublisherKeyIsRotated(t *testing.T) {
 	w := newWorld(t, Beginning{}, "")
 	first, one := w.root(), w.signer()
 	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
@@ -112,7 +112,7 @@ func TestAPublisherKeyIsRotated(t *testing.T) {
 	}
 }
 
-func TestARootKeyIsReplacedByItself(t *testing.T) {
+func TestRootKeyIsReplacedAlone(t *testing.T) {
 	w := newWorld(t, Beginning{}, "secret")
 	old := w.RootKeyFiles()
 	before := w.root()
@@ -145,28 +145,28 @@ func TestARootKeyIsReplacedByItself(t *testing.T) {
 	}
 }
 
-func TestARootOfManySignersIsMadeInTurns(t *testing.T) {
+func TestRootNeedsSignaturesOfSeveralHolders(t *testing.T) {
 	w := newWorld(t, Beginning{RootKeys: 3, Threshold: 2, Epoch: 1, Fleet: "ships"}, "")
 	one := w.signer()
 	made := w.change([]string{w.path("root-2.key")}, rotatePublisher(t.Context(), false))
 	draft := w.path(draftName(2))
 	if !slices.ContainsFunc(made, func(m Made) bool { return m.File == draft && strings.Contains(m.What, "1 of at least 2 signatures") }) || w.root().Version != 1 || w.signer() != one {
-		t.Fatalf("one of two made %v", made)
+		t.Fatalf("one of two signatures gave %v", made)
 	}
 	if made, err := w.Sign(draft, []string{w.path("root-2.key")}); err != nil || w.root().Version != 1 {
-		t.Fatalf("one of two, twice, made %v, %v", made, err)
+		t.Fatalf("one of two signatures, twice, gave %v, %v", made, err)
 	}
 	_, err := w.Sign(draft, []string{w.path("root-3.key")})
 	w.must(err)
 	if root := w.root(); root.Version != 2 || root.Fleet != "ships" || w.signer() == one {
-		t.Errorf("made version %d of fleet %q", root.Version, root.Fleet)
+		t.Errorf("created version %d of fleet %q", root.Version, root.Fleet)
 	}
 	if _, err := os.Stat(draft); err == nil {
-		t.Error("the draft is left")
+		t.Error("the draft still exists")
 	}
 }
 
-func TestWhatIsChangedIsInTheNextRoot(t *testing.T) {
+func TestChangesAreInTheNextRoot(t *testing.T) {
 	w := newWorld(t, Beginning{}, "")
 	only := w.signer()
 	c, err := w.Change(until)
@@ -189,15 +189,15 @@ func TestWhatIsChangedIsInTheNextRoot(t *testing.T) {
 	})
 	root := w.root()
 	if root.Trusts(only) || !root.IsRevoked(only) || root.Epoch != 2 || root.Floors["kyma-project.io/module/keda"] != "1.2.0" || !slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
-		t.Errorf("the root says %+v", root)
+		t.Errorf("the root has %+v", root)
 	}
 	w.change(w.RootKeyFiles(), func(c *Change) error { c.Floor("kyma-project.io/module/keda", ""); return nil })
 	if root := w.root(); len(root.Floors) != 0 || !root.IsRevoked(only) {
-		t.Errorf("the next root says %+v", root)
+		t.Errorf("the next root has %+v", root)
 	}
 }
 
-func TestAPublisherKeyMayBeInAKMS(t *testing.T) {
+func TestPublisherKeyCanBeInAKMS(t *testing.T) {
 	w := newWorld(t, Beginning{}, "")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.must(err)
@@ -227,11 +227,11 @@ func TestAPublisherKeyMayBeInAKMS(t *testing.T) {
 	}
 	w.PublisherKey = "nokms://publisher"
 	if _, err := w.Load(ctx); err == nil || !strings.Contains(err.Error(), "publisher key nokms://publisher") {
-		t.Errorf("a KMS that is not there: %v", err)
+		t.Errorf("a missing KMS: %v", err)
 	}
 }
 
-func TestTheTokenSecretsAreFollowedWhileTheyChange(t *testing.T) {
+func TestTokenSecretsAreReadAgainAfterAChange(t *testing.T) {
 	w := newWorld(t, Beginning{}, "")
 	file, err := OpenTokenFile(w.Folder)
 	w.must(err)

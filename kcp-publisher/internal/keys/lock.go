@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// lockTimeout is how long a change waits for another one: long enough for a key management service to answer.
+	// lockTimeout is how long a change waits for another one. A key management service can take that long to respond.
 	lockTimeout = time.Minute
 	lockRetry   = 20 * time.Millisecond
 )
 
-// lock returns the lock of the folder: on the folder itself, so that no file is left behind.
+// lock returns the folder's lock. It locks the folder itself, so it leaves no lock file.
 func (f Folder) lock() *flock.Flock { return flock.New(f.Dir, flock.SetFlag(os.O_RDONLY)) }
 
-// Exclusively runs change while nobody else changes the folder, after whatever was cut off before is finished.
+// Exclusively runs change while it holds the folder's lock, after it completed an interrupted change.
 func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) error {
 	if f.exclusive {
 		return change(f)
@@ -33,16 +33,16 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 		}
 		return fmt.Errorf("lock key folder %s: %w", f.Dir, err)
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with the process at the latest
+	defer func() { _ = lock.Unlock() }() // the lock ends with the process at the latest
 	f.exclusive = true
 	if err := f.finishInterrupted(); err != nil {
-		return fmt.Errorf("finish the change of key folder %s that was cut off: %w", f.Dir, err)
+		return fmt.Errorf("complete the interrupted change of key folder %s: %w", f.Dir, err)
 	}
 	return change(f)
 }
 
-// consistently runs read while nobody changes the folder. A folder that cannot be locked is read without: on some file
-// systems there are no locks, and where nothing may be written nobody changes it either.
+// consistently runs read while no program changes the folder. It reads without a lock if the folder cannot be locked:
+// some file systems have no locks, and a read-only folder does not change.
 func (f Folder) consistently(ctx context.Context, read func() error) error {
 	if f.exclusive {
 		return read()

@@ -15,10 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rotate lists a new key of a role and makes it the one to sign with. The one in use stays listed, so that what it
-// signed is accepted until everything is signed anew, unless dropOld says otherwise; those that were replaced before
-// leave the role and are revoked. An empty public makes a key; else it is a file or a reference to a KMS with the key
-// to list.
+// Rotate lists a new key of a role and signs with it from then on. The current key stays listed, so its signatures are
+// accepted until everything is signed again, unless dropOld is set. Keys that were replaced earlier leave the role and
+// are revoked. Rotate generates a key if public is empty. Otherwise public is a file or a KMS reference with the key to
+// list.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
@@ -43,7 +43,7 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	keep := ""
 	if !dropOld {
 		if keep = c.inUse(ctx, role); keep == "" && len(listed) > 1 {
-			return fmt.Errorf("which of the %s keys is in use is not known, so that none can stay: name the key with --publisher-key, or replace all of them with --drop-old", role)
+			return fmt.Errorf("the %s key in use is unknown, so no key can stay: name it with --publisher-key, or replace all keys with --drop-old", role)
 		} else if keep == "" && len(listed) == 1 {
 			keep = listed[0]
 		}
@@ -59,7 +59,7 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	return nil
 }
 
-// leave takes a key out of a role, and revokes it unless another role has it.
+// leave removes a key from a role, and revokes it unless it has another role.
 func (c *Change) leave(role, thumbprint string) error {
 	if err := c.draft.Remove(role, thumbprint); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (c *Change) leave(role, thumbprint string) error {
 	return c.draft.Revoke(thumbprint)
 }
 
-// inUse returns the thumbprint of the key that signs now, empty when it is not at hand.
+// inUse returns the thumbprint of the current signing key, or an empty string if the key is not available.
 func (c *Change) inUse(ctx context.Context, role string) string {
 	keys, err := c.folder.Load(ctx)
 	if err != nil {
@@ -91,14 +91,14 @@ func (c *Change) inUse(ctx context.Context, role string) string {
 	return thumbprint
 }
 
-// RotateRoot replaces a root key, named by its thumbprint or, if it is the only one, empty.
+// RotateRoot replaces a root key. An empty thumbprint selects the only root key.
 func (c *Change) RotateRoot(old string) error {
 	signers, _ := c.root.Signers()
 	if old == "" && len(signers) == 1 {
 		old = signers[0]
 	}
 	if old == "" {
-		return fmt.Errorf("say which of the root keys is replaced: %s", strings.Join(signers, ", "))
+		return fmt.Errorf("name the root key to replace: %s", strings.Join(signers, ", "))
 	}
 	if err := c.leave(trust.RoleRoot, old); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *Change) RotateRoot(old string) error {
 	return nil
 }
 
-// Revoke takes a key out for good. It is one that this root lists, or one of before: Listed finds it.
+// Revoke revokes a key permanently. This root or an earlier one must list the key: Listed finds it.
 func (c *Change) Revoke(thumbprint string) error {
 	only := func(listed []string) bool { return len(listed) == 1 && listed[0] == thumbprint }
 	switch roots, threshold := c.root.Signers(); {
@@ -121,7 +121,7 @@ func (c *Change) Revoke(thumbprint string) error {
 	case only(c.root.Enrollers()):
 		return fmt.Errorf("key %s is the only enrollment key: replace it with `keys rotate enroll --drop-old`, which revokes it", thumbprint)
 	case slices.Contains(roots, thumbprint) && len(roots) <= threshold:
-		return fmt.Errorf("key %s is one of %d root keys, of which a new root takes %d: replace it with `keys rotate root --old %s`, which revokes it", thumbprint, len(roots), threshold, thumbprint)
+		return fmt.Errorf("key %s is one of %d root keys, and a new root needs %d: replace it with `keys rotate root --old %s`, which revokes it", thumbprint, len(roots), threshold, thumbprint)
 	}
 	return c.draft.Revoke(thumbprint)
 }

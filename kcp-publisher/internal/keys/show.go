@@ -11,39 +11,39 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// State is what a key counts for.
+// State is the state of a key.
 type State string
 
 // States of a key.
 const (
-	// InUse is a key that signs now.
+	// InUse: the key signs.
 	InUse State = "InUse"
-	// Next is a key that signs as soon as enough root keys have signed the root that lists it.
+	// Next: the key signs once enough root keys have signed the root that lists it.
 	Next State = "Next"
-	// Accepted is a key that signs nothing new and is still believed.
+	// Accepted: the key no longer signs, but its signatures are accepted.
 	Accepted State = "Accepted"
-	// NotListed is a key that would sign, and that the root does not list: nobody believes it.
+	// NotListed: the key would sign, but the root does not list it, so agents refuse its signatures.
 	NotListed State = "NotListed"
-	// Expired is a key of a root of trust whose time is over: nobody takes anything new that it signs.
+	// Expired: the key belongs to an expired root of trust, so agents refuse new signatures.
 	Expired State = "Expired"
 )
 
-// RoleToken is the role of the secrets in token.key, which no root lists.
+// RoleToken is the role of the secrets in token.key, which the root does not list.
 const RoleToken = "token"
 
-// Key is a key of the fleet, and what it counts for.
+// Key is a key of the fleet with its state.
 type Key struct {
 	Role string `json:"role"`
-	// Thumbprint names the key; of a token secret it is its id.
+	// Thumbprint identifies the key. For a token secret it is the secret's ID.
 	Thumbprint string `json:"thumbprint"`
 	// ID is the key's name in root.json.
 	ID    string `json:"id,omitempty"`
 	State State  `json:"state"`
-	// AcceptedUntil is when the key counts no longer, at the latest: a rotation may come before.
+	// AcceptedUntil is when the key's signatures are no longer accepted. A rotation can end it earlier.
 	AcceptedUntil *time.Time `json:"acceptedUntil,omitempty"`
 }
 
-// Keys returns all keys that the folder knows of, by role.
+// Keys returns all keys that the folder lists or contains, by role.
 func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all []Key, err error) {
 	err = f.consistently(ctx, func() error {
 		if root, err = f.Root(); err != nil {
@@ -55,7 +55,7 @@ func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all [
 	return root, all, err
 }
 
-// signing returns the thumbprints of the keys that sign now, by role. One that cannot be read is left out.
+// signing returns the thumbprints of the current signing keys, by role. It leaves out keys that cannot be read.
 func (f Folder) signing(ctx context.Context, root trust.Root) map[string]string {
 	found := map[string]string{}
 	if loaded, err := f.load(ctx); err == nil {
@@ -113,7 +113,7 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 			}
 		}
 	}
-	secrets, _ := f.TokenSecrets() // whoever needs them says what is wrong with them
+	secrets, _ := f.TokenSecrets() // commands that need the secrets report the error
 	for i, secret := range secrets {
 		state := InUse
 		if i > 0 {
@@ -124,14 +124,14 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 	return all
 }
 
-// UnknownKeyError says that no version of the root in the folder lists a key.
+// UnknownKeyError means that no version of the root in the folder lists a key.
 type UnknownKeyError struct {
 	Name string
-	// Candidates are the keys that are listed.
+	// Candidates are the listed keys.
 	Candidates []trust.Listed
 }
 
-// RoleName returns a role as people read it: on the wire it keeps the spelling that it began with.
+// RoleName returns a role in its current spelling. The wire format keeps the original one.
 func RoleName(role string) string {
 	if role == trust.RoleEnroll {
 		return "enroll"
@@ -144,15 +144,15 @@ func (e *UnknownKeyError) Error() string {
 	for _, c := range e.Candidates {
 		hint := ""
 		if e.Name != "" && (strings.HasPrefix(c.Thumbprint, e.Name) || strings.HasPrefix(c.ID, e.Name)) {
-			hint = "  (begins like that: say all of it)"
+			hint = "  (has this prefix: give the whole thumbprint)"
 		}
 		fmt.Fprintf(&lines, "\n  %-10s %s%s", RoleName(c.Role), c.Thumbprint, hint)
 	}
-	return fmt.Sprintf("key %q: the root of trust lists no such key, and nothing was changed; these are listed:%s", e.Name, lines.String())
+	return fmt.Sprintf("key %q: the root of trust does not list it, so nothing was changed; it lists:%s", e.Name, lines.String())
 }
 
-// Find returns the thumbprint of the key that a person means: its thumbprint or its id in root.json, whole, of this
-// version of the root or of one before. A beginning is not enough: what is revoked is revoked for good.
+// Find returns the thumbprint of a key by its thumbprint or its ID in root.json, in this version of the root or an
+// earlier one. It does not accept a prefix, because a revocation cannot be undone.
 func (f Folder) Find(name string) (string, error) {
 	root, err := f.Root()
 	if err != nil {
@@ -173,7 +173,7 @@ func (f Folder) Find(name string) (string, error) {
 	return "", &UnknownKeyError{Name: name, Candidates: listed}
 }
 
-// CheckThumbprint reports whether a text is a thumbprint at all.
+// CheckThumbprint returns an error for a text that is not a thumbprint.
 func CheckThumbprint(text string) error {
 	if raw, err := base64.StdEncoding.DecodeString(text); err != nil || len(raw) != 32 {
 		return fmt.Errorf("%q: want a thumbprint: base64 of 32 bytes", text)
@@ -181,8 +181,8 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// Signs returns the role in which the key signs now, empty for none. Where a role's key is not at hand, all that the
-// root lists may be it.
+// Signs returns the role in which the key signs, or an empty string. If the current key of a role is unavailable, any
+// listed key of the role counts.
 func (f Folder) Signs(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()
 	if err != nil {

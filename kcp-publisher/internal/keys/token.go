@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// token.key holds a secret in hexadecimal, and behind a rotation the one before it in a second line.
+// token.key contains a secret in hexadecimal. After a rotation, the second line contains the previous secret.
 const maxTokenSecrets = 2
 
-// TokenSecrets reads what enrollment tokens and registry passwords are derived from, the newest first.
+// TokenSecrets reads the secrets from which enrollment tokens and registry passwords are derived, newest first.
 func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 	data, err := f.read(FileTokenKey)
 	if err != nil {
@@ -32,12 +32,12 @@ func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxTokenSecrets {
-		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, each in a line", f.path(FileTokenKey), len(secrets))
+		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line", f.path(FileTokenKey), len(secrets))
 	}
 	return secrets, nil
 }
 
-// TokenSecret returns the newest of the TokenSecrets.
+// TokenSecret returns the newest token secret.
 func (f Folder) TokenSecret() (trust.TokenSecret, error) {
 	secrets, err := f.TokenSecrets()
 	if err != nil {
@@ -60,8 +60,8 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 	return data
 }
 
-// RotateToken makes a new secret for tokens and passwords. What was derived from the one in use goes on working until
-// the next rotation, unless dropOld says otherwise; what is older ends now.
+// RotateToken generates a new secret for tokens and passwords. Tokens and passwords of the current secret stay valid
+// until the next rotation, unless dropOld is set. Older ones become invalid.
 func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err error) {
 	err = f.Exclusively(ctx, func(f Folder) error {
 		current, err := f.TokenSecret()
@@ -72,9 +72,9 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 		if err != nil {
 			return err
 		}
-		secrets, what := trust.TokenSecrets{fresh, current}, "derives tokens and passwords; those of the secret before count until the next rotation"
+		secrets, what := trust.TokenSecrets{fresh, current}, "derives tokens and passwords; those of the previous secret are valid until the next rotation"
 		if dropOld {
-			secrets, what = secrets[:1], "derives tokens and passwords; all of before are refused"
+			secrets, what = secrets[:1], "derives tokens and passwords; all earlier ones are refused"
 		}
 		files := &written{folder: f}
 		files.add(FileTokenKey, what, "with kcp-publisher and its token service", tokenFile(secrets...), 0o600)
@@ -84,11 +84,11 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 	return made, err
 }
 
-// TokenFile follows a folder's token secrets while they change. It is safe for concurrent use.
+// TokenFile reads a folder's token secrets again when they change. It is safe for concurrent use.
 type TokenFile struct {
 	folder Folder
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	read    fs.FileInfo
 	secrets trust.TokenSecrets
 }
@@ -100,8 +100,7 @@ func OpenTokenFile(f Folder) (*TokenFile, error) {
 	return t, err
 }
 
-// Secrets returns the secrets as they are now, the newest first. The error says that they cannot be read, and so none
-// counts.
+// Secrets returns the current secrets, newest first. If they cannot be read, no secret is valid.
 func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +108,7 @@ func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Every change makes another file, and a mounted Secret is replaced as a whole.
+	// Every change creates another file, and a mounted Secret is replaced as a whole.
 	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) && t.read.Size() == info.Size() {
 		return t.secrets, nil
 	}

@@ -25,7 +25,7 @@ const (
 	images = "images/scaler"
 )
 
-// push makes a blob exist and describes it.
+// push pushes a blob and returns its descriptor.
 func push(t *testing.T, to content.Pusher, mediaType string, data []byte) ocispec.Descriptor {
 	t.Helper()
 	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
@@ -44,7 +44,7 @@ func encode(t *testing.T, v any) []byte {
 	return data
 }
 
-// image makes an image whose only layer is content.
+// image returns an image whose only layer is content.
 func image(t *testing.T, to oras.Target, content string) ocispec.Descriptor {
 	t.Helper()
 	config := push(t, to, ocispec.MediaTypeImageConfig, []byte(`{"of":"`+content[:1]+`"}`))
@@ -123,7 +123,7 @@ func open(t *testing.T, path string) *Archive {
 
 var endings = map[string]string{"folder": "ctf", "tar": "ctf.tar", "tgz": "ctf.tgz", "tar.gz": "ctf.tar.gz"}
 
-func TestWhatIsCopiedInComesOutInEveryFormat(t *testing.T) {
+func TestCopiesRoundTripInEveryFormat(t *testing.T) {
 	for name, ending := range endings {
 		t.Run(name, func(t *testing.T) {
 			temporary := t.TempDir()
@@ -168,7 +168,7 @@ func TestWhatIsCopiedInComesOutInEveryFormat(t *testing.T) {
 	}
 }
 
-func TestEqualContentGivesEqualBytes(t *testing.T) {
+func TestEqualContentProducesEqualBytes(t *testing.T) {
 	for _, ending := range []string{"ctf.tar", "ctf.tgz"} {
 		first, second := filepath.Join(t.TempDir(), ending), filepath.Join(t.TempDir(), ending)
 		archived(t, first)
@@ -177,7 +177,7 @@ func TestEqualContentGivesEqualBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		copyAll(t, source, "v1", w.Target(images)) // the other way round
+		copyAll(t, source, "v1", w.Target(images)) // in reverse order
 		copyAll(t, source, "1.0.0", w.Target(scaler))
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-func TestAFolderIsExtendedAndARetaggedVersionStays(t *testing.T) {
+func TestFolderIsExtendedAndRetaggedVersionsStay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ctf")
 	archived(t, path)
 	before := open(t, path)
@@ -240,7 +240,7 @@ func TestAFolderIsExtendedAndARetaggedVersionStays(t *testing.T) {
 	}
 }
 
-func TestADamagedBlobOfAnExtendedFolderIsWrittenAgain(t *testing.T) {
+func TestDamagedBlobOfAnExtendedFolderIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ctf")
 	archived(t, path)
 	name, _ := blobName(digest.FromString("x86"))
@@ -263,7 +263,7 @@ func TestADamagedBlobOfAnExtendedFolderIsWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenOver(t *testing.T) {
+func TestExistingArchivesAreNotOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	tarball, full := filepath.Join(dir, "ctf.tar"), filepath.Join(dir, "full")
 	archived(t, tarball)
@@ -304,7 +304,7 @@ func TestNothingIsWrittenOver(t *testing.T) {
 	}
 }
 
-func TestWritersThatMeetSayIt(t *testing.T) {
+func TestConcurrentWritersAreDetected(t *testing.T) {
 	dir := t.TempDir()
 	for _, format := range []Format{Folder, Tar} {
 		path := filepath.Join(dir, string(format))
@@ -336,7 +336,7 @@ func TestWritersThatMeetSayIt(t *testing.T) {
 	}
 }
 
-func TestContentThatIsNotWhatItSaysIsNotWritten(t *testing.T) {
+func TestContentWithAWrongDigestIsNotWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ctf")
 	w, err := Create(path, Folder)
 	if err != nil {
@@ -379,7 +379,7 @@ func TestContentThatIsNotWhatItSaysIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestAReadToTheEndSaysThatABlobIsNotItself(t *testing.T) {
+func TestDamagedBlobFailsAtTheEndOfARead(t *testing.T) {
 	for name, ending := range endings {
 		if strings.HasPrefix(name, "t") && strings.Contains(name, "gz") {
 			continue // its checksum fails first

@@ -61,7 +61,7 @@ func zip(t testing.TB, data []byte) []byte {
 	return out.Bytes()
 }
 
-func TestAHostileFileIsRefused(t *testing.T) {
+func TestHostileTarIsRefused(t *testing.T) {
 	index, blob := file(indexFile, emptyIndex), file("blobs/sha256."+digest.FromString("x").Encoded(), "x")
 	typed := func(name string, typeflag byte, link string) tarEntry {
 		return tarEntry{tar.Header{Name: name, Typeflag: typeflag, Linkname: link, Mode: 0o644}, ""}
@@ -70,7 +70,7 @@ func TestAHostileFileIsRefused(t *testing.T) {
 	big := strings.Repeat("\x00", 3<<20)
 	for name, c := range map[string]struct {
 		data []byte
-		want string // empty when it is fine
+		want string // empty if the file is valid
 	}{
 		"an honest one":                      {whole, ""},
 		"index last, names with ./, folders": {pack(t, typed("./", tar.TypeDir, ""), typed("./blobs/", tar.TypeDir, ""), file("./"+blob.header.Name, "x"), file("./"+indexFile, emptyIndex)), ""},
@@ -80,9 +80,9 @@ func TestAHostileFileIsRefused(t *testing.T) {
 		"text":                               {[]byte(strings.Repeat("hello", 200)), "invalid tar header"},
 		"zstd":                               {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, "zstd"},
 		"no index":                           {pack(t, blob), indexFile + ": is missing"},
-		"an index twice":                     {pack(t, index, index), "is there twice"},
-		"an index twice under two names":     {pack(t, index, file("./"+indexFile, emptyIndex)), "is there twice"},
-		"a blob twice":                       {pack(t, index, blob, blob), "is there twice"},
+		"an index twice":                     {pack(t, index, index), "duplicate entry"},
+		"an index twice under two names":     {pack(t, index, file("./"+indexFile, emptyIndex)), "duplicate entry"},
+		"a blob twice":                       {pack(t, index, blob, blob), "duplicate entry"},
 		"an index too large":                 {pack(t, file(indexFile, strings.Repeat(" ", maxIndexBytes+1))), "larger than"},
 		"out of the archive":                 {pack(t, index, file("../x", "x")), `entry "../x"`},
 		"out through blobs":                  {pack(t, index, file("blobs/../../x", "x")), `entry "blobs/../../x"`},
@@ -147,7 +147,7 @@ func flip(data []byte, at int) []byte {
 	return data
 }
 
-func TestASparseFileIsRefused(t *testing.T) {
+func TestSparseFileIsRefused(t *testing.T) {
 	header := &tar.Header{PAXRecords: map[string]string{"GNU.sparse.realsize": "1099511627776"}, Typeflag: tar.TypeReg, Name: indexFile}
 	if _, err := entryName(header); err == nil || !strings.Contains(err.Error(), "sparse") {
 		t.Errorf("got %v", err)
@@ -158,7 +158,7 @@ func TestASparseFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestAHostileIndexIsRefused(t *testing.T) {
+func TestHostileIndexIsRefused(t *testing.T) {
 	entry := func(repository, tag string, d digest.Digest) string {
 		return fmt.Sprintf(`{"repository":%q,"tag":%q,"digest":%q}`, repository, tag, d)
 	}
@@ -201,7 +201,7 @@ func folderWith(t *testing.T, index string, blobs ...string) string {
 	return dir
 }
 
-func TestAFolderReadsNothingOutsideItself(t *testing.T) {
+func TestFolderReadsNothingOutsideItself(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestAFolderReadsNothingOutsideItself(t *testing.T) {
 	}
 }
 
-func TestTheMediaTypeIsTheManifests(t *testing.T) {
+func TestMediaTypeComesFromTheManifest(t *testing.T) {
 	const (
 		plain = `{"schemaVersion":2,"config":{},"layers":[]}`
 		list  = `{"schemaVersion":2,"manifests":[]}`
@@ -272,7 +272,7 @@ func TestTheMediaTypeIsTheManifests(t *testing.T) {
 	}
 }
 
-func TestAVersionWithoutItsManifestIsDamageAndNotAbsence(t *testing.T) {
+func TestMissingManifestOfAVersionIsDamage(t *testing.T) {
 	d := digest.FromString("gone")
 	a := open(t, folderWith(t, fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q}]}`, d)))
 	if _, err := a.Target("r").Resolve(t.Context(), "1"); err == nil || errors.Is(err, errdef.ErrNotFound) || !strings.Contains(err.Error(), "not in the archive") {

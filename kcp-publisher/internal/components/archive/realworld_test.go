@@ -47,7 +47,7 @@ func TestArchivesOfTheOfficialCLIAreRead(t *testing.T) {
 	}
 }
 
-func TestAnArchiveOfTheOfficialCLIBecomesOneOfOurs(t *testing.T) {
+func TestArchiveOfTheOfficialCLIIsRewritten(t *testing.T) {
 	theirs := filepath.Join(realworld, "ocm-vectors/ctf_unsigned.tgz")
 	if _, err := os.Stat(theirs); err != nil {
 		t.Skip("shared/realworld is not beside this checkout")

@@ -124,7 +124,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 		case err != nil:
 			return nil, err
 		case seen[name]:
-			return nil, fmt.Errorf("entry %q: is there twice", name)
+			return nil, fmt.Errorf("duplicate entry %q", name)
 		case len(seen) == maxEntries:
 			return nil, fmt.Errorf("more than %d entries", maxEntries)
 		}

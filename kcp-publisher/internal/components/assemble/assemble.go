@@ -89,7 +89,7 @@ func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Diges
 	case err == nil && there == manifest.Descriptor.Digest:
 		return there, nil
 	case err == nil:
-		return "", fmt.Errorf("component %s:%s is there already with other content, as %s: versions do not change: choose another", c.Descriptor.Name, c.Descriptor.Version, there)
+		return "", fmt.Errorf("component %s:%s already exists with other content, as %s: versions cannot change, choose another one", c.Descriptor.Name, c.Descriptor.Version, there)
 	case !errors.Is(err, store.ErrNotFound):
 		return "", fmt.Errorf("look for component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
 	}

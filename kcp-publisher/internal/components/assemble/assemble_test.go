@@ -55,7 +55,7 @@ func TestCheckAcceptsWhatAgentsAccept(t *testing.T) {
 	}
 }
 
-func TestValuesOfLaterFilesAndAssignmentsCountMore(t *testing.T) {
+func TestLaterValuesOverrideEarlierOnes(t *testing.T) {
 	dir := folder(
 		t,
 		map[string]string{"one.yaml": "a: {b: 1, c: 2}\nd: [1]\n", "two.yaml": "a: {b: 3, e: null}\nd: [2]\n"},
@@ -98,7 +98,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestEachKindOfFilesIsInstalledAsWhatItIs(t *testing.T) {
+func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
 	mailer := map[string]string{
 		"Chart.yaml":            "apiVersion: v2\nname: mailer\nversion: 1.0.0\n",
 		"templates/config.yaml": configMap,
@@ -159,7 +159,7 @@ func TestEachKindOfFilesIsInstalledAsWhatItIs(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatEveryReaderUnderstandsIsPacked(t *testing.T) {
+func TestOnlyRegularFilesArePacked(t *testing.T) {
 	dir := folder(t, map[string]string{"a.yaml": configMap, ".git/config.yaml": "x: [", "README.md": "for people"})
 	files, err := Read(dir)
 	if err != nil || bytes.Contains(files.Packed, []byte("README")) || bytes.Contains(files.Packed, []byte(".git")) {
@@ -173,7 +173,7 @@ func TestOnlyWhatEveryReaderUnderstandsIsPacked(t *testing.T) {
 	}
 }
 
-func TestImagesAreResourcesOfTheirOwnNamesAndTags(t *testing.T) {
+func TestImagesBecomeResourcesWithNamesAndTags(t *testing.T) {
 	const pin = "@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	made, err := New(
 		"example.org/mailer",
@@ -210,7 +210,7 @@ func TestImagesAreResourcesOfTheirOwnNamesAndTags(t *testing.T) {
 	}
 }
 
-func TestNothingOutsideOfAFolderIsTakenAlongAndNothingIsTooLarge(t *testing.T) {
+func TestFilesOutsideTheFolderAndLargeFilesAreRefused(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "kubeconfig.yaml")
 	if err := os.WriteFile(secret, []byte(configMap), 0o600); err != nil {
 		t.Fatal(err)

@@ -45,8 +45,8 @@ func blobPath(dir string, d digest.Digest) string {
 	return filepath.Join(dir, name)
 }
 
-func TestWhatWasFetchedOnceIsReadFromDisk(t *testing.T) {
-	for name, size := range map[string]int{"nothing": 0, "a descriptor": 2000, "what memory just takes": smallBytes, "an image": smallBytes + 1} {
+func TestFetchedContentIsReadFromDisk(t *testing.T) {
+	for name, size := range map[string]int{"nothing": 0, "a descriptor": 2000, "the largest content that is kept in memory": smallBytes, "an image": smallBytes + 1} {
 		t.Run(name, func(t *testing.T) {
 			from, dir := newSource(), t.TempDir()
 			desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -66,7 +66,7 @@ func TestWhatWasFetchedOnceIsReadFromDisk(t *testing.T) {
 	}
 }
 
-func TestARestartFetchesNothing(t *testing.T) {
+func TestRestartFetchesNothing(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	var descs []ocispec.Descriptor
 	c := open(t, dir, 64<<20)
@@ -103,7 +103,7 @@ func TestARestartFetchesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsDamagedIsFetchedAgain(t *testing.T) {
+func TestDamagedFileIsFetchedAgain(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	for name, size := range map[string]int{"small": 5000, "large": smallBytes + 10} {
 		content := bytes.Repeat([]byte("x"), size)
@@ -143,14 +143,14 @@ func TestWhatIsDamagedIsFetchedAgain(t *testing.T) {
 	}
 }
 
-func TestWhoIsWrongAboutASizeDamagesNothing(t *testing.T) {
+func TestWrongSizeOfACallerDropsNoFile(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add([]byte("content"))
 	c := open(t, dir, 1<<20)
 	fetch(t, c, from, desc)
 	wrong := desc
 	wrong.Size++
-	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "the source sent something else") {
+	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "the source sent other content") {
 		t.Errorf("got %v", err)
 	}
 	fetch(t, c, from, desc)
@@ -159,7 +159,7 @@ func TestWhoIsWrongAboutASizeDamagesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatTheSourceSendsIsChecked(t *testing.T) {
+func TestContentOfTheSourceIsChecked(t *testing.T) {
 	for _, size := range []int{100, smallBytes + 1} {
 		from := newSource()
 		desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -177,7 +177,7 @@ func TestWhatTheSourceSendsIsChecked(t *testing.T) {
 	}
 }
 
-func TestWhatWasReadLongestAgoGoesFirst(t *testing.T) {
+func TestLeastRecentlyUsedFileIsDroppedFirst(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	var descs []ocispec.Descriptor
 	c := open(t, dir, 10_000)
@@ -198,15 +198,15 @@ func TestWhatWasReadLongestAgoGoesFirst(t *testing.T) {
 	fetch(t, c, from, descs[0])
 	fetch(t, c, from, descs[8])
 	if from.fetched.Load() != 0 {
-		t.Error("what was read last is gone")
+		t.Error("the most recently used file is gone")
 	}
 	fetch(t, c, from, descs[1])
 	if from.fetched.Load() != 1 {
-		t.Error("what was read longest ago is there")
+		t.Error("the least recently used file still exists")
 	}
 }
 
-func TestAFolderTooLargeShrinksWhenOpened(t *testing.T) {
+func TestOversizedFolderShrinksWhenOpened(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	c := open(t, dir, 1<<20)
 	for i := range 10 {
@@ -217,7 +217,7 @@ func TestAFolderTooLargeShrinksWhenOpened(t *testing.T) {
 	}
 }
 
-func TestOneLargeBlobDoesNotPushOutTheRest(t *testing.T) {
+func TestLargeBlobDoesNotDisplaceTheRest(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add(make([]byte, 2501))
 	c := open(t, dir, 10_000)
@@ -232,7 +232,7 @@ func TestOneLargeBlobDoesNotPushOutTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(body); err == nil {
-		t.Error("what is passed on is not checked")
+		t.Error("content that passes through is not checked")
 	}
 	manifest := from.tag("1", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`","annotations":{"x":"`+strings.Repeat("x", 2500)+`"}}`)
 	for _, reference := range []string{"1", manifest.Digest.String()} {
@@ -250,7 +250,7 @@ func TestOneLargeBlobDoesNotPushOutTheRest(t *testing.T) {
 	}
 }
 
-func TestSeveralProcessesStayBelowTheSizeTogether(t *testing.T) {
+func TestProcessesShareTheSizeLimit(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	one, two := open(t, dir, 20_000), open(t, dir, 20_000)
 	for i := range 60 {
@@ -269,7 +269,7 @@ func TestSeveralProcessesStayBelowTheSizeTogether(t *testing.T) {
 	}
 }
 
-func TestWhatACrashLeftIsRemoved(t *testing.T) {
+func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir, 1<<20)
 	old, young := filepath.Join(dir, partialDir, "old"), filepath.Join(dir, partialDir, "young")
@@ -284,14 +284,14 @@ func TestWhatACrashLeftIsRemoved(t *testing.T) {
 	}
 	open(t, dir, 1<<20)
 	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("what nobody writes is there: %v", err)
+		t.Errorf("an abandoned partial file still exists: %v", err)
 	}
 	if _, err := os.Stat(young); err != nil {
-		t.Errorf("what somebody may be writing is gone: %v", err)
+		t.Errorf("a partial file of a running writer is gone: %v", err)
 	}
 }
 
-func TestAFolderThatCannotBeUsedIsSaid(t *testing.T) {
+func TestUnusableFolderIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -310,7 +310,7 @@ func TestAFolderThatCannotBeUsedIsSaid(t *testing.T) {
 	}
 }
 
-func TestADiskThatFailsIsPassedBy(t *testing.T) {
+func TestReadsPassThroughAFailingDisk(t *testing.T) {
 	for _, size := range []int{100, smallBytes + 1} {
 		from, dir := newSource(), t.TempDir()
 		desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -325,7 +325,7 @@ func TestADiskThatFailsIsPassedBy(t *testing.T) {
 	}
 }
 
-func TestAManifestByTagCostsOneRequest(t *testing.T) {
+func TestManifestByTagCostsOneRequest(t *testing.T) {
 	from, dir := referenceSource{newSource()}, t.TempDir()
 	desc := from.tag("1.0.0", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`"}`)
 	c := open(t, dir, 1<<20)
@@ -348,7 +348,7 @@ func TestAManifestByTagCostsOneRequest(t *testing.T) {
 	if s := c.Stats(); s.Hits != 2 || s.Misses != 1 {
 		t.Errorf("%+v", s)
 	}
-	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // says no media type of its own
+	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // declares no media type
 	for range 2 {
 		got, body, err := wrapped.FetchReference(t.Context(), mute.Digest.String())
 		if err != nil || got.MediaType != ocispec.MediaTypeImageManifest {
@@ -361,7 +361,7 @@ func TestAManifestByTagCostsOneRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, reference := range []string{"1.0.0", desc.Digest.String()} {
-		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "the source sent something else") {
+		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "the source sent other content") {
 			t.Errorf("%s: got %v", reference, err)
 		}
 	}

@@ -109,14 +109,14 @@ func (c *Cache) openRegular(name string) (*os.File, error) {
 		return nil, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no file but %s", name, before.Mode().Type())
+		return nil, fmt.Errorf("%s: is not a regular file but %s", name, before.Mode().Type())
 	}
 	file, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	if after, err := file.Stat(); err != nil || !after.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s: is no file", name), err, file.Close())
+		return nil, errors.Join(fmt.Errorf("%s: is not a regular file", name), err, file.Close())
 	}
 	return file, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-func TestACacheWhoseDiskIsFullMakesRoomForPinsAndPassesBlobsOn(t *testing.T) {
+func TestFullDiskKeepsPinsAndPassesBlobsThrough(t *testing.T) {
 	from := newSource()
 	var blobs []ocispec.Descriptor
 	for n := range 12 {

@@ -16,7 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-func TestManyWhoAskAtOnceCostOneFetch(t *testing.T) {
+func TestConcurrentReadsCostOneFetch(t *testing.T) {
 	for _, size := range []int{3000, smallBytes + 1} {
 		from, dir := newSource(), t.TempDir()
 		desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -37,7 +37,7 @@ func TestManyWhoAskAtOnceCostOneFetch(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpTakesNobodyAlong(t *testing.T) {
+func TestCanceledReadDoesNotCancelOthers(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add([]byte("content"))
 	c := open(t, dir, 1<<20)
@@ -65,7 +65,7 @@ func TestWhoGivesUpTakesNobodyAlong(t *testing.T) {
 	})
 }
 
-func TestASourceThatIsDownIsAskedOnceByMany(t *testing.T) {
+func TestFailureOfTheSourceIsShared(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add([]byte("content"))
 	from.down = errors.New("the registry is down")
@@ -89,7 +89,7 @@ func TestASourceThatIsDownIsAskedOnceByMany(t *testing.T) {
 	}
 }
 
-func TestManyReadersAndTwoProcessesGetTheirBytes(t *testing.T) {
+func TestConcurrentReadersInTwoProcessesGetTheirContent(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	caches := []*Cache{open(t, dir, 40_000), open(t, dir, 40_000)}
 	var descs []ocispec.Descriptor
@@ -119,11 +119,11 @@ func TestManyReadersAndTwoProcessesGetTheirBytes(t *testing.T) {
 	}
 }
 
-func TestAPinIsForGood(t *testing.T) {
+func TestPinIsPermanent(t *testing.T) {
 	dir, first, second := t.TempDir(), digest.FromString("first"), digest.SHA512.FromString("second")
 	c, other := open(t, dir, 1000), open(t, dir, 1000)
 	if _, ok := c.Pinned("a:1"); ok {
-		t.Error("pinned before anybody did")
+		t.Error("pinned before the first pin")
 	}
 	for _, name := range []string{"a:1", "../../a:1", strings.Repeat("a", maxNameBytes), "\x00"} {
 		if err := c.Pin(name, first); err != nil {
@@ -158,7 +158,7 @@ func TestAPinIsForGood(t *testing.T) {
 	}
 }
 
-func TestOneOfManyPinsAName(t *testing.T) {
+func TestOneOfManyConcurrentPinsWins(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -182,7 +182,7 @@ func TestOneOfManyPinsAName(t *testing.T) {
 	}
 }
 
-func TestADamagedPinIsReported(t *testing.T) {
+func TestDamagedPinIsReported(t *testing.T) {
 	for name, data := range map[string]string{
 		"emptied":           "",
 		"cut off":           `{"name":"a:1","dig`,

@@ -14,7 +14,7 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// source is a repository in memory that counts what it is asked.
+// source is a repository in memory that counts its requests.
 type source struct {
 	mu       sync.Mutex
 	blobs    map[digest.Digest][]byte
@@ -88,7 +88,7 @@ func (s *source) Resolve(_ context.Context, reference string) (ocispec.Descripto
 	return desc, nil
 }
 
-// referenceSource is a source that gives manifests in one request, as registries do.
+// referenceSource is a source that returns manifests in one request, as registries do.
 type referenceSource struct{ *source }
 
 func (s referenceSource) FetchReference(ctx context.Context, reference string) (ocispec.Descriptor, io.ReadCloser, error) {

@@ -123,7 +123,7 @@ func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error
 		err = nil
 	}
 	if err != nil {
-		return landed{}, fmt.Errorf("%s was asked for with %d bytes: the source sent something else: %w", desc.Digest, desc.Size, err)
+		return landed{}, fmt.Errorf("%s: expected %d bytes, but the source sent other content: %w", desc.Digest, desc.Size, err)
 	}
 	return landed{desc: desc, data: data}, nil
 }

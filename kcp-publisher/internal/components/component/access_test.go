@@ -27,13 +27,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// world is a real registry with what tests put there.
+// world is a real registry with the tests' content.
 type world struct {
 	*testing.T
 	host       string
 	registries *store.Registries
 	requests   atomic.Int32
-	wipe       func() // makes it lose all that it has
+	wipe       func() // deletes all of its content
 }
 
 func newWorld(t *testing.T) *world {
@@ -81,7 +81,7 @@ func (w *world) push(repository, mediaType, data string) ocispec.Descriptor {
 	return blob.Descriptor
 }
 
-// artifact pushes an OCI manifest with these layers and gives its descriptor.
+// artifact pushes an OCI manifest with these layers and returns its descriptor.
 func (w *world) artifact(repository, tag, configType string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.manifest(repository, tag, w.push(repository, configType, "{}"), nil, layers...)
@@ -96,7 +96,7 @@ func (w *world) manifest(repository, tag string, config ocispec.Descriptor, anno
 	return blob.Descriptor
 }
 
-// component pushes a component version whose descriptor is given as YAML of its resources, below path.
+// component pushes a component version below path, with a descriptor from the YAML of its resources.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.described(repository, version, fmt.Sprintf("meta: {schemaVersion: v2}\ncomponent:\n  name: %s\n  version: %q\n%s", name, version, rest), layers...)
@@ -130,7 +130,7 @@ const (
 	hello = "apiVersion: v1\n"
 )
 
-// there reads a content from where it is said to be, as an agent would.
+// there reads a content from its returned place, as an agent would.
 func (w *world) there(c Content) string {
 	w.Helper()
 	repository, err := w.registries.Repository(c.Repository)

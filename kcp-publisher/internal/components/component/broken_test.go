@@ -27,7 +27,7 @@ component:
   - {name: raw-manifest, version: 1.0.0, type: directoryTree, access: {type: localBlob, localReference: %s, mediaType: application/x-tar}}
 `
 
-// archiveWith writes a component version as a common transport archive and lets spoil change what is written.
+// archiveWith writes a component version as a common transport archive. spoil changes the written content.
 func archiveWith(t *testing.T, descriptor string, spoil func(blobs map[digest.Digest][]byte, manifest map[string]any)) *archive.Archive {
 	t.Helper()
 	content := []byte("content of the module")

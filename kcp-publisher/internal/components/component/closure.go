@@ -14,9 +14,9 @@ const (
 	maxComponents = 200
 )
 
-// Closure returns a component version and all that it refers to, recursively, each once: first itself, then its
-// references in their order, each followed by its own. What it refers to is given as it is; checking it is for who
-// trusts the first.
+// Closure returns a component version and all versions that it refers to, recursively and each once: first itself, then
+// its references in order, each followed by its own. It does not check the references; a user of the first version
+// must.
 func (r *Reader) Closure(ctx context.Context, c Component) ([]Component, error) {
 	w := walk{reader: r, seen: map[string]bool{}}
 	if err := w.visit(ctx, c, nil); err != nil {
@@ -60,12 +60,12 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	return nil
 }
 
-// Images returns the references of all images of components, sorted, each once. A digest that the component states is
-// part of them.
+// Images returns the references of all images of components, sorted and unique, with the digests that the components
+// state.
 //
-// A signature covers an image's name, version, type and digest, and nothing of where it is. With signed set, an image
-// is therefore listed only if its reference ends like its own name and version: under any other it could stand for
-// another image.
+// A signature covers an image's name, version, type and digest, but not its location. With signed set, an image is
+// therefore listed only if its reference ends in its own name and version: under another one it could replace another
+// image.
 func Images(components []Component, signed bool) []string {
 	var images []string
 	for _, c := range components {
@@ -85,9 +85,9 @@ func namesItself(r ocm.Resource) bool {
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
-// image returns an image's reference with the digest that the component states, whatever digest the access has; empty
-// for what is no image, is somewhere else than in a registry, or is relative to a registry that the component is not
-// in.
+// image returns an image's reference with the component's digest, whatever digest the access has. It returns an empty
+// string for other resources, for images outside of registries, and for references that are relative to a registry
+// without the component.
 func (c Component) image(r ocm.Resource) string {
 	if !r.IsImage() {
 		return ""

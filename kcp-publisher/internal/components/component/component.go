@@ -1,8 +1,8 @@
-// Package component reads OCM component versions: a name and a version go in, the verified descriptor and the places of
-// the contents come out.
+// Package component reads OCM component versions. It takes a name and a version and returns the verified descriptor and
+// the places of the contents.
 //
-// Everything read is bounded and checked against its digest. A version whose manifest changed under the same name is an
-// error, never silently used. What runtimes cannot read where it is is stored beside their bundles.
+// All data is limited and checked against its digest. A version whose manifest changed under the same name is an error
+// and never used silently. Content that runtimes cannot read at its place is stored beside their bundles.
 package component
 
 import (
@@ -22,74 +22,74 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// ErrMissing says that no source has the component version.
+// ErrMissing means that no source has the component version.
 var ErrMissing = reason.Errorf(reason.ComponentNotFound, "component version not found")
 
-// Component is a component version as it was found.
+// Component is a component version in a source.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Manifest is the component version's own manifest or index; empty for a descriptor that was given and is in no
-	// repository.
+	// Manifest is the component version's own manifest or index. It is empty for an inline descriptor that no repository
+	// contains.
 	Manifest ocispec.Descriptor
-	// Repository is the OCI repository with the blobs that runtimes read from; empty when it must be copied first.
+	// Repository is the OCI repository with the blobs that runtimes read from. It is empty if the content must be copied
+	// first.
 	Repository string
 
 	source Source
 	root   root
-	// given says that the descriptor did not come from the repository.
+	// given is true for an inline descriptor.
 	given bool
-	// id is the digest of what it was read from: its manifest, or the descriptor that was given.
+	// id is the digest of the manifest, or of the inline descriptor.
 	id digest.Digest
 }
 
-// Options are what a Reader needs.
+// Options are the inputs of a Reader.
 type Options struct {
-	// Sources are asked in their order.
+	// Sources are tried in order.
 	Sources []Source
 	// Registries opens repositories that descriptors name.
 	Registries *store.Registries
-	// HelmRepositories are the URL prefixes of Helm repositories that may be read; a descriptor alone leads nowhere.
+	// HelmRepositories are the URL prefixes of allowed Helm repositories. A descriptor alone does not allow one.
 	HelmRepositories []string
-	// Revalidate is how long a version is taken for unchanged, RetryAfter how long a failure is remembered.
+	// Revalidate is how long a version counts as unchanged. RetryAfter is how long a failure is cached.
 	Revalidate, RetryAfter time.Duration
-	// Cached wraps repositories that are read from; nil for none.
+	// Cached wraps repositories for reading, nil for none.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
-	// Pins remembers across restarts which manifest a version had; nil for none.
+	// Pins records the manifest of each version across restarts, nil for none.
 	Pins Pins
-	// Check decides whether a version may be used; nil lets all pass.
+	// Check decides whether a version can be used. Nil accepts all versions.
 	Check func(context.Context, *Reader, Component) error
-	// Restored is told what had been put where runtimes read, and was missing there; nil for nobody.
+	// Restored is called for a content that was missing in the place for runtimes and was stored again. It can be nil.
 	Restored func(ctx context.Context, what string)
 }
 
-// Pins remembers digests by name. A name that has one keeps it.
+// Pins records digests by name. The digest of a name never changes.
 type Pins interface {
 	Pinned(name string) (digest.Digest, bool)
 	Pin(name string, d digest.Digest) error
 }
 
-// Reader finds component versions in its sources, in their order, and remembers them. It is safe for concurrent use.
+// Reader finds component versions in its sources, in order, and caches them. It is safe for concurrent use.
 type Reader struct {
 	Options
 	now func() time.Time
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	found    map[string]*entry
 	verdicts map[string]*verdict
 	settled  map[string]*settled
-	// accepted is the round in which a version was accepted last.
+	// accepted is the round in which a version was last accepted.
 	accepted map[string]int
-	// meant is what references of resources meant first, by tagName.
+	// meant contains the first digests of resources' references, by tagName.
 	meant map[string]digest.Digest
-	// round counts Recheck: verdicts of earlier rounds are void.
+	// round counts Recheck. Verdicts of earlier rounds are void.
 	round int
 }
 
 type entry struct {
 	mu        sync.Mutex // held while the version is read, so that it is read once
 	component Component
-	// frozen says that the version has been accepted as it is. Before that, a forged first answer must not shut out the
-	// genuine one.
+	// frozen is true once the version was accepted. Before that, a forged first response must not exclude the genuine one.
 	frozen  bool
 	err     error
 	checked time.Time
@@ -99,15 +99,15 @@ type entry struct {
 func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 
 const (
-	// maxRemembered bounds what is known of versions; a fleet has some hundred.
+	// maxRemembered limits the cached versions. A fleet has some hundred.
 	maxRemembered = 10_000
-	// verdictLife is how long a version stays accepted before it is checked again: certificates expire.
+	// verdictLife is how long a version stays accepted before it is checked again, because certificates expire.
 	verdictLife = time.Hour
-	// readTimeout bounds what others may have to wait for that want the same version.
+	// readTimeout limits the wait of other callers for the same version.
 	readTimeout = 2 * time.Minute
 )
 
-// NewReader returns a Reader that has read nothing yet.
+// NewReader returns a Reader with an empty cache.
 func NewReader(options Options) *Reader {
 	var sources []Source
 	for _, s := range options.Sources {
@@ -124,7 +124,7 @@ func NewReader(options Options) *Reader {
 	}
 }
 
-// Component returns a component version that may be used. It wraps ErrMissing when no source has it.
+// Component returns a component version that can be used. The error wraps ErrMissing if no source has it.
 func (r *Reader) Component(ctx context.Context, name, version string) (Component, error) {
 	c, err := r.lookup(ctx, name, version)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 	return c, nil
 }
 
-// entryOf returns what is known of a version.
+// entryOf returns the cache entry of a version.
 func (r *Reader) entryOf(name, version string) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *Reader) entryOf(name, version string) *entry {
 	return e
 }
 
-// lookup returns a component version as it is, whether or not it may be used.
+// lookup returns a component version without checking whether it can be used.
 func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
 	e := r.entryOf(name, version)
 	e.mu.Lock()
@@ -168,9 +168,9 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	component, err := r.read(bounded, name, version)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return Component{}, err // says something about the caller, nothing about the version
+		return Component{}, err // concerns the caller and not the version
 	case err != nil && e.read() && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
-		// What was read once is pinned by digest and stays true while the registry is away.
+		// A version that was read is pinned by digest and stays valid while the registry is unavailable.
 		e.checked = r.now()
 		return e.component, e.err
 	case err == nil:
@@ -183,7 +183,7 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	return e.component, nil
 }
 
-// fresh reports whether an entry was read or looked at recently enough to be used as it is.
+// fresh reports whether an entry was read or checked recently enough to be used unchanged.
 func (r *Reader) fresh(e *entry) bool {
 	lifetime := r.Revalidate
 	if e.err != nil {
@@ -192,8 +192,8 @@ func (r *Reader) fresh(e *entry) bool {
 	return !e.checked.IsZero() && r.now().Sub(e.checked) < lifetime
 }
 
-// accept stores a version that was read in its entry. A frozen entry takes no other manifest; without a check it is
-// frozen at once.
+// accept stores a version in its entry. A frozen entry accepts no other manifest. Without a check, the entry is frozen
+// at once.
 func (r *Reader) accept(e *entry, component Component) error {
 	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
 		return changed(component.Descriptor.Name, component.Descriptor.Version, was, is)
@@ -206,14 +206,14 @@ func (r *Reader) accept(e *entry, component Component) error {
 	return r.pin(component)
 }
 
-// errChanged says that something is not what it was when it was first read.
+// errChanged means that an object differs from the one that was read first.
 var errChanged = errors.New("changed under the same version")
 
 func changed(name, version string, was, is digest.Digest) error {
 	return fmt.Errorf("component %s:%s %w: was %s, is %s: release a new version instead", name, version, errChanged, was, is)
 }
 
-// unchanged asks for the digest alone, which costs one request instead of three.
+// unchanged requests only the digest, which costs one request instead of three.
 func (c Component) unchanged(ctx context.Context) bool {
 	repository, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {
@@ -256,7 +256,7 @@ func sourceNames(sources []Source) string {
 	return strings.Join(names, ", ")
 }
 
-// errNoVersion says that a source does not have the version at all; a part of it that is missing is something else.
+// errNoVersion means that a source does not have the version at all. A missing part of a version is another error.
 var errNoVersion = errors.New("is not there")
 
 func (r *Reader) readFrom(ctx context.Context, source Source, name, version string) (Component, error) {
@@ -292,8 +292,8 @@ func (r *Reader) open(source Source, name string) (oras.ReadOnlyTarget, error) {
 	return repository, err
 }
 
-// reference returns what to fetch: the tag, or, for a version that was read in an earlier life, its digest, which the
-// cache may have. A registry that is away is no reason to doubt what is known.
+// reference returns the reference to fetch: the tag, or the digest of a version that was read before a restart, which
+// the cache can have. An unavailable registry does not invalidate known content.
 func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, name, version string) (string, error) {
 	tag := ocm.Tag(version)
 	if r.Pins == nil {

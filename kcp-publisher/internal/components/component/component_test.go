@@ -43,7 +43,7 @@ func TestComponentsOfTheOfficialCLIAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second time it is there already
+			for range 2 { // it already exists the second time
 				blob, err := reader.Content(t.Context(), c, raw, place)
 				if err != nil || blob.Repository != "./component-descriptors/"+component || blob.SizeBytes == 0 || blob.MediaType != "application/x-tar" {
 					t.Errorf("raw-manifest is %+v: %v", blob, err)

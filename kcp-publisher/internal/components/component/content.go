@@ -16,18 +16,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Content is where runtimes read the content of a resource, by digest.
+// Content is the place from which runtimes read the content of a resource, by digest.
 type Content struct {
 	bundle.Content
-	// Manifest is that of the artifact whose layer the content is, nil when the resource's digest is the content's own.
+	// Manifest is the manifest of the artifact that has the content as a layer, nil if the resource's digest is the
+	// content's own.
 	Manifest []byte
 }
 
-// located is a content that was found and not yet put where runtimes read.
+// located is a content that was found but not yet stored for runtimes.
 type located struct {
 	Content
 	from oras.ReadOnlyTarget
-	// bytes are the content itself where no repository has it as one blob.
+	// bytes are the content itself if no repository has it as one blob.
 	bytes []byte
 }
 
@@ -38,9 +39,9 @@ func contentIn(repository string, blob ocispec.Descriptor) Content {
 // mediaTypeChart is the layer of an OCI artifact that is a chart.
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// Content returns where runtimes read the content of a resource, compared with the resource's digest if it has one.
-// What is in an archive, a Helm repository or several pieces is stored in place first. The answer is remembered as
-// component versions are, and a reference that comes to mean something else is an error.
+// Content returns the place from which runtimes read the content of a resource, compared with the resource's digest if
+// it has one. It first stores content of archives, of Helm repositories, and content that consists of several blobs.
+// The result is cached like a component version, and a changed reference is an error.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	content, err := r.settle(ctx, c, resource, place)
 	if err != nil {
@@ -50,7 +51,7 @@ func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource
 	return content, nil
 }
 
-// Bytes returns the content of a resource, bounded by bundle.MaxLayerBytes and compared with the resource's digest if
+// Bytes returns the content of a resource, limited by bundle.MaxLayerBytes and compared with the resource's digest if
 // it has one.
 func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) ([]byte, error) {
 	found, err := r.locate(ctx, c, resource, nil)
@@ -95,7 +96,7 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 	return located{}, fmt.Errorf("access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm", access.Type)
 }
 
-// local returns a local blob: a layer, another manifest of the component's index, or several layers in a row.
+// local returns a local blob: a layer, another manifest of the component's index, or several concatenated layers.
 func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) (located, error) {
 	parts := localParts(resource)
 	if len(parts) > 1 {
@@ -117,8 +118,7 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
 }
 
-// layer finds a layer of the component version; that of a given descriptor may be in any repository that the component
-// has.
+// layer finds a layer of the component version. That of an inline descriptor can be in any repository of the component.
 func (r *Reader) layer(ctx context.Context, c Component, d digest.Digest) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	if layer, ok := find(c.root.layers, d); ok {
 		return layer, c.root.repository, c.Repository, nil
@@ -152,7 +152,7 @@ func inMemory(mediaType string, data []byte) located {
 	return located{Content: contentIn("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
 }
 
-// agree lets pass what no digest covers: whether that is enough is for the signature policy to say.
+// agree accepts content without a digest: the signature policy decides whether that is enough.
 func agree(err error) error {
 	if errors.Is(err, ocm.ErrNotCovered) {
 		return nil
@@ -160,7 +160,7 @@ func agree(err error) error {
 	return err
 }
 
-// covered returns what of a blob the digest of its resource covers: the blob, or the one artifact in it.
+// covered returns the part of a blob that the resource's digest covers: the blob, or the only artifact in it.
 func covered(ctx context.Context, resource ocm.Resource, found located) (located, error) {
 	d := resource.Digest
 	switch {
@@ -180,13 +180,13 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 	checked.bytes = data
 	checked, err = coveredBytes(resource, checked)
 	if err == nil && !d.OfArtifact() {
-		checked.bytes = nil // it lies where it was found
+		checked.bytes = nil // it stays at its place
 	}
 	return checked, err
 }
 
-// coveredBytes does the same for a content that is at hand. Of an artifact set only what its manifest leads to is
-// covered: the rest of the blob is anybody's.
+// coveredBytes does the same for content in memory. For an artifact set, only the blobs that its manifest leads to are
+// covered; the rest of the blob is untrusted.
 func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	if err := agree(ocm.CheckContent(resource, found.bytes)); err != nil || !resource.Digest.OfArtifact() {
 		return found, err
@@ -212,7 +212,7 @@ func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	return checked, nil
 }
 
-// registryHost is the host of the registry that the component is in, which relative references leave out.
+// registryHost is the host of the component's registry, which relative references omit.
 //
 // Source: OCM, api/ocm/extensions/accessmethods/relativeociref, "OCI reference without the host part".
 func (c Component) registryHost() (string, bool) {
@@ -239,7 +239,7 @@ func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resourc
 	}
 	d, err = store.Head(ctx, repository, version)
 	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
-		d, err = first, nil // a registry that is away is no reason to doubt what is known: the cache may have it
+		d, err = first, nil // an unavailable registry does not invalidate known content, and the cache can have it
 	}
 	if err != nil {
 		return located{}, err
@@ -254,8 +254,8 @@ func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resourc
 	return found, r.means(c, resource, reference, d)
 }
 
-// splitReference returns the repository with its host, and the digest or else the tag: a tag beside a digest is for
-// people.
+// splitReference returns the repository with its host, and the digest or otherwise the tag. A tag beside a digest is
+// ignored.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {

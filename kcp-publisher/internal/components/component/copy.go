@@ -15,15 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// CopyTo copies the component version as it is into a repository of the same name below the place, and gives the name
-// under which its content can be read there. A version that is there already costs one request for each of its blobs,
-// and one more.
+// CopyTo copies the component version unchanged to a repository of the same name below the place, and returns the name
+// under which its content can be read there. For an existing version it sends one request for each blob, and one more.
 func (c Component) CopyTo(ctx context.Context, place store.Store) (string, error) {
 	_, err := c.copyTo(ctx, place)
 	return place.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// copyTo reports whether parts of a version that was there were missing.
+// copyTo reports whether parts of an existing version were missing.
 func (c Component) copyTo(ctx context.Context, place store.Store) (completed bool, err error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -32,8 +31,7 @@ func (c Component) copyTo(ctx context.Context, place store.Store) (completed boo
 	return c.copyInto(ctx, to, place.String())
 }
 
-// copied reports whether the manifest of the component version is in the repository that CopyTo copies it to, whatever
-// became of its blobs.
+// copied reports whether the manifest of the component version is in CopyTo's repository. It does not check the blobs.
 func (c Component) copied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -42,7 +40,7 @@ func (c Component) copied(ctx context.Context, place store.Store) (bool, error) 
 	return c.isIn(ctx, to, place.String())
 }
 
-// CopyInto does the same into a place that gives a target for the name of a repository, such as an archive.
+// CopyInto does the same with a place that returns a target for the name of a repository, such as an archive.
 func (c Component) CopyInto(ctx context.Context, target func(repository string) oras.Target, where string) error {
 	_, err := c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)
 	return err
@@ -65,7 +63,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	if there {
 		return c.complete(ctx, from, to, options.CopyGraphOptions, where)
 	}
-	// By digest, so that what was read is what is copied.
+	// By digest, so that exactly the read version is copied.
 	err = store.Repeat(func() error {
 		_, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, ocm.Tag(c.Descriptor.Version), options)
 		return err
@@ -90,7 +88,7 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 	return false, nil
 }
 
-// complete copies what is missing below a manifest that is there, and reports whether anything was: a registry may have
+// complete copies the missing parts of an existing manifest, and reports whether any were missing: a registry can have
 // lost blobs and kept the manifest.
 func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string) (bool, error) {
 	var missing atomic.Bool
@@ -108,8 +106,8 @@ func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to or
 	return missing.Load(), nil
 }
 
-// withoutSubject returns what a manifest is made of. Its subject is what it is about, such as OCM's index of all
-// components, and need not be where the component is.
+// withoutSubject returns the parts of a manifest. Its subject, such as OCM's index of all components, is not a part and
+// can be missing.
 func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	all, err := content.Successors(ctx, from, of)
 	if err != nil || of.MediaType != ocispec.MediaTypeImageManifest && of.MediaType != ocispec.MediaTypeImageIndex {

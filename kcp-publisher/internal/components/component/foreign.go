@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// foreign opens a repository that a descriptor names, for reading. What a descriptor says is foreign: neither it nor
-// the registry that it names may lead the publisher to addresses of its own network that nobody configured.
+// foreign opens a repository that a descriptor names, for reading. A descriptor is untrusted: neither it nor its
+// registry can lead the publisher to addresses of its own network that are not configured.
 func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
 	if r.internal(host, place) {
@@ -32,7 +32,7 @@ func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *
 	return repository, repository, nil
 }
 
-// configured reports whether a host is that of a source or of the place.
+// configured reports whether a host belongs to a source or to the place.
 func (r *Reader) configured(hostPort string, place store.Store) bool {
 	if place != nil && strings.HasPrefix(place.String(), hostPort+"/") {
 		return true
@@ -43,9 +43,9 @@ func (r *Reader) configured(hostPort string, place store.Store) bool {
 	})
 }
 
-// internal reports whether a host is, by its name or address, one of this machine or network and not one of the
-// configured ones. A public name that resolves to an address of this machine is refused where the connection is made; a
-// company's registries may well have private addresses.
+// internal reports whether a host is, by its name or address, on this machine or network and not configured. A public
+// name that resolves to an address of this machine is refused at the connection. Registries of a company can have
+// private addresses.
 func (r *Reader) internal(hostPort string, place store.Store) bool {
 	return !r.configured(hostPort, place) && store.IsInternalHost(hostPort)
 }

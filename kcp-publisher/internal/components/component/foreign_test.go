@@ -31,8 +31,7 @@ func TestARegistryCannotLeadIntoThisNetwork(t *testing.T) {
 		}
 	})
 	t.Run("by a name that resolves to this machine", func(t *testing.T) {
-		// What a descriptor names is not opened by the name of this machine; a public name that resolves to it is the same
-		// once resolved.
+		// A name of this machine is not opened. A public name that resolves to it is the same after its resolution.
 		repository, err := w.registries.Foreign("localhost:" + strings.Split(host, ":")[1] + "/charts/a")
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// maxHelmIndexBytes bounds an index; the largest public ones have some 20 MiB.
+	// maxHelmIndexBytes limits an index. The largest public ones have some 20 MiB.
 	maxHelmIndexBytes = 32 << 20
-	// maxHelmIndexNodes bounds its values; aliases, which multiply them, are refused.
+	// maxHelmIndexNodes limits its values. Aliases, which multiply them, are refused.
 	maxHelmIndexNodes = 2_000_000
 	helmTimeout       = time.Minute
 )
 
-// helmIndex is the part of a Helm repository's index that leads to a chart.
+// helmIndex contains the fields of a Helm repository's index that lead to a chart.
 //
 // Source: Helm, docs/topics/chart_repository, "The index file".
 type helmIndex struct {
@@ -40,7 +40,7 @@ type helmIndex struct {
 	} `json:"entries"`
 }
 
-// chart returns a chart of a Helm repository that the operator allows to be read.
+// chart returns a chart of an allowed Helm repository.
 func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
 	access := resource.Access
 	name, version, _ := strings.Cut(access.HelmChart, ":")
@@ -87,7 +87,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 		if len(entry.URLs) == 0 {
 			return nil, errors.New("index: names no URL")
 		}
-		at, err := base.JoinPath("/").Parse(entry.URLs[0]) // relative to the repository as to a folder, as Helm has it
+		at, err := base.JoinPath("/").Parse(entry.URLs[0]) // relative to the repository as a folder, as in Helm
 		if err != nil {
 			return nil, fmt.Errorf("index: url %q: %w", entry.URLs[0], err)
 		}
@@ -107,7 +107,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 	return nil, errors.New("is not in the index")
 }
 
-// allowedHelm returns a URL that begins like one that the operator allows.
+// allowedHelm returns a URL that begins with an allowed prefix.
 func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil {
@@ -123,7 +123,7 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	return nil, fmt.Errorf("%s://%s is not among the Helm repositories that components may take charts from: allow it with --helm-repositories", parsed.Scheme, parsed.Host)
 }
 
-// fetchHelm reads what is at an allowed URL, or where that redirects to among the allowed ones.
+// fetchHelm reads an allowed URL, and follows redirects to allowed ones.
 func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
 	defer cancel()
@@ -131,7 +131,7 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept-Encoding", "identity") // a chart is compressed itself, and its digest is that of what is sent
+	request.Header.Set("Accept-Encoding", "identity") // a chart is already compressed, and its digest is that of the transferred bytes
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if _, err := r.allowedHelm(next.URL.String()); err != nil || len(via) > 3 {
 			return fmt.Errorf("redirected to %s: allow that repository itself", next.URL.Host)

@@ -20,7 +20,7 @@ const (
 	good   = "meta: {schemaVersion: v2}\ncomponent: {name: " + scaler + ", version: 1.0.0, resources: %s}\n"
 )
 
-// answers is a registry that says what it is told to, whatever is asked.
+// answers is a registry with configurable responses.
 type answers struct {
 	manifest, contentType string
 	blobs                 map[string]string
@@ -37,7 +37,7 @@ func described(mediaType, content string) string {
 	return fmt.Sprintf(`{"mediaType":"`+mediaType+`","digest":%q,"size":%d}`, digest.FromString(content), len(content))
 }
 
-// honest is a component version with this descriptor; each test breaks one thing of it.
+// honest is a component version with this descriptor. Each test breaks one part of it.
 func honest(descriptor string, layers ...string) *answers {
 	pointer := `{"componentDescriptorLayer":` + describe(descriptor) + `}`
 	a := &answers{contentType: ocispec.MediaTypeImageManifest, blobs: map[string]string{}}
@@ -61,7 +61,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", a.contentType)
 		w.Header().Set("Docker-Content-Digest", digest.FromString(content).String())
 	case !known:
-		content = "{}" // it never says that it lacks something
+		content = "{}" // it never reports a missing object
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 	_, _ = w.Write([]byte(content))
@@ -155,14 +155,14 @@ func TestGarbageFromARegistryIsRefusedByField(t *testing.T) {
 	}
 }
 
-// point makes the manifest's config this one.
+// point makes this config the manifest's.
 func (a *answers) point(pointer string) {
 	_, rest, _ := strings.Cut(a.manifest, `"layers"`)
 	a.blobs[digest.FromString(pointer).String()] = pointer
 	a.manifest = fmt.Sprintf(`{"schemaVersion":2,"config":%s,"layers"%s`, described(configType, pointer), rest)
 }
 
-// swap sends another content for what was asked for by digest.
+// swap sends other content for a digest.
 func (a *answers) swap(content, other string) { a.blobs[digest.FromString(content).String()] = other }
 
 func TestNothingIsAskedForUnderANameThatIsNone(t *testing.T) {

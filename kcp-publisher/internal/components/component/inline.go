@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline returns a component version whose descriptor is known, as ModuleTemplates have it. Its local blobs are looked
-// for in the configured sources and then in the repository that its last context names.
+// Inline returns a component version with a known descriptor, as in ModuleTemplates. Its local blobs come from the
+// configured sources, or else from the repository in its last context.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()
 	if err != nil {
@@ -33,13 +33,13 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	return c, r.judge(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// blobOf finds a blob of a component whose descriptor was given. It gives the repository to read from, and its name
-// when runtimes can read there too.
+// blobOf finds a blob of a component with an inline descriptor. It returns the repository to read from, and its name if
+// runtimes can read there, too.
 func (r *Reader) blobOf(ctx context.Context, c Component, d digest.Digest) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	for _, source := range r.Sources {
 		name := source.Repository(c.Descriptor.Name)
 		if name == "" {
-			continue // an archive has a component whole, with a descriptor of its own, or not at all
+			continue // an archive contains either a whole component with its own descriptor, or nothing of it
 		}
 		reading, err := r.open(source, c.Descriptor.Name)
 		if err != nil {
@@ -74,7 +74,7 @@ func size(ctx context.Context, repository *remote.Repository, d digest.Digest) (
 	return found, store.NotFound(err)
 }
 
-// lastContext is the repository that the component is in now, by its own word.
+// lastContext is the component's current repository, according to its descriptor.
 func lastContext(d ocm.Descriptor) (Registry, bool) {
 	if len(d.RepositoryContexts) == 0 {
 		return Registry{}, false

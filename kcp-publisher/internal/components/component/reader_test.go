@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// clock is what a Reader believes the time to be.
+// clock is the time of a Reader.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
 const revalidate, retryAfter = time.Hour, time.Minute
 
-// watched is a registry whose requests are counted by method, and that can be switched off.
+// watched is a registry that counts its requests by method, and that can be switched off.
 type watched struct {
 	*answers
 	heads, gets atomic.Int32
-	status      atomic.Int32 // answered to everything unless 0
+	status      atomic.Int32 // the status of all responses unless 0
 }
 
 func (w *watched) ServeHTTP(to http.ResponseWriter, r *http.Request) {
@@ -155,7 +155,7 @@ func TestSourcesAreAskedInTheirOrder(t *testing.T) {
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
 		t.Errorf("nowhere: %v", err)
 	}
-	// A source that is down may be the one that has it: the next one's must not be taken for it.
+	// A source that is unavailable may have the version, so the next one's must not replace it.
 	empty.status.Store(http.StatusServiceUnavailable)
 	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).Component(t.Context(), scaler, "1.0.0"); err == nil {
 		t.Error("the second source was believed while the first was down")

@@ -15,24 +15,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// settled is where the content of a resource was found. It is looked for again as seldom as component versions are:
-// thousands of runtimes ask for the same content.
+// settled is the place of a resource's content. It is checked again as rarely as component versions, because thousands
+// of runtimes request the same content.
 type settled struct {
-	mu sync.Mutex // held while the content is looked for, so that it is looked for once
+	mu sync.Mutex // held while the content is located, so that it is located once
 	state
 }
 
 type state struct {
 	content Content
-	// shared says that the place has the content, as no repository had it in one piece.
+	// shared is true if the place has the content because no repository had it in one blob.
 	shared bool
 	err    error
 	at     time.Time
-	// copied is when the component version was last seen whole in the place, zero when it was not copied there.
+	// copied is when the component version was last found complete in the place, zero if it was not copied there.
 	copied time.Time
 }
 
-// settle returns where runtimes read a content, and stores it where they can.
+// settle returns the place from which runtimes read a content, and stores the content for them if necessary.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()
@@ -64,8 +64,8 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 	return content, err
 }
 
-// copy copies the component version to the place. What was copied is looked for each time, and looked through as seldom
-// as versions are.
+// copy copies the component version to the place. It checks the manifest each time, and the blobs as rarely as
+// versions.
 func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -86,15 +86,15 @@ func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.
 	return name, nil
 }
 
-// restored says that a content was missing in the place that it had been put to.
+// restored reports that a stored content was missing in the place.
 func (r *Reader) restored(ctx context.Context, content Content, place store.Store) {
 	if r.Restored != nil {
 		r.Restored(ctx, fmt.Sprintf("content %s in %s", content.Digest, place))
 	}
 }
 
-// find looks for the content and stores what no repository has in one piece. An error that says nothing about the
-// content, but about the caller or the place, is given and not remembered.
+// find locates the content and stores it if no repository has it in one blob. An error that concerns the caller or the
+// place, and not the content, is not cached.
 func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store) error {
 	known := s.content.Digest != "" && s.err == nil && there
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
@@ -104,7 +104,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil && known && !errors.Is(err, errChanged) && !errors.Is(err, store.ErrNotFound):
-		// What was found once is named by digest and stays true while its registry is away.
+		// Located content has a digest and stays valid while its registry is unavailable.
 		s.at = r.now()
 		return nil
 	case err != nil:
@@ -120,7 +120,7 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 	return nil
 }
 
-// remembered returns what is known of a content as this component and place have it.
+// remembered returns the cached place of a content for this component and place.
 func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
@@ -139,7 +139,7 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Stor
 	return s
 }
 
-// has asks whether the place has a shared content.
+// has reports whether the place has a shared content.
 func has(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -152,8 +152,8 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 	return there, nil
 }
 
-// tagName names what the reference of a resource means, for remembering that. It begins with the component version, and
-// no component version has a space in it.
+// tagName returns the name under which the digest of a resource's reference is recorded. It begins with the component
+// version, which contains no space.
 func (c Component) tagName(resource ocm.Resource) string {
 	data, _ := json.Marshal(struct { // of strings and numbers, which cannot fail
 		Name, Version string
@@ -164,7 +164,7 @@ func (c Component) tagName(resource ocm.Resource) string {
 	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
 }
 
-// firstMeant returns what the reference of a resource meant when it was first read, in this life or an earlier one.
+// firstMeant returns the first digest of a resource's reference, also from before a restart.
 func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
 	r.mu.Lock()
@@ -176,7 +176,7 @@ func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, 
 	return d, ok
 }
 
-// means remembers what the reference of a resource means, for good: a content is part of the version, wherever it is.
+// means records the digest of a resource's reference permanently: the content is part of the version, wherever it is.
 func (r *Reader) means(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
 	if first, ok := r.firstMeant(c, resource); ok && first != d {
 		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first, d)

@@ -49,7 +49,7 @@ func TestAReferenceThatComesToMeanSomethingElseIsRefused(t *testing.T) {
 	w.must(content(at, c, reader))
 	w.file("b: 2\n")
 	before := w.requests.Load()
-	w.must(content(at, c, reader)) // it is not time to look again
+	w.must(content(at, c, reader)) // before the next check
 	if asked := w.requests.Load() - before; asked != 0 {
 		t.Errorf("%d requests for what is known", asked)
 	}
@@ -106,7 +106,7 @@ func TestAVersionThatChangesWhileItIsPinnedIsAnError(t *testing.T) {
 	}
 }
 
-// helmWorld is a Helm repository with the chart a:1.0.0, that counts what it is asked and can be switched off.
+// helmWorld is a Helm repository with the chart a:1.0.0 that counts its requests and can be switched off.
 func helmWorld(t *testing.T) (url string, requests *atomic.Int32, chart *atomic.Value, away *atomic.Bool) {
 	t.Helper()
 	requests, chart, away = &atomic.Int32{}, &atomic.Value{}, &atomic.Bool{}

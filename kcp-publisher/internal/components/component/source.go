@@ -10,24 +10,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// descriptorsPath is where component versions live below a registry's path, by the OCM specification.
+// descriptorsPath is the path of component versions below a registry's path, by the OCM specification.
 const descriptorsPath = "component-descriptors/"
 
 // Source is a place with OCM component versions: a registry or an archive.
 type Source interface {
 	// Open returns the OCI repository of a component.
 	Open(component string) (oras.ReadOnlyTarget, error)
-	// Repository is that repository's full name when runtimes can read from it, else empty: the content must be copied.
+	// Repository returns that repository's full name if runtimes can read from it. It is empty if the content must be
+	// copied.
 	Repository(component string) string
 	String() string
 }
 
-// Mapping is how the name of a component becomes that of a repository.
+// Mapping maps the name of a component to that of a repository.
 //
 // Source: OCM's repository specification OCIRegistry, componentNameMapping.
 type Mapping string
 
-// The mappings that there are.
+// The supported mappings.
 const (
 	MappingPath   Mapping = "urlPath"
 	MappingDigest Mapping = "sha256-digest"
@@ -37,7 +38,7 @@ const (
 type Registry struct {
 	Registries *store.Registries
 	Prefix     string
-	// Mapping is MappingPath when empty; a Reader looks by the other one too then.
+	// Mapping is MappingPath if empty. A Reader then also tries the other one.
 	Mapping Mapping
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// verdict is what Check said of a version. It has a lock of its own, for checking one version reads others.
+// verdict is the result of Check for a version. It has its own lock, because checking one version reads others.
 type verdict struct {
 	mu    sync.Mutex
 	of    digest.Digest
@@ -21,13 +21,12 @@ type verdict struct {
 	err   error
 }
 
-// ErrRefused is what Check's errors wrap when they say something about the version, and not about what kept it from
-// being checked.
+// ErrRefused is wrapped by Check's errors about the version. Other errors mean that the check could not run.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// Accepted returns nil when a version that was in use before may still be: it was accepted with the keys of today in
-// this life, or it can be read and is accepted now. The error wraps ErrRefused or ErrMissing, or says that it could not
-// be found out.
+// Accepted returns nil if a version that was in use can stay in use: it was accepted with the current keys since the
+// start, or it can be read and is accepted now. The error wraps ErrRefused or ErrMissing, or means that the result is
+// unknown.
 func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]
@@ -40,7 +39,7 @@ func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	return err
 }
 
-// noteVerdict remembers in which round a version was accepted, from wherever it was read.
+// noteVerdict records the round in which a version was accepted, from any source.
 func (r *Reader) noteVerdict(c Component, round int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,22 +55,21 @@ func (r *Reader) noteVerdict(c Component, round int, err error) {
 	}
 }
 
-// Recheck makes every version be checked anew when it is asked for next: the keys that it was checked with are others
-// now.
+// Recheck makes the Reader check every version again at its next use, because the keys changed.
 func (r *Reader) Recheck() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.round++
 }
 
-// Round counts Recheck: what was found in an earlier round may not be used any more.
+// Round counts Recheck. Results of an earlier round must not be used.
 func (r *Reader) Round() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.round
 }
 
-// judge asks Check once for every version, and again after a while for one that was refused.
+// judge calls Check once for every version, and again after a while for a refused one.
 func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Component) error {
 	if r.Check == nil {
 		return nil
@@ -106,14 +104,14 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 		return ctx.Err()
 	}
 	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
-		err = nil // it was right for these keys; that it cannot be looked at again now says nothing against it
+		err = nil // it was accepted with these keys, and a failed read does not change that
 	}
 	v.of, v.round, v.at, v.err = of, round, r.now(), err
 	r.noteVerdict(c, round, err)
 	return err
 }
 
-// freeze keeps a version that was accepted, and all that it refers to, as they are for good.
+// freeze permanently keeps an accepted version, and all versions that it refers to, in their current form.
 func (r *Reader) freeze(ctx context.Context, c Component) error {
 	all, err := r.Closure(ctx, c)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// root is the artifact that a component version is: an image manifest, or an index of one manifest with the descriptor
-// and others with contents.
+// root is the artifact of a component version: an image manifest, or an index of a manifest with the descriptor and
+// others with contents.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
@@ -82,7 +82,7 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, fetched bu
 	return Component{Descriptor: descriptor, Manifest: own, root: found}, nil
 }
 
-// localParts are the digests of a local blob; more than one are joined.
+// localParts are the digests of a local blob. Several are concatenated.
 func localParts(r ocm.Resource) []digest.Digest {
 	var parts []digest.Digest
 	for part := range strings.SplitSeq(r.Access.LocalReference, ",") {
@@ -91,11 +91,11 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// decodeIndexManifest returns the manifest with the descriptor, and the others: the one that is marked, else the first.
+// decodeIndexManifest returns the manifest with the descriptor, and the others: the marked one, otherwise the first.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`
-		// Layers are an image manifest's. A document that is both is read by some as the one, by some as the other.
+		// Layers belong to an image manifest. Readers disagree about a document that is both.
 		Layers json.RawMessage `json:"layers"`
 	}
 	if err := decodeChecked(fetched, &document); err != nil {
@@ -126,15 +126,15 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	return document.Manifests[chosen], slices.Delete(slices.Clone(document.Manifests), chosen, chosen+1), nil
 }
 
-// decodeManifest reads what a registry answered as an image manifest. Nobody has signed it, so that everything later
-// code relies on is checked here: a digest of an unknown form would make the digest library panic.
+// decodeManifest parses a registry's response as an image manifest. It is unsigned, so decodeManifest checks everything
+// that later code relies on: an unknown form of digest would make the digest library panic.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{}, fmt.Errorf("mediaType: was sent as %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
 	}
 	var document struct {
 		ocispec.Manifest `json:",inline"`
-		// Manifests is an index's. A document that is both is read by some as the one, by some as the other.
+		// Manifests belong to an index. Readers disagree about a document that is both.
 		Manifests json.RawMessage `json:"manifests"`
 	}
 	if err := decodeChecked(fetched, &document); err != nil {
@@ -187,14 +187,14 @@ func find(blobs []ocispec.Descriptor, d digest.Digest) (ocispec.Descriptor, bool
 	return ocispec.Descriptor{}, false
 }
 
-// configTypes are the media types of a config that points to the descriptor's layer, today's and earlier ones.
+// configTypes are the media types of a config that points to the descriptor's layer, current and earlier ones.
 var configTypes = []string{
 	"application/vnd.ocm.software.component.config.v1+json",
 	"application/vnd.gardener.cloud.cnudie.component.config.v1+json",
 	"application/vnd.oci.gardener.cloud.cnudie.component-descriptor-metadata.config.v2+json",
 }
 
-// isDescriptor tells the layer with the descriptor by its media type, today's and earlier ones.
+// isDescriptor recognizes the layer with the descriptor by its media type, current or earlier.
 func isDescriptor(layer ocispec.Descriptor) bool {
 	kind, _, _ := strings.Cut(layer.MediaType, "+")
 	return slices.Contains([]string{
@@ -203,7 +203,7 @@ func isDescriptor(layer ocispec.Descriptor) bool {
 	}, kind)
 }
 
-// readDescriptor follows the config to the descriptor layer, or finds that by its media type.
+// readDescriptor follows the config to the descriptor layer, or finds that layer by its media type.
 func readDescriptor(ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest) (ocm.Descriptor, error) {
 	layer, err := descriptorLayer(ctx, repository, manifest)
 	if err != nil {

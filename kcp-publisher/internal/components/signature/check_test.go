@@ -153,7 +153,7 @@ func TestOnlyWhatIsSignedAsDemandedMayBeUsed(t *testing.T) {
 		"not signed":                                  {"", []ocm.Descriptor{module("keda")}, "is not signed: the policy's rule for * requires signature release"},
 		"signed under another name":                   {"", []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "is signed by nightly only"},
 		"signed by another key":                       {"", []ocm.Descriptor{signed(t, module("keda"), "release", attacker)}, `signature "release": was not made by any of the trusted keys`},
-		"changed after it was signed":                 {"", []ocm.Descriptor{changedAfter}, "is about another descriptor"},
+		"changed after it was signed":                 {"", []ocm.Descriptor{changedAfter}, "is for another descriptor"},
 		"a content that no digest covers":             {"", []ocm.Descriptor{signed(t, without, "release", key)}, `resource "raw-manifest": has no digest`},
 		"a content that is excluded":                  {"", []ocm.Descriptor{signed(t, excluded, "release", key)}, `resource "raw-manifest": has no digest`},
 		"an image that no digest covers":              {"", []ocm.Descriptor{signed(t, with(module("keda"), image(nil)), "release", key)}, `resource "operator": has no digest`},

@@ -88,7 +88,7 @@ func TestABrokenPolicyNamesItsField(t *testing.T) {
 		"nothing said":             {head + "rules: [{components: '*'}]\n", "rules[0].required: say true or false"},
 		"keys for nothing":         {head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required: is false"},
 		"a missing key":            {head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n", "rules[0].keys[0]: open nowhere.pem"},
-		"a private key":            {head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n", "rules[0].keys[0]: private.pem: holds a private key"},
+		"a private key":            {head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n", "rules[0].keys[0]: private.pem: contains a private key"},
 		"a weak key":               {head + "rules: [{components: '*', required: true, keys: [good.pem, weak.pem]}]\n", "rules[0].keys[1]: weak.pem: RSA key of 1024 bits is too weak"},
 		"anybody of an authority":  {head + "rules: [{components: '*', required: true, keys: [authority.pem]}]\n", "subject: is required with certificates"},
 	} {

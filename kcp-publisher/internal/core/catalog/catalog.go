@@ -1,5 +1,5 @@
-// Package catalog indexes what a control plane offers: ModuleTemplates and ModuleReleaseMetas go in, an immutable
-// Snapshot comes out that answers which template a module in a channel means. It does no I/O and knows no runtime.
+// Package catalog indexes the modules of a control plane. It takes ModuleTemplates and ModuleReleaseMetas and returns
+// an immutable Snapshot, which returns the template of a module in a channel. It does no I/O and knows no runtime.
 package catalog
 
 import (
@@ -22,21 +22,21 @@ import (
 
 // Snapshot is the catalog at one moment. It is safe for concurrent use.
 type Snapshot struct {
-	// Revision names the content: equal catalogs have equal revisions.
+	// Revision identifies the content: equal catalogs have equal revisions.
 	Revision string
 
 	metas     map[string]*offer // by module name
 	templates []*template       // sorted by namespace and name
 	byModule  map[string][]*template
-	// called are the templates by all names that the older lookups know: label, name, namespace/name, component name.
+	// called are the templates by all names of the older lookups: label, name, namespace/name, component name.
 	called map[string][]*template
-	// selected are the keys of labels that any selector looks at.
+	// selected are the label keys that any selector uses.
 	selected map[string]bool
 	// values are the names of the runtimes' values that any template uses.
 	values map[string]bool
-	// restricted are modules that nobody is shown without a kymaSelector.
+	// restricted are modules that no Kyma sees without a kymaSelector.
 	restricted []string
-	// controller is the controller name under which templates have to be provided, empty for any.
+	// controller is the required controller name of templates, empty for any.
 	controller string
 }
 
@@ -44,50 +44,50 @@ type Snapshot struct {
 type offer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is why it is not known who may have the module: nobody gets it, and it is taken from nobody.
+	// broken is the reason why access to the module is unknown: no Kyma gets it, and no Kyma loses it.
 	broken   error
 	entry    bundle.CatalogEntry
 	size     int   // of the encoded entry, in bytes
-	withheld error // why no bundle carries it
+	withheld error // the reason why no bundle contains it
 }
 
-// template is a ModuleTemplate with what is derived from it once.
+// template is a ModuleTemplate with derived fields.
 type template struct {
 	v1beta2.ModuleTemplate
 	module string // empty for a template that no module name leads to
-	// descriptor is the inline one, nil without one or when it is broken.
+	// descriptor is the inline descriptor, nil if it is missing or invalid.
 	descriptor *ocm.Descriptor
-	broken     error  // why the inline descriptor cannot be read
+	broken     error  // the reason why the inline descriptor is invalid
 	component  string // from the inline descriptor, empty without one
 	version    string
 	entry      bundle.CatalogEntry
 	size       int   // of the encoded entry, in bytes
-	withheld   error // why no bundle carries it
+	withheld   error // the reason why no bundle contains it
 }
 
-// Choice is the answer to "this module in this channel".
+// Choice is the template of a module in a channel.
 type Choice struct {
 	Module    string
 	Channel   string
 	Version   string
 	Component string
 	Template  *v1beta2.ModuleTemplate
-	// Descriptor is the template's own; nil when the component is to be read from a repository.
+	// Descriptor is the template's own, nil if the component is read from a repository.
 	Descriptor *ocm.Descriptor
-	// NamesItself says that nothing but that descriptor says which component it is.
+	// NamesItself is true if only that descriptor names the component.
 	NamesItself bool
 	Mandatory   bool
-	// Err is why a mandatory module, whatever its version, cannot be installed; only Module is known then.
+	// Err is the reason why a mandatory module cannot be installed in any version. Only Module is then set.
 	Err error
 }
 
-// New indexes templates and metas. Order does not matter. A restricted module is shown to nobody unless its
-// ModuleReleaseMeta has a kymaSelector.
+// New indexes templates and metas, in any order. No Kyma sees a restricted module unless its ModuleReleaseMeta has a
+// kymaSelector.
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
 	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
-			continue // somebody's finalizer keeps the object, not what it said
+			continue // a finalizer keeps the object, but its content no longer counts
 		}
 		o, err := newOffer(metas[i], slices.Contains(restricted, metas[i].Spec.ModuleName))
 		if err != nil {
@@ -154,12 +154,12 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	o := &offer{meta: meta, selector: labels.Everything()}
 	switch by := meta.Spec.KymaSelector; {
 	case by == nil && restricted, by != nil && len(by.MatchLabels) == 0 && len(by.MatchExpressions) == 0:
-		// Source: lifecycle-manager, internal/service/restrictedmodule: nil or empty matches nobody.
+		// Source: lifecycle-manager, internal/service/restrictedmodule: nil or empty matches no Kyma.
 		o.selector = labels.Nothing()
 	case by != nil:
 		selector, err := metav1.LabelSelectorAsSelector(by)
 		if err != nil {
-			// Showing a module to everybody would be the opposite of what was meant.
+			// Showing a module to every Kyma would be the opposite of the intent.
 			selector, o.broken = labels.Nothing(), reason.Errorf(reason.CatalogInvalid, "module %s: ModuleReleaseMeta %s spec.kymaSelector: %v", meta.Spec.ModuleName, key(&meta), err)
 		}
 		o.selector = selector
@@ -246,8 +246,7 @@ func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	return names
 }
 
-// Templates returns the ModuleTemplates of the names as a status tracks them, by name. Those that are not there are
-// left out.
+// Templates returns the existing ModuleTemplates with these names, by name as a status tracks them.
 func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	found := make(map[string]v1beta2.PartialMeta, len(names))
 	for _, name := range names {
@@ -260,8 +259,7 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// Relevant returns the labels of a Kyma that can make a difference: two Kymas with the same ones are shown the same
-// modules.
+// Relevant returns the labels of a Kyma that can affect its modules: two Kymas with equal ones see the same modules.
 func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// ProvidedBy returns the catalog as a module sees it whose spec.modules[].controller is that name: only ModuleTemplates
-// with the label controller-name of that value are looked up. For an empty name all templates are.
+// ProvidedBy returns the catalog for modules with this spec.modules[].controller: it contains only ModuleTemplates with
+// that value in the label controller-name. For an empty name it contains all templates.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
 		return s
@@ -19,7 +19,7 @@ func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	return &narrowed
 }
 
-// provided returns those of the templates that the snapshot looks up.
+// provided returns the templates that the snapshot contains.
 func (s *Snapshot) provided(all []*template) []*template {
 	if s.controller == "" {
 		return all
@@ -33,7 +33,7 @@ func (s *Snapshot) provided(all []*template) []*template {
 	return found
 }
 
-// unprovided returns why none of a module's templates counts, nil where that is not because of the controller name.
+// unprovided returns the reason why the controller name excludes all of a module's templates, nil if it does not.
 func (s *Snapshot) unprovided(module string, all []*template) error {
 	if len(all) == 0 || len(s.provided(all)) > 0 {
 		return nil
@@ -42,5 +42,5 @@ func (s *Snapshot) unprovided(module string, all []*template) error {
 		module, key(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes), v1beta2.LabelControllerName)
 }
 
-// maxControllerBytes is how much of a controller name is shown: as much as a label can have.
+// maxControllerBytes is the displayed length of a controller name, the maximum of a label.
 const maxControllerBytes = 63

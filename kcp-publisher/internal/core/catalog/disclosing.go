@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// disclosing returns a finding if a field of an encoded entry looks like a secret, unless publicFields lists it. The
-// second error is a failure to decode the entry.
+// disclosing returns a finding if a field of an encoded entry appears to contain a secret, unless publicFields lists
+// it. The second error is a failure to decode the entry.
 func disclosing(object string, data []byte, publicFields string) (finding, problem error) {
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {

@@ -10,9 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns what a module in a channel means to a Kyma with these labels. The error has one of reason.Problems.
+// Lookup returns the template of a module in a channel for a Kyma with these labels. The error has one of
+// reason.Problems.
 //
-// A ModuleReleaseMeta of that name decides; without one the older lookups do: by label, name, namespace/name and
+// A ModuleReleaseMeta with that name decides. Without one, the older lookups decide: by label, name, namespace/name and
 // component name, among templates of the channel.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.Offered(module, channel, kyma)
@@ -22,18 +23,18 @@ func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, erro
 	return s.At(module, channel, version, kyma)
 }
 
-// Has reports whether there is a module of that name, for anybody.
+// Has reports whether a module with that name exists for any Kyma.
 func (s *Snapshot) Has(module string) bool {
 	return s.metas[module] != nil || len(s.called[module]) > 0
 }
 
-// HasVersion reports whether there is a template of that version of a module, for anybody.
+// HasVersion reports whether a template of that version of a module exists for any Kyma.
 func (s *Snapshot) HasVersion(module, version string) bool {
 	return len(s.templatesOf(module, version)) > 0
 }
 
-// Offered returns the version that a channel has of a module for a Kyma with these labels, whether or not it can be
-// had. The error has one of reason.Problems.
+// Offered returns the channel's version of a module for a Kyma with these labels, whether or not it is available. The
+// error has one of reason.Problems.
 func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -49,8 +50,8 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 	return "", reason.Errorf(reason.ChannelMissing, "module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
 }
 
-// At returns what a version of a module in a channel means to a Kyma with these labels, also when the channel has
-// another one by now. The error has one of reason.Problems.
+// At returns the template of a module's version in a channel for a Kyma with these labels, even if the channel now has
+// another version. The error has one of reason.Problems.
 func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -66,8 +67,8 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	return s.shown(o, channel, version, kyma)
 }
 
-// Pinned returns what a module in one version means to a Kyma with these labels, whatever its channels have. The error
-// has one of reason.Problems.
+// Pinned returns the template of a module's version for a Kyma with these labels, whatever versions its channels have.
+// The error has one of reason.Problems.
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -83,8 +84,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
-// Installed returns what a version of a module means that a runtime has already, by whatever channel and whoever may
-// ask for it now. The error has one of reason.Problems.
+// Installed returns the template of a version that a runtime already has, whatever its channel and the current access
+// rules are. The error has one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheld != nil {
@@ -114,7 +115,7 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	return t.choice(Choice{Module: module, Channel: channel, Version: version, Component: t.component, NamesItself: true, Mandatory: t.Spec.Mandatory})
 }
 
-// mayAsk reports whether a Kyma may name the module in its spec.
+// mayAsk reports whether a Kyma can name the module in its spec.
 func (o *offer) mayAsk(kyma labels.Set) error {
 	module := o.meta.Spec.ModuleName
 	if o.withheld != nil {
@@ -132,7 +133,7 @@ func (o *offer) mayAsk(kyma labels.Set) error {
 	return nil
 }
 
-// shown returns what a version of a module means to a Kyma that it is visible to.
+// shown returns the template of a module's version for a Kyma that sees the module.
 func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Choice, error) {
 	choice, err := s.version(o, channel, version)
 	if err != nil {
@@ -170,8 +171,8 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	return Choice{}, reason.Errorf(reason.TemplateDoubled, "module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
 }
 
-// lookupOlder never finds that a module is hidden: while a ModuleReleaseMeta is made anew, an old template says nothing
-// of who may have it.
+// lookupOlder never reports a module as hidden: while a ModuleReleaseMeta is recreated, an old template has no access
+// rules.
 func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.called[module]
 	var found []*template
@@ -205,7 +206,7 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true})
 }
 
-// choice completes a choice of this template, or says what is wrong with the template itself.
+// choice completes the Choice of this template, or returns the template's problem.
 func (t *template) choice(c Choice) (Choice, error) {
 	switch d := t.descriptor; {
 	case t.withheld != nil:
@@ -221,8 +222,8 @@ func (t *template) choice(c Choice) (Choice, error) {
 	return c, nil
 }
 
-// Mandatory returns the modules that every runtime gets, sorted by name; of several versions the highest. One that is
-// declared and cannot be found has an Err: leaving it out would remove it from every runtime.
+// Mandatory returns the modules of every runtime, sorted by name, each in its highest version. A declared module
+// without a template has an Err, because leaving it out would remove it from every runtime.
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {

@@ -24,12 +24,12 @@ func template(name string, change func(*v1beta2.ModuleTemplate)) v1beta2.ModuleT
 	return t
 }
 
-// versioned is a template as it is written beside a ModuleReleaseMeta.
+// versioned is a template in the form that belongs to a ModuleReleaseMeta.
 func versioned(module, version string) v1beta2.ModuleTemplate {
 	return template(module+"-"+version, func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = module, version })
 }
 
-// older is a template from before there were ModuleReleaseMetas: channel and descriptor inside.
+// older is a template in the form before ModuleReleaseMetas, with channel and descriptor inside.
 func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
 	return template(name, func(t *v1beta2.ModuleTemplate) {
 		t.Labels, t.Spec.Channel = labels, channel
@@ -168,7 +168,7 @@ func TestLabelsOpenWhatIsHidden(t *testing.T) {
 	}
 }
 
-// shown are the ModuleReleaseMetas with their channels, and the templates, that a Kyma with labels sees.
+// shown returns the ModuleReleaseMetas with their channels, and the templates, that a Kyma with labels sees.
 func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	t.Helper()
 	visible := s.Visible(labels, nil)
@@ -247,7 +247,7 @@ func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
 	}
 }
 
-// Kymas name modules by label, name or component where there is no ModuleReleaseMeta, thousands of Kymas at once.
+// Without a ModuleReleaseMeta, Kymas name modules by label, name or component: thousands of Kymas at once.
 func BenchmarkLookupWithoutMeta(b *testing.B) {
 	var templates []v1beta2.ModuleTemplate
 	for i := range 1_000 {

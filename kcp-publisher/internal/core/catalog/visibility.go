@@ -12,19 +12,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Hidden reports whether a lookup found nothing because a module is kept from the Kyma, by labels or a selector. Unlike
-// what is missing or broken, that is a decision of the operator's: what is installed has to go.
+// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. Unlike a missing
+// or invalid template, that is an operator's decision: an installed module must be removed.
 //
-// Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously deployed should be removed".
+// Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously
+// deployed should be removed".
 func Hidden(err error) bool {
 	var h hiddenError
 	return errors.As(err, &h)
 }
 
-// hiddenError is the error of a lookup that finds a module which is kept from the Kyma.
+// hiddenError is the error of a lookup of a module that is hidden from the Kyma.
 type hiddenError struct{ error }
 
-// Unwrap returns the error with its reason.
 func (h hiddenError) Unwrap() error { return h.error }
 
 func hidden(format string, args ...any) error {
@@ -56,7 +56,7 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// templatesOf returns the templates that a version of a module means: one, unless something is wrong.
+// templatesOf returns the templates of a module's version: one, unless there is a problem.
 func (s *Snapshot) templatesOf(module, version string) []*template {
 	var found []*template
 	for _, t := range s.byModule[module] {

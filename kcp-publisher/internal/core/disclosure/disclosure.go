@@ -1,8 +1,8 @@
-// Package disclosure finds what looks like a secret in what is about to be published. Bundles are signed, not
-// encrypted, and every runtime may read the catalog, so that a password in a ModuleTemplate would be told to a whole
-// fleet. A JSON value goes in, the first finding comes out; it names field and kind, and never the value.
+// Package disclosure finds secrets in data that is about to be published. Bundles are signed but not encrypted, and
+// every runtime can read the catalog, so a password in a ModuleTemplate would reach the whole fleet. It takes a JSON
+// value and returns the first finding, which names the field and the kind of secret but never the value.
 //
-// It knows what can be known by its form. A password that looks like a word is not found.
+// It detects secrets by their form. It does not find a password that looks like a word.
 package disclosure
 
 import (
@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// Finding is a field that holds what looks like a secret.
+// Finding is a field that appears to contain a secret.
 type Finding struct {
 	// Field is a path such as spec.data.spec.hosts[0].
 	Field string
-	// Looks says what like, such as "a private key".
+	// Looks is the kind of secret, such as "a private key".
 	Looks string
 }
 
 func (f Finding) String() string {
-	return fmt.Sprintf("%s: holds what looks like %s, and every runtime would get to read it", f.Field, f.Looks)
+	return fmt.Sprintf("%s: appears to contain %s, which every runtime could read", f.Field, f.Looks)
 }
 
-// Find returns the first finding in a JSON value as encoding/json decodes it, in the order of sorted keys. at is the
-// field that the value is, and fields that are in public are passed over, with all below them.
+// Find returns the first finding in a JSON value as decoded by encoding/json, in the order of sorted keys. at is the
+// path of the value. Find skips the fields in public and all fields below them.
 func Find(value any, at string, public []string) (Finding, bool) {
 	if slices.Contains(public, at) {
 		return Finding{}, false
@@ -71,7 +71,7 @@ func step(at, key string) string {
 	return at + "." + key
 }
 
-// filledSecret names the field of a Secret that has content, whatever it is.
+// filledSecret returns the field of a Secret that has content of any kind.
 func filledSecret(object map[string]any) string {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return ""
@@ -91,15 +91,15 @@ func mapOf(value any) map[string]any {
 	return m
 }
 
-// form is one kind of secret that can be told by its look.
+// form is one kind of secret with a recognizable form.
 type form struct {
 	looks string
-	// sign is part of every such secret, so that most texts need no closer look.
+	// sign is a part of every such secret, so most texts need no closer look.
 	sign    string
 	pattern *regexp.Regexp
 }
 
-// forms are those that their makers document, or that RFC 7468 and RFC 7519 fix.
+// forms are documented by their vendors, or defined by RFC 7468 and RFC 7519.
 var forms = []form{
 	{"a private key", "PRIVATE KEY", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an age identity", "AGE-SECRET-KEY-", regexp.MustCompile(`AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{50,}`)},
@@ -118,12 +118,12 @@ var forms = []form{
 	{"a password in a URL", "://", regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^\s/:@"'${}<>*]+:[^\s/:@"'${}<>*]{3,}@`)},
 }
 
-// judge says what a text looks like, nothing if it looks like no secret.
+// judge returns the kind of secret that a text appears to be, or an empty string.
 func judge(text string) string {
 	if looks := judgePlain(text); looks != "" {
 		return looks
 	}
-	// Kubernetes carries bytes in base64.
+	// Kubernetes encodes bytes in base64.
 	packed := strings.TrimSpace(text)
 	if len(packed) < 24 || len(packed)%4 != 0 {
 		return ""

@@ -15,19 +15,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Memory is what is remembered, outside of the registry, of the bundle that was published last to a runtime. The zero
-// value remembers that none was.
+// Memory is the record, outside of the registry, of the bundle that was last published to a runtime. The zero value
+// records no bundle.
 type Memory struct {
 	Epoch, Sequence int64
 	Digest          digest.Digest
-	// Versions are those that the runtime was given, by module.
+	// Versions are the versions that the runtime was given, by module.
 	Versions map[string]string
-	// Removals and RolledBackFrom are what that bundle said of modules that go, and of modules that go back.
+	// Removals and RolledBackFrom are the removed and rolled-back modules in that bundle.
 	Removals       []string
 	RolledBackFrom map[string]string
 }
 
-// Templates returns the names of the ModuleTemplates that the bundle's modules come from.
+// Templates returns the names of the ModuleTemplates of the bundle's modules.
 func (p *Published) Templates() []string {
 	names := make([]string, 0, len(p.State.Manifests))
 	for _, m := range p.State.Manifests {
@@ -36,7 +36,7 @@ func (p *Published) Templates() []string {
 	return names
 }
 
-// Record returns what has to be remembered of a bundle.
+// Record returns the record of a bundle.
 func (p *Published) Record() v1beta2.PublishedBundle {
 	var from map[string]string
 	for _, r := range p.Predicate.Rollback {
@@ -68,8 +68,8 @@ func (p *Published) mandatory() (modules []string) {
 	return modules
 }
 
-// certificateLife returns how long a certificate holds, nil for none. It is the publisher's own, and whoever relies on
-// it checks it.
+// certificateLife returns the validity of a certificate, nil for none. The publisher issued it, and its users verify
+// it.
 func certificateLife(text string) *v1beta2.CertificateLife {
 	from, until, err := trust.CertificateLife(text)
 	if text == "" || err != nil {
@@ -78,49 +78,49 @@ func certificateLife(text string) *v1beta2.CertificateLife {
 	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
 }
 
-// newer reports whether something later than a bundle is remembered.
+// newer reports whether the record has a newer bundle than this one.
 func (m *Memory) newer(than *Published) bool {
 	return m != nil && (m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
 }
 
-// Stored is what lies in the registry where a runtime's bundle belongs.
+// Stored is the content of a runtime's repository in the registry.
 type Stored struct {
-	// Digest is that of the manifest, empty when there is none.
+	// Digest is the manifest's digest, empty if there is no manifest.
 	Digest digest.Digest
-	// Bundle is what it says, nil when no publisher of this fleet ever signed it for the runtime.
+	// Bundle is the decoded bundle, nil if no publisher of this fleet signed it for the runtime.
 	Bundle *Published
 	// Key is the thumbprint of the key that signed it.
 	Key string
-	// Whole reports whether its documents are there; without them, Bundle.State is empty.
+	// Whole reports whether its documents exist. Without them, Bundle.State is empty.
 	Whole bool
 }
 
-// Deviation says that the registry does not hold what was published.
+// Deviation is a difference between the registry and the published bundle.
 type Deviation struct {
-	// Reason is one of those of the condition Registry.
+	// Reason is one of the reasons of the condition Registry.
 	Reason string
-	// Message says what was found and what was expected.
+	// Message names the found and the expected bundle.
 	Message string
 }
 
-// Adopted is what a runtime's next bundle follows.
+// Adopted is the state that a runtime's next bundle follows.
 type Adopted struct {
 	// Last is the bundle that the next one is compared with, nil for none.
 	Last *Published
-	// Keep says that Last is known to be what was published last, so that what does not resolve keeps its manifest in it.
-	// Of any other bundle nothing is kept: whoever owns the registry chooses what lies there, and an old bundle is signed
-	// as well as a new one.
+	// Keep is true if Last is known to be the last published bundle, so unresolved modules keep their manifest in it.
+	// Nothing of any other bundle is kept: the registry's owner chooses its content, and an old bundle has a valid
+	// signature, too.
 	Keep bool
-	// Sequence is the newest known to be used in the root's epoch.
+	// Sequence is the newest used sequence in the root's epoch.
 	Sequence int64
-	// Deviation is what is wrong in the registry, nil when nothing is.
+	// Deviation is the problem in the registry, nil for none.
 	Deviation *Deviation
-	// Stored is the statement of the bundle that lies in the registry and that a publisher of this fleet signed for the
-	// runtime, nil for none.
+	// Stored is the statement of the bundle in the registry, if a publisher of this fleet signed it for the runtime, else
+	// nil.
 	Stored *bundle.Predicate
 }
 
-// Kept returns the bundle whose manifests may be kept, nil for none.
+// Kept returns the bundle whose manifests can be kept, nil for none.
 func (a Adopted) Kept() *Published {
 	if a.Keep {
 		return a.Last
@@ -128,20 +128,20 @@ func (a Adopted) Kept() *Published {
 	return nil
 }
 
-// Adopt decides what a runtime's next bundle follows. Own is what this process published or adopted before, remembered
-// what its status says (nil where nobody writes one), stored what lies in the registry.
+// Adopt decides which bundle a runtime's next bundle follows. own is the last bundle that this process published or
+// adopted, remembered the record in the status (nil without a status), and stored the content of the registry.
 //
-// The registry only confirms what is remembered. A bundle that is not the remembered one is adopted in one case: it
-// names the remembered one as the one before it, and a publisher key of today's root signed it. That is what a crash
-// leaves between a push and the status. There is at most one such bundle, because the next is not pushed before the
-// status names the last (see Unrecorded).
+// The registry only confirms the record. A bundle that differs from the record is adopted in one case: it names the
+// recorded bundle as its predecessor, and a publisher key of the current root signed it. A crash between a push and the
+// status update leaves such a bundle. There is at most one, because the next one is not pushed before the status names
+// the last (see Unrecorded).
 func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, now time.Time) Adopted {
 	last := Memory{}
 	if remembered != nil {
 		last = *remembered
 	}
 	if own != nil && remembered.newer(own) {
-		own = nil // another publisher was at work
+		own = nil // another publisher has published
 	}
 	adopted := Adopted{Last: own, Keep: own != nil}
 	if own != nil {
@@ -161,7 +161,7 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 		adopted.follow(found, last)
 		adopted.Sequence = found.Predicate.Sequence
 	case usable && stored.Whole && last.Digest == "" && own == nil:
-		// Nothing is remembered, and nothing of it is kept: it is compared with what is due.
+		// There is no record, so nothing of the bundle is kept. It is compared with the next one.
 		adopted.Last, adopted.Sequence = found, found.Predicate.Sequence
 	default:
 		adopted.Deviation = deviation(stored, last, root, now)
@@ -172,13 +172,13 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	return adopted
 }
 
-// Unrecorded reports whether the last bundle has to be remembered before another one is pushed: a second one that is
-// lost with a crash could not be told from one that somebody else put there.
+// Unrecorded reports whether the last bundle must be recorded before another one is pushed. After a crash, a second
+// unrecorded bundle could not be distinguished from an attacker's.
 func (a Adopted) Unrecorded(remembered *Memory) bool {
 	return remembered != nil && a.Keep && a.Last.Digest != remembered.Digest
 }
 
-// follow takes a bundle as the last one.
+// follow makes a bundle the last one.
 func (a *Adopted) follow(found *Published, last Memory) {
 	if a.Last == nil || a.Last.Digest != found.Digest {
 		next := *found
@@ -188,8 +188,8 @@ func (a *Adopted) follow(found *Published, last Memory) {
 	a.Keep = true
 }
 
-// versionsAfter returns what a runtime was given once it has a bundle: what the bundle says, and what was known before
-// of modules that it neither has nor removes.
+// versionsAfter returns the given versions of a runtime with a bundle: those in the bundle, and earlier ones of modules
+// that it neither contains nor removes.
 func versionsAfter(p *Published, before map[string]string) map[string]string {
 	versions := maps.Clone(before)
 	if versions == nil {
@@ -202,9 +202,9 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 	return versions
 }
 
-// usable reports whether what lies there was signed by a key of today's root, in its epoch, and neither for a time that
-// has not come nor far ahead of the last sequence in that epoch, 0 for none: after a clock that was ahead, sequences go
-// on by one from the highest.
+// usable reports whether a key of the current root signed the stored bundle, in the root's epoch, with a plausible
+// sequence: neither in the future nor far ahead of the last sequence in that epoch (0 for none). After a clock was
+// ahead, sequences increase by one from the highest.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !farAhead(s.Bundle.Predicate.Sequence, last, now)
 }
@@ -213,7 +213,7 @@ func farAhead(sequence, last int64, now time.Time) bool {
 	return Ahead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
 }
 
-// Ahead reports whether a sequence, of a bundle or a report, is one that nobody with a right clock gives now.
+// Ahead reports whether a publisher or agent with a correct clock cannot have issued a sequence by now.
 func Ahead(sequence int64, now time.Time) bool {
 	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }
@@ -223,7 +223,7 @@ func follows(found *Published, last Memory) bool {
 	return p.Epoch == last.Epoch && p.Previous != nil && *p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
 }
 
-// deviation says why what lies there is not what was published.
+// deviation returns the reason why the stored bundle is not the published one.
 func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation {
 	expected := "nothing is known to be published"
 	if last.Digest != "" {
@@ -245,7 +245,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	case !root.Trusts(s.Key):
 		return says(v1beta2.ReasonBundleForeign, "the registry has bundle %d, signed by key %s, which is no publisher key any more", found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
 	case found.Predicate.Epoch != root.Epoch && last.Digest == "":
-		return nil // of the time before a new epoch, and nothing follows from it
+		return nil // from before a new epoch, so it has no effect
 	case found.Predicate.Epoch != root.Epoch:
 		return says(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d", found.Predicate.Sequence, found.Predicate.Epoch)
 	case farAhead(found.Predicate.Sequence, last.Sequence, now):
@@ -258,15 +258,15 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	return says(v1beta2.ReasonBundleUnknown, "the registry has bundle %d, %s, which this publisher does not know: another one publishes too, or the control plane lost its memory", found.Predicate.Sequence, found.Digest)
 }
 
-// said is what the last bundle that is known said of modules that go, and of modules that go back. What the runtime has
-// accepted of it need not be said again.
+// said are the removals and rollbacks in the last known bundle. Those that the runtime has accepted need not be
+// repeated.
 type said struct {
 	digest         digest.Digest
 	removals       []string
 	rolledBackFrom map[string]string
 }
 
-// said returns it by the last bundle, or by what is remembered where that bundle is not at hand.
+// said returns them from the last bundle, or from the record if that bundle is not available.
 func (a Adopted) said(remembered *Memory) said {
 	switch {
 	case a.Last != nil:
@@ -278,8 +278,8 @@ func (a Adopted) said(remembered *Memory) said {
 	return said{}
 }
 
-// rollbacks returns what the next bundle says of modules that go back to an older version. It is said until the runtime
-// has accepted a bundle that says so: an agent that was away refuses an older version otherwise.
+// rollbacks returns the rollbacks of the next bundle. A rollback is repeated until the runtime has accepted a bundle
+// with it, because an agent that was offline would otherwise refuse the older version.
 func (s said) rollbacks(given, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {

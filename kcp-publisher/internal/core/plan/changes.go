@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Changes is the difference between a bundle and the one before it.
+// Changes is the difference between a bundle and its predecessor.
 type Changes struct {
 	// Modules are the added, removed and changed modules, sorted. A change is another version, content, configuration or
 	// label.

@@ -5,8 +5,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Cloned returns why nothing is published to a runtime whose key two agents use, nil if only one does. Both keep their
-// bundle: what one of them requests must remove nothing from the other.
+// Cloned returns the reason why nothing is published to a runtime whose key two agents use, nil if only one uses it.
+// Both keep their bundle: a request of one must not remove anything from the other.
 func Cloned(kyma *v1beta2.Kyma) error {
 	s := kyma.Status.Runtime
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {

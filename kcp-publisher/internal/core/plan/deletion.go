@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// FinalizableUntold decides the same of a Kyma whose runtime was not told to remove its modules, such as while the
-// registry is down.
+// FinalizableUntold is Finalizable for a Kyma whose runtime was not notified of its deletion, for example while the
+// registry is unavailable.
 func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 	if !saidGone(kyma) {
 		return "", ""
@@ -24,7 +24,7 @@ func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 
 func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
 
-// FinalizableRefused decides the same of a Kyma to which nothing may be published for a reason.
+// FinalizableRefused is Finalizable for a Kyma to which nothing can be published.
 func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, now time.Time) (event, message string) {
 	const left = "nothing may be published for it, so that a runtime of its stays as it is"
 	switch s := kyma.Status.Runtime; {
@@ -51,7 +51,7 @@ func neverReported(kyma *v1beta2.Kyma) string {
 	return fmt.Sprintf("runtime %s never reported, so that there is nobody to wait for", RuntimeID(kyma))
 }
 
-// Finalizable decides whether a deleted Kyma may go, and why; an empty reason means that it has to wait.
+// Finalizable decides whether a deleted Kyma can be finalized, and why. An empty reason means that it must wait.
 func Finalizable(
 	kyma *v1beta2.Kyma,
 	published Published,

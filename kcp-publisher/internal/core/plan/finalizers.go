@@ -9,12 +9,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// LifecycleManagerFinalizer returns the finalizer with which lifecycle-manager keeps an object of the control plane,
-// empty where the object has none of it, and the module whose Manifests it would delete before the object goes, empty
-// where it has nothing to delete that matters here.
+// LifecycleManagerFinalizer returns lifecycle-manager's finalizer on an object of the control plane, empty if the
+// object has none, and the module whose Manifests lifecycle-manager would delete before the object, empty if there is
+// no relevant one.
 //
-// Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (its VirtualService is owned by the Watcher, and goes
-// with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.
+// Source: lifecycle-manager, internal/service/mandatorymodule/deletion, internal/controller/watcher (the Watcher owns
+// its VirtualService, which is deleted with it); 1.0.0, internal/controller/mandatorymodule, for ModuleTemplates.
 func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) {
 	switch o := object.(type) {
 	case *v1beta2.ModuleReleaseMeta:
@@ -30,7 +30,7 @@ func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) 
 	return finalizer, module
 }
 
-// ForeignFinalizer is LifecycleManagerFinalizer for an object that is deleted, and returns nothing for others.
+// ForeignFinalizer is LifecycleManagerFinalizer for an object that is being deleted. It returns nothing for others.
 func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
 	if object.GetDeletionTimestamp().IsZero() {
 		return "", ""

@@ -9,20 +9,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Holders are the rollouts that keep versions from runtimes, by what they roll out. They are made once and asked about
-// each Kyma, also by several at a time.
+// Holders are the rollouts that hold versions back from runtimes, by track. They are built once and queried for each
+// Kyma, also concurrently.
 type Holders map[rollout.Track]*rollout.Holder
 
-// Hold is a rollout that keeps a version from a runtime.
+// Hold is a rollout that holds a version back from a runtime.
 type Hold struct {
 	Rollout *fleet.Rollout
-	// Touched says that the rollout gave the runtime the version that it has.
+	// Touched is true if the rollout gave the runtime its current version.
 	Touched bool
-	// Why says why, naming the rollout.
+	// Why is the reason, which names the rollout.
 	Why string
 }
 
-// NewHolders returns those among all rollouts.
+// NewHolders returns the holding rollouts among all rollouts.
 func NewHolders(rollouts []fleet.Rollout) Holders {
 	newest := map[rollout.Track]*fleet.Rollout{}
 	for i := range rollouts {
@@ -41,8 +41,8 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout may keep a version of a module from a runtime of which no more is known than the
-// version that it was given.
+// MayHold reports whether a rollout can hold a version of a module back from a runtime, if only its given version is
+// known.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
 		if track.Module == module && !holder.Spares(version) {
@@ -52,14 +52,14 @@ func (h Holders) MayHold(module, version string) bool {
 	return false
 }
 
-// Of says of the modules that a Kyma follows by a channel which rollout keeps a version from it, by module.
+// Of returns the rollouts that hold versions back from a Kyma, by module, for the modules that it follows by a channel.
 func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
 	if len(h) == 0 {
 		return nil
 	}
 	request, err := asked(kyma)
 	if err != nil {
-		return nil // nothing is published to it, and that is its trouble
+		return nil // nothing is published to it, which is its actual problem
 	}
 	var held map[string]Hold
 	for i := range request.Asked.Modules {

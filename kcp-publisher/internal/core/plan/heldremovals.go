@@ -12,7 +12,7 @@ import (
 
 // HeldRemoval is a module whose removal waits for an approval, with all runtimes that would lose it.
 type HeldRemoval struct {
-	// ID names exactly this set of removals: an approval that names it approves no other one.
+	// ID names exactly this set of removals. An approval of it is valid for no other set.
 	ID string
 	// Module is empty for all modules of deleted Kymas.
 	Module, Reason string
@@ -22,7 +22,7 @@ type HeldRemoval struct {
 	Kymas []*v1beta2.Kyma
 }
 
-// HeldRemovals returns the removals that wait and are not approved, sorted by module and reason.
+// HeldRemovals returns the held removals without an approval, sorted by module and reason.
 func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 	var all []HeldRemoval
 	sums := map[int][]string{}
@@ -64,7 +64,7 @@ func byNamespaceAndName(a, b *v1beta2.Kyma) int {
 	return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 }
 
-// Approve adds to a Kyma's annotations the approval of a module's held removal. It keeps the approvals of other held
+// Approve adds the approval of a module's held removal to a Kyma's annotations. It keeps the approvals of other held
 // removals, and reports whether anything changed.
 func Approve(kyma *v1beta2.Kyma, module string) bool {
 	if kyma.Status.Runtime == nil {

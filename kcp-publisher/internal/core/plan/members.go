@@ -59,12 +59,12 @@ func followBytes(_ requestKey, all []resolve.Follow) int {
 	return bytes
 }
 
-// Member is a Kyma that is published to, with what it follows.
+// Member is a Kyma that is published to, with the tracks that it follows.
 type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
-	// LastReport is that of the Kyma's status. A publisher that reads reports knows a newer one.
+	// LastReport is the last report in the Kyma's status. A publisher that reads reports can know a newer one.
 	LastReport silence.LastReport
 }
 
@@ -73,8 +73,8 @@ func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
 
-// Members returns the Kymas that are published to, the oldest first: not those that are deleted or skipped, and of
-// those that name one runtime only its owner.
+// Members returns the Kymas that are published to, oldest first. It leaves out deleted and skipped Kymas, and Kymas
+// that do not own their runtime.
 func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
@@ -125,7 +125,7 @@ func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *cata
 	return fresh
 }
 
-// keyOf returns the key of a request. Every part has its length in front, so that no two requests have the same text.
+// keyOf returns the key of a request. Each part has its length in front, so different requests have different keys.
 func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	text := make([]byte, 0, 1024)
 	add := func(parts ...string) {
@@ -145,11 +145,11 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes of each track, with what their Kymas say of the track's module; none of a track that is
-// at rest. A nil atRest says that none is.
+// Tracks returns the runtimes of each track with their state of the track's module, except for tracks at rest. A nil
+// atRest means that no track is at rest.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
-	// Members that follow the same share one slice, whose tracks are found once.
+	// Members that follow the same modules share one slice, whose tracks are computed once.
 	shared := map[*resolve.Follow][]*rollout.Followers{}
 	for i := range all {
 		follows := all[i].Follows
@@ -178,7 +178,7 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the followers of each track that is followed, nil for those at rest.
+// tracksOf returns the followers of each followed track, nil for those at rest.
 func tracksOf(
 	follows []resolve.Follow,
 	tracks map[rollout.Track]*rollout.Followers,
@@ -197,7 +197,7 @@ func tracksOf(
 	return all
 }
 
-// observed returns what a Kyma says of one module. Nothing in it but the hearing is newer than what was written down.
+// observed returns a Kyma's recorded state of one module. Only the report time can be newer than the record.
 func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
@@ -235,8 +235,8 @@ func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	return ready
 }
 
-// MovesRollouts reports whether a change of a Kyma may move a rollout. A report that says the same again does not:
-// silence is noticed by time.
+// MovesRollouts reports whether a change of a Kyma can affect a rollout. A repeated report does not: timers detect
+// silence.
 func MovesRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
 		(publishFailure(before) == nil) != (publishFailure(after) == nil) || !equality.Semantic.DeepEqual(moving(before), moving(after))

@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Owners are the Kymas that own runtimes, by runtime id; nil for a runtime that is named and has no owner.
+// Owners are the Kymas that own runtimes, by runtime ID. The value is nil for a runtime without an owner.
 type Owners map[string]*v1beta2.Kyma
 
-// NewOwners returns the owners among all Kymas, deleted and skipped ones included.
+// NewOwners returns the owners among all Kymas, including deleted and skipped ones.
 func NewOwners(kymas []v1beta2.Kyma) Owners {
 	named := make(map[string][]*v1beta2.Kyma, len(kymas))
 	for i := range kymas {
@@ -27,12 +27,12 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 	return owners
 }
 
-// ownerOf returns the Kyma that owns a runtime among all Kymas that name it, nil for none. It is the only place that
-// decides this.
+// ownerOf returns the Kyma that owns a runtime, among all Kymas that name it, or nil. Only this function decides
+// ownership.
 //
-// A label proves nothing, nor does the age of a Kyma: its author chooses both. Proofs come from operators. The newest
-// assignment counts, then the only Kyma with an enrolled key. Without a proof, a Kyma owns the runtime if no other one
-// has named it.
+// Neither a label nor the age of a Kyma is a proof, because its author chooses both. Proofs come from operators. The
+// newest assignment decides, then the only Kyma with an enrolled key. Without a proof, a Kyma owns the runtime if no
+// other Kyma has named it.
 func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
@@ -61,7 +61,7 @@ func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	return all[0]
 }
 
-// Decided returns when an operator assigned the runtime to a Kyma last, in Unix milliseconds, 0 for never.
+// Decided returns when an operator last assigned the runtime to a Kyma, in Unix milliseconds, 0 for never.
 func Decided(kyma *v1beta2.Kyma) int64 {
 	if kyma == nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Assignment == nil {
 		return 0
@@ -76,9 +76,9 @@ func unowned(kyma *v1beta2.Kyma) string {
 	return kyma.Status.Runtime.Unowned
 }
 
-// Check refuses a Kyma whose runtime belongs to another Kyma or to none, or cannot be one: two that publish to one
-// runtime would overwrite each other's bundle forever. It also refuses a Kyma that began with another runtime: the
-// other one's key and Secrets do not belong to the new one.
+// Check refuses a Kyma whose runtime belongs to another Kyma or to none, or has an invalid ID. Two publishers of one
+// runtime would overwrite each other's bundle forever. It also refuses a Kyma that began with another runtime, whose
+// key and Secrets do not belong to the new one.
 func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	id := RuntimeID(kyma)
 	if err := trust.CheckRuntimeID(id); err != nil {
@@ -133,8 +133,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 
 func same(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
 
-// Claimed returns the id of the runtime that a Kyma can own: the one that it began with, whatever its label says since.
-// An author of a Kyma could else wait for the runtime of another one.
+// Claimed returns the ID of the runtime that a Kyma can own: the first one in its status, whatever its label is now.
+// Otherwise an author of a Kyma could wait for the runtime of another Kyma.
 func Claimed(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
@@ -159,7 +159,7 @@ func Begin(kyma *v1beta2.Kyma) {
 	}
 }
 
-// Deny records in the status of a Kyma that its runtime had another owner, or none of several.
+// Deny records in the status of a Kyma that its runtime had another owner, or an ambiguous one.
 func Deny(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
@@ -167,9 +167,9 @@ func Deny(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-// HandOver assigns a runtime to a Kyma if its annotation has an operator's proof that is newer than all other
-// decisions. The Kyma gets the status of the runtime from the former owner, nil for none: the same key, requests and
-// bundle, so that nothing changes in the runtime. It reports whether it assigned the runtime.
+// HandOver assigns a runtime to a Kyma if its annotation contains an operator's proof that is newer than all other
+// decisions. The Kyma takes over the status of the runtime from the former owner (nil for none): key, requests and
+// bundle, so nothing changes in the runtime. It reports whether it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
 	if proof == "" {
@@ -198,7 +198,7 @@ func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets)
 	return true
 }
 
-// assign records a decision, and the Kyma that owned the runtime before, nil for none.
+// assign records a decision, and the former owner, nil for none.
 func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
 	next := &v1beta2.Assignment{Decided: at.UnixMilli()}
 	if s.Assignment != nil {
@@ -245,7 +245,7 @@ func byAge(a, b *v1beta2.Kyma) int {
 
 func named(kyma *v1beta2.Kyma) string {
 	if kyma.Namespace == "" {
-		return kyma.Name // of a file
+		return kyma.Name // a Kyma from a file
 	}
 	return kyma.Namespace + "/" + kyma.Name
 }

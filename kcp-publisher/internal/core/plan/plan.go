@@ -1,10 +1,8 @@
-// Package plan decides what each runtime of a fleet gets. What is known goes in as values: Kymas, what their runtimes
-// reported, the catalog, rollouts, what holds for the whole fleet, and the time. Out come requests, gates, audiences,
-// and why a bundle is due.
+// Package plan decides what each runtime of a fleet gets. It takes values: Kymas, reports, the catalog, rollouts, rules
+// for the whole fleet, and the time. It returns requests, gates, audiences, and the reasons for new bundles.
 //
-// It is pure, and the only place where a Kyma becomes a request: `run`, `publish` and `diff` differ in where they read
-// and in what they do with the answer, never in the answer. What a bundle says about each module is package resolve's,
-// which takes these requests.
+// It is pure, and the only place that turns a Kyma into a request. `run`, `publish` and `diff` only differ in their
+// sources and in their use of the result. Package resolve turns a request into modules.
 package plan
 
 import (
@@ -16,31 +14,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rules are what holds for all runtimes of a fleet.
+// Rules apply to all runtimes of a fleet.
 type Rules struct {
-	// Settings tune the agents where a Kyma's annotations do not.
+	// Settings configure the agents. A Kyma's annotations override them.
 	Settings bundle.Settings
 	// AgentRollbackFrom are the agent images that all agents can leave for an older one, by digest.
 	AgentRollbackFrom []string
-	// KymaLabels are labels that Kymas of runtimes get as the Kymas in the control plane have them, besides those that
-	// they always get.
+	// KymaLabels are labels of the control plane's Kymas that the runtimes' Kymas get, in addition to the fixed ones.
 	KymaLabels []string
-	// Watchers are those that were accepted, sorted by name.
+	// Watchers are the accepted Watchers, sorted by name.
 	Watchers []bundle.Watcher
-	// Maintenance says when runtimes may be upgraded where that means downtime.
+	// Maintenance selects the windows for upgrades with downtime.
 	Maintenance Maintenance
-	// Silence is how long a runtime may go without a report where its Kyma does not say otherwise.
+	// Silence is the allowed time without a report. A Kyma's annotation overrides it.
 	Silence time.Duration
-	// Root is the newest root of trust: no bundle is for a key that it revokes.
+	// Root is the newest root of trust. A key that it revokes gets no bundle.
 	Root trust.Root
-	// Source is the commit that the control plane has, nil for none.
+	// Source is the control plane's commit, nil for none.
 	Source *bundle.Source
-	// Changing: the control plane is in the middle of a change, so that only last bundles of deleted Kymas are published.
+	// Changing: the control plane is in the middle of a change, so only last bundles of deleted Kymas are published.
 	Changing bool
 }
 
-// RuntimeID names the runtime of a Kyma: its label, else its own name. That of a deleted one is the runtime that it
-// began with, whatever its label says since: nobody else tells that one to remove its modules.
+// RuntimeID returns the runtime ID of a Kyma: its label, otherwise its own name. For a deleted Kyma it is the first
+// runtime in its status, whatever its label is now, because no other Kyma would remove that runtime's modules.
 func RuntimeID(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; !kyma.DeletionTimestamp.IsZero() && s != nil && s.ID != "" {
 		return s.ID
@@ -48,8 +45,9 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
 }
 
-// Skipped reports whether a Kyma is left alone: nothing is published to its runtime, and what was published stays. A
-// deleted one is not: it would stay for ever. Nor is one that is taken over: its label keeps lifecycle-manager from it.
+// Skipped reports whether a Kyma is skipped: nothing is published to its runtime, and the last bundle stays. A deleted
+// Kyma is not skipped, because it would stay forever. Nor is a Kyma in a takeover, whose label keeps lifecycle-manager
+// away.
 //
 // Source: lifecycle-manager #3097.
 func Skipped(kyma *v1beta2.Kyma) bool {

@@ -15,14 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Removing is what the next bundle of a runtime would newly remove without the runtime's own request.
+// Removing contains the new removals of a runtime's next bundle that the runtime did not request.
 type Removing struct {
 	Runtime string
 	// Modules are sorted. The empty name stands for all modules of a deleted Kyma.
 	Modules []string
 	// Restored: the record of the control plane is older than the state of the runtime.
 	Restored bool
-	// Changing: the catalog is in the middle of a change, so that only deleted Kymas are judged.
+	// Changing: the catalog is in the middle of a change, so only deleted Kymas are judged.
 	Changing bool
 }
 
@@ -48,7 +48,7 @@ func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 }
 
 // restored reports whether the record of the control plane is older than the registry or than the runtime's report. The
-// last bundle of a deleted Kyma removes everything, so that nothing is lost with its record.
+// last bundle of a deleted Kyma removes everything, so its record does not matter.
 func (a Adopted) restored(r Runtime) bool {
 	if r.Remembered == nil || a.Last != nil && a.Last.Predicate.Deleting {
 		return false
@@ -64,8 +64,8 @@ func (a Adopted) restored(r Runtime) bool {
 	return r.ObservedEpoch > newest.Epoch || r.ObservedEpoch == newest.Epoch && r.ObservedSequence > newest.Sequence
 }
 
-// requestsRemoval reports whether the runtime's own request leaves out a module that only its own request brought. What
-// a restored control plane does not remember may have been mandatory.
+// requestsRemoval reports whether the runtime's own request leaves out a module that only its own request brought. A
+// module that a restored control plane does not remember can have been mandatory.
 func (r Runtime) requestsRemoval(module string, last *Published, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || asksFor(*r.Request, module) {
 		return false
@@ -93,7 +93,7 @@ func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	return nil
 }
 
-// inUse reports whether a removal can take anything from a Kyma's runtime: a runtime that never reported has nothing.
+// inUse reports whether a removal can affect a Kyma's runtime. A runtime that never reported has no modules.
 func inUse(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil {
@@ -103,8 +103,8 @@ func inUse(kyma *v1beta2.Kyma) bool {
 	return s.Key != nil || s.Observed != nil || carried && s.Published != nil
 }
 
-// PendingRemovals returns what a Kyma's next bundle would newly remove without the runtime's own request, by its status
-// and a catalog. It reads neither the registry nor a report. Without a catalog, only a deleted Kyma removes anything.
+// PendingRemovals returns the new removals of a Kyma's next bundle that the runtime did not request, by its status and
+// a catalog. It reads neither the registry nor a report. Without a catalog, only a deleted Kyma removes anything.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || !inUse(kyma) || Skipped(kyma) {
@@ -163,9 +163,9 @@ func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	return slices.Contains(approved, Approval(held))
 }
 
-// PendingOf returns the pending removals of a Kyma's modules with the earlier decisions about them. compared is when
-// Git's newest commit was found to be applied last, zero if no repository is followed. A removal that was decided and is
-// not published yet counts as approved: its bundle is on its way.
+// PendingOf returns the pending removals of a Kyma's modules with the earlier decisions about them. compared is the
+// time of the last comparison that found Git's newest commit applied, zero without a repository. A decided removal that
+// is not published yet counts as approved.
 func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time) (all []removal.Pending) {
 	for _, module := range modules {
 		p := removal.Pending{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
@@ -198,10 +198,9 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (all []removal.Removal)
 
 // Verdict is the decision about the removals of one runtime's next bundle.
 type Verdict struct {
-	// Held are the modules that stay in the next bundle. The reason is empty while the decision is not made or not
-	// recorded.
+	// Held are the modules that stay in the next bundle. The reason is empty until the decision is made and recorded.
 	Held map[string]removal.Reason
-	// Allowed and Approved are new decisions, which have to be recorded before a bundle removes the modules.
+	// Allowed and Approved are new decisions, which must be recorded before a bundle removes the modules.
 	Allowed, Approved []string
 	// Going are the modules that the next bundle removes.
 	Going []string
@@ -217,7 +216,7 @@ func (v *Verdict) Add(other Verdict) {
 	v.Going = append(v.Going, other.Going...)
 }
 
-// Settling reports whether the verdict about a removal is not final, so that the Kyma is reconciled again soon.
+// Settling reports whether the verdict about a removal is not final, so the Kyma is reconciled again soon.
 func (v Verdict) Settling() bool {
 	for _, reason := range v.Held {
 		if reason == "" {
@@ -238,8 +237,8 @@ func (v Verdict) Waiting() (modules []string) {
 	return modules
 }
 
-// DecidedRemovals returns the decisions after a verdict about all removals that are pending. A decision about a removal
-// that is not pending any more is dropped unless the newest bundle published it.
+// DecidedRemovals returns the decisions after a verdict about all pending removals. It drops a decision about a removal
+// that is no longer pending, unless the newest bundle published it.
 func DecidedRemovals(
 	before []v1beta2.ModuleRemoval,
 	v Verdict,
@@ -255,7 +254,7 @@ func DecidedRemovals(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// The time is rounded up: a comparison with Git that began before the decision is not later than it.
+		// The time is rounded up, so a comparison with Git that began before the decision is not later than it.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {
@@ -284,7 +283,7 @@ func DecidedRemovals(
 	)
 }
 
-// removes reports whether a bundle removes a module, all modules for the empty name.
+// removes reports whether a bundle removes a module, or all modules for the empty name.
 func (p *Published) removes(module string) bool {
 	if p == nil {
 		return false

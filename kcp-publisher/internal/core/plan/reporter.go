@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Reporter returns whose reports are accepted as those of a Kyma's runtime: reports of the enrolled key, or of a key
-// with an unused token or a certificate of the fleet for this Kyma. It is the only place that decides this.
+// Reporter returns the accepted reporter of a Kyma's runtime: the enrolled key, or a key with an unused token or a
+// certificate of the fleet for this Kyma. Only this function decides that.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
 	reporter := bundle.Reporter{
@@ -38,7 +38,7 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// What introduced a key that was revoked since bounds no other token: a thief chooses how long his is valid.
+		// The token of a key that was later revoked limits no other token, because a thief chooses its expiry.
 		if known != nil && !reporter.Revoked(known.Thumbprint) && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
@@ -56,9 +56,9 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 
 var errUsedToken = errors.New("the token was used before: run `kcp-publisher enroll` again")
 
-// certifies returns why a certificate does not make an agent known to a Kyma that has no key, nil if it does. A control
-// plane that was rebuilt has other UIDs, so that names are compared. A certificate from before 0.1.0 names no Kyma: it
-// counts for a Kyma that has the name of its runtime, which no label can claim.
+// certifies returns the reason why a certificate does not identify an agent to a Kyma without a key, or nil. A rebuilt
+// control plane has other UIDs, so names are compared. A certificate from before 0.1.0 names no Kyma: it is valid for
+// the Kyma with the name of its runtime, which no label can claim.
 func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := Identity(kyma)
 	switch {
@@ -75,8 +75,8 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// Challenger returns whose reports assign a runtime to a Kyma that does not own it: reports with a token for this Kyma
-// that expires after the tokens of all other Kymas that name the runtime. An operator made it after those, so that it
+// Challenger returns the reporter that can assign a runtime to a Kyma that does not own it: with a token for this Kyma
+// that expires after the tokens of all other Kymas that name the runtime. An operator created it after them, so it
 // replaces them.
 func (r Rules) Challenger(
 	kyma *v1beta2.Kyma,

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Request returns what a Kyma's runtime asks for: what the Kyma says, and what leaves it by the newest report, nil
-// without one. The error is of the Kyma's annotations, and means that nothing may be published.
+// Request returns the request of a Kyma's runtime: the Kyma's modules, and the leaving modules by the newest report,
+// nil without one. An error concerns the Kyma's annotations, and means that nothing can be published.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := asked(kyma)
 	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
@@ -34,7 +34,7 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	}
 	switch err := request.Settings.Check(); {
 	case err != nil && request.Deleting:
-		request.Settings = r.Settings // the runtime is told to remove its modules all the same
+		request.Settings = r.Settings // the runtime removes its modules anyway
 	case err != nil:
 		return request, reason.Errorf(reason.AnnotationInvalid, "annotations: %w", err)
 	}
@@ -59,7 +59,7 @@ func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	return err
 }
 
-// carried returns the labels of a Kyma that its runtime gets because the operator says so, nil for none.
+// carried returns the operator's labels of a Kyma that its runtime gets, nil for none.
 func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	var labels map[string]string
 	for _, key := range r.KymaLabels {
@@ -75,7 +75,7 @@ func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
-// autonomy returns what a Kyma's runtime may decide by itself.
+// autonomy returns the decisions that a Kyma's runtime can make by itself.
 func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
 		return own
@@ -97,11 +97,10 @@ func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	return slices.Compact(all), nil
 }
 
-// given returns the versions that a runtime has, by module: those that it was given by what the control plane
-// remembers, and what it says itself of modules that it has from before the control plane knew it or lost its memory.
-// What it says counts against what is remembered when it tells of a newer bundle, or refuses the remembered one as a
-// downgrade: a push can be forgotten in a crash. It also counts for modules that the runtime chose by itself: what it
-// took from an offer is no version to go below.
+// given returns the versions of a runtime, by module: those in the control plane's record, and reported versions of
+// modules from before the record or after its loss. Reported versions override the record if the runtime reports a
+// newer bundle, or refuses the recorded one as a downgrade, because a crash can lose the record of a push. They also
+// count for modules that the runtime chose by itself: a version from an offer is not a floor.
 func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -114,7 +113,7 @@ func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[str
 	}
 	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
-		// An agent judges bundles by what its Manifests ask for, be it that the version before still runs.
+		// An agent judges bundles by its Manifests' versions, even if the previous version still runs.
 		has := cmp.Or(m.Wanted, m.Version)
 		known, ok := versions[m.Name]
 		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, has)) {
@@ -124,8 +123,8 @@ func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[str
 	return versions
 }
 
-// running returns the versions that a runtime still runs because those of the bundle in force are refused there, by
-// module. The runtime is believed only about that very bundle: what it says of an older one may be over.
+// running returns the versions that a runtime still runs because it refuses those of the current bundle, by module. The
+// report counts only for that bundle, because it can be outdated for an older one.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil || report.Observed.Digest.String() != status.Published.Digest {
 		return nil
@@ -139,20 +138,20 @@ func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[s
 	return versions
 }
 
-// hasNewer reports whether a runtime tells of a newer bundle than the one that is remembered.
+// hasNewer reports whether a runtime reports a newer bundle than the recorded one.
 func hasNewer(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	o := report.Observed
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
 }
 
-// refusesDowngrade reports whether a runtime refused the remembered bundle because it has newer versions.
+// refusesDowngrade reports whether a runtime refused the recorded bundle because it has newer versions.
 func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	return slices.ContainsFunc(report.Refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason == refusal.Downgrade && r.Digest.String() == published.Digest
 	})
 }
 
-// floors returns the versions below which a request's modules do not go.
+// floors returns the lowest allowed versions of a request's modules.
 func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := given(status, report)
 	maps.DeleteFunc(versions, func(name, _ string) bool {
@@ -165,15 +164,14 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// asked returns the part of a request that says which modules a Kyma is to have. The error is of the Kyma's
-// annotations.
+// asked returns the requested modules of a Kyma. An error concerns the Kyma's annotations.
 func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
 	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
 	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Asked = r.Requested.Spec
-		// A runtime whose Kyma is lost gets what its admin asked for last.
+		// A runtime that lost its Kyma gets its admin's last request.
 		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
 		return request, nil
 	}
@@ -182,7 +180,7 @@ func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// leaving returns the modules that a runtime has and does not ask for any more.
+// leaving returns the modules that a runtime has and no longer requests.
 func leaving(asked v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
 	if report == nil {
 		return nil

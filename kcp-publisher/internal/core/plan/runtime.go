@@ -14,72 +14,70 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Runtime is what is known of a runtime apart from what it asks for.
+// Runtime contains the known state of a runtime, except its request.
 type Runtime struct {
 	ID string
-	// Audience says whom exactly the bundle is for.
+	// Audience is the recipient of the bundle.
 	Audience bundle.Audience
-	// Key is the runtime's enrolled key, nil before enrollment; Requests says that it asked for a certificate.
+	// Key is the runtime's enrolled key, nil before enrollment. Requests is true if it requested a certificate.
 	Key      crypto.PublicKey
 	Requests bool
-	// Certificate is the one that the next bundle brings, empty for none.
+	// Certificate is the certificate in the next bundle, empty for none.
 	Certificate string
-	// KymaGeneration is that of the runtime's Kyma whose spec is resolved, 0 before it is known.
+	// KymaGeneration is the generation of the runtime's Kyma whose spec is resolved, 0 before it is known.
 	KymaGeneration int64
-	// KymaSpec is the digest of that spec, empty for a runtime that does not decide by it.
+	// KymaSpec is the digest of that spec, empty if the runtime does not decide.
 	KymaSpec digest.Digest
-	// Deleting says that the Kyma is deleted in the control plane: the next bundle is the last.
+	// Deleting is true if the Kyma is deleted in the control plane: the next bundle is the last.
 	Deleting bool
-	// Validity is how long its bundles must be valid at least, because they are on their way for that long; 0 asks for
-	// nothing.
+	// Validity is the minimum validity of its bundles, for the time of their transport. 0 sets no minimum.
 	Validity time.Duration
 	// Kyma is its Kyma in the control plane or in a file, Former are the Kymas that owned it before. Assigned reports
 	// whether an operator assigned it to this Kyma.
 	Kyma     trust.Kyma
 	Former   []trust.Kyma
 	Assigned bool
-	// Remembered is what is known of the bundle that was published last, nil where nobody remembers anything.
+	// Remembered is the record of the last published bundle, nil without a record.
 	Remembered *Memory
-	// Installed are the modules that the runtime last said it has, and Observed the bundle it said so about.
+	// Installed are the modules in the runtime's last report, and Observed that report's bundle.
 	Installed []string
 	Observed  digest.Digest
-	// ObservedEpoch and ObservedSequence are that bundle's, as the runtime says.
+	// ObservedEpoch and ObservedSequence are those of that bundle, as reported.
 	ObservedEpoch, ObservedSequence int64
-	// LeavesModulesOut says that there are more: who is not among Installed is not gone.
+	// LeavesModulesOut is true if the report omits modules, so a module that is not in Installed can still exist.
 	LeavesModulesOut bool
 	// AgentRollbackFrom are the agent images that the runtime's agent can leave for an older one, by digest.
 	AgentRollbackFrom []string
-	// Source is the commit that is current, nil where there is none. It is told by a bundle that is needed and makes none
-	// needed.
+	// Source is the current commit, nil for none. A bundle names it, but a new commit alone causes no bundle.
 	Source *bundle.Source
-	// Secrets are those for the runtime, nil when nothing is to be said about them.
+	// Secrets are the Secrets for the runtime, nil to leave them unchanged.
 	Secrets *Secrets
-	// Sealed is what the next bundle says about them.
+	// Sealed are the sealed Secrets of the next bundle.
 	Sealed *bundle.Sealed
-	// Request is the runtime's own request, nil if the control plane's Kyma decides. What it does not name, the runtime
-	// does not want.
+	// Request is the runtime's own request, nil if the control plane's Kyma decides. The runtime does not want modules
+	// that it does not name.
 	Request *v1beta2.KymaSpec
 	// Mandatory are the modules that the last bundle had without the runtime's own request.
 	Mandatory []string
-	// Changing is that of the Rules.
+	// Changing is Rules.Changing.
 	Changing bool
-	// InUse: the runtime enrolled or reported, or its bundles are carried, so that a removal can lose something.
+	// InUse: the runtime enrolled or reported, or its bundles are carried, so a removal can affect it.
 	InUse bool
 }
 
-// Secrets are what the control plane knows of the Secrets of one runtime.
+// Secrets contains the control plane's Secrets for one runtime.
 type Secrets struct {
-	// Recipient is whom they are encrypted to, empty before the runtime has said so.
+	// Recipient is the key to encrypt them to, empty before the runtime has reported it.
 	Recipient string
-	// All are those that the control plane has for the runtime.
+	// All are the Secrets of the control plane for the runtime.
 	All []bundle.RuntimeSecret
-	// Known are the names of all that the runtime may have.
+	// Known are the names of all Secrets that the runtime can have.
 	Known []string
-	// Partial says that only some were read: what else the runtime has stays, and stays remembered.
+	// Partial is true if only some were read. The runtime's other Secrets stay, and stay recorded.
 	Partial bool
 }
 
-// Runtime returns what is known of a Kyma's runtime: from the Kyma's annotations and status, and from the newest
+// Runtime returns the known state of a Kyma's runtime, from the Kyma's annotations and status and from the newest
 // report, nil without one.
 func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
 	id := RuntimeID(kyma)
@@ -89,7 +87,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		Remembered: &Memory{}, Changing: r.Changing, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
 	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
-		next.Validity = silence // what may be on its way for that long must still be good when it arrives
+		next.Validity = silence // a carried bundle must still be valid when it arrives
 	}
 	next.InUse = inUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {
@@ -106,7 +104,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	return next
 }
 
-// remember takes what the control plane wrote down.
+// remember adds the control plane's record.
 func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	status := kyma.Status.Runtime
 	if p := status.Published; p != nil {
@@ -132,8 +130,8 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// hear takes what the runtime reported. The modules and the bundle are of the same report: what a runtime has means
-// something only together with the bundle that it applied.
+// hear adds the runtime's report. Modules and bundle come from the same report, because installed modules only have a
+// meaning for the applied bundle.
 func (r *Runtime) hear(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.Requests = proves(report.CertificateRequest, r.Audience.KeyThumbprint)
@@ -147,7 +145,7 @@ func (r *Runtime) hear(report *bundle.AcceptedReport) {
 	}
 }
 
-// given returns the versions that the runtime is remembered to have been given.
+// given returns the recorded versions of the runtime.
 func (r Runtime) given() map[string]string {
 	if r.Remembered == nil {
 		return nil
@@ -155,9 +153,9 @@ func (r Runtime) given() map[string]string {
 	return r.Remembered.Versions
 }
 
-// used returns the newest sequence of the root's epoch that is remembered, or that the runtime says it has seen: a
-// runtime is believed about itself, as far as the clock allows. A new epoch starts over, also after sequences so far
-// ahead that nobody could go on from there.
+// used returns the newest known sequence of the root's epoch, recorded or reported: a runtime's claim about itself
+// counts, within the limits of the clock. A new epoch starts again, also after sequences so far ahead that no publisher
+// could continue.
 func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
 		newest = m.Sequence
@@ -168,14 +166,14 @@ func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
 	return newest
 }
 
-// equivocates reports whether the runtime has accepted another bundle of the last one's sequence: one that was
-// forgotten in a crash.
+// equivocates reports whether the runtime has accepted another bundle with the last one's sequence, whose record a
+// crash lost.
 func (r Runtime) equivocates(last *Published) bool {
 	p := last.Predicate
 	return r.ObservedEpoch == p.Epoch && r.ObservedSequence == p.Sequence && r.Observed != last.Digest
 }
 
-// proves reports whether a certificate request proves to hold the runtime's key.
+// proves reports whether a certificate request proves the possession of the runtime's key.
 func proves(request, thumbprint string) bool {
 	key, err := trust.Requested(request)
 	if err != nil {

@@ -61,8 +61,8 @@ func RefusedReport(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// Unnoted returns until when another publisher may have received a report without recording it. Began is when this
-// publisher started; it has not asked for the report yet.
+// Unnoted returns the end of the time in which another publisher may have received a report without recording it. began
+// is the start of this publisher, which has not polled for the report yet.
 func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {

@@ -10,15 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View is what Kymas are resolved by: a catalog, and the gates that were decided with exactly that catalog. It does not
-// change.
+// View is the basis for resolving Kymas: a catalog, and the gates that were decided with exactly that catalog. It is
+// immutable.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
-	// Awaited are the runtimes that a rollout waits for: their bundles and reports come first.
+	// Awaited are the runtimes that a rollout waits for. Their bundles and reports have priority.
 	Awaited map[string]bool
-	// State names what they were worked out from, where another process has to have planned exactly that; else it is
-	// empty.
+	// State identifies the inputs of the view if another process must have planned them, else it is empty.
 	State string
 }
 
@@ -31,11 +30,11 @@ func (v *View) Same(other *View) bool {
 		v.Gates.Same(other.Gates)
 }
 
-// Awaits reports whether a rollout waits for a runtime; a nil view knows of none.
+// Awaits reports whether a rollout waits for a runtime. A nil view has none.
 func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
 
-// decisions returns what gates say to a runtime where they say anything: for what it follows, for what leaves it, and,
-// if it may choose by itself, for all that it may choose.
+// decisions returns the gates' decisions for a runtime: about followed and leaving modules, and, with autonomy, about
+// all available modules.
 func (v *View) decisions(
 	runtime string,
 	request resolve.Request,
@@ -69,8 +68,7 @@ func (v *View) decisions(
 	return decisions
 }
 
-// shown returns the versions that a runtime's catalog shows where a rollout holds back what the channel has; nil for
-// none.
+// shown returns the versions in a runtime's catalog that a rollout holds back, nil for none.
 func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
 	if request.NoCatalog || request.Deleting {
 		return nil
@@ -105,8 +103,8 @@ func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.
 	return all
 }
 
-// Decide notes in a request what the gates say to a runtime.
-// A deleted Kyma may keep its modules for now, so the gates count for it as well.
+// Decide adds the gates' decisions to a request. A deleted Kyma can keep its modules for now, so the gates also apply
+// to it.
 func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
 	asked := *request
 	asked.Deleting = false
@@ -114,8 +112,8 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 	request.Checks = v.checks(request.Gates)
 }
 
-// Given returns which rollouts gave the modules of a bundle their versions. A module that does not resolve keeps its
-// version without being in the bundle, and so what is known of that version.
+// Given returns the rollouts that gave the modules of a bundle their versions. An unresolved module keeps its version
+// without being in the bundle, and so keeps its record.
 func (v *View) Given(
 	runtime string,
 	published Published,
@@ -142,7 +140,7 @@ func (v *View) Given(
 	return given
 }
 
-// Differs returns a function that reports whether the gates of two views of the same catalog decide otherwise for a
+// Differs returns a function that reports whether the gates of two views of the same catalog decide differently for a
 // member.
 func (v *View) Differs(other *View) func(Member) bool {
 	moved, others := v.Gates.Moved(other.Gates), v.shownOtherwise(other)
@@ -167,8 +165,8 @@ func (v *View) Differs(other *View) func(Member) bool {
 	}
 }
 
-// shownOtherwise returns the tracks whose channel runtimes that do not follow it are shown with another version than by
-// another view of the same catalog.
+// shownOtherwise returns the tracks whose channel other runtimes see with another version than in another view of the
+// same catalog.
 func (v *View) shownOtherwise(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {

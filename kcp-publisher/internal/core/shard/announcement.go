@@ -13,25 +13,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Announcement is what the planner tells the shards.
+// Announcement is the planner's message to the shards.
 type Announcement struct {
-	// Holder is the planner, as it is named in its lease, and Shards how many shards it plans for.
+	// Holder is the planner's name in its lease. Shards is the number of shards that it plans for.
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
-	// State is the newest state of the control plane for which every Rollout that it needs has been written.
+	// State is the newest state of the control plane for which all required Rollouts have been written.
 	State string `json:"state"`
-	// Active says that a rollout is under way, so that the planner has to know when runtimes were heard.
+	// Active is true while a rollout is in progress, so that the planner needs the times of runtimes' reports.
 	Active bool `json:"active,omitempty"`
 }
 
-// Valid reports whether an announcement holds for a process with as many shards while the planner's lease has a holder.
+// Valid reports whether an announcement applies to a process with this number of shards while the planner's lease has
+// this holder.
 func (a Announcement) Valid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
-// State names what gates depend on: the catalog, the policies, and the newest rollout of each module in each channel.
-// How far a rollout has come is no part of it: that is written before anybody acts upon it, and whoever sees an earlier
-// step of a rollout gives nobody more than a later one.
+// State identifies the inputs of gates: the catalog, the policies, and the newest rollout of each module in each
+// channel. It excludes a rollout's progress: progress is written before a process acts on it, and a process that sees
+// an earlier step never grants more than one that sees a later step.
 func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

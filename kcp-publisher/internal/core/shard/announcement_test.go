@@ -23,7 +23,7 @@ func rolloutOf(module string, revision int64, uid types.UID) (r fleet.Rollout) {
 	return r
 }
 
-func TestAStateIsWhatGatesDependOn(t *testing.T) {
+func TestStateCoversTheInputsOfGates(t *testing.T) {
 	policies := []fleet.RolloutPolicy{policy("a", 1), policy("b", 1)}
 	rollouts := []fleet.Rollout{rolloutOf("keda", 1, "k1"), rolloutOf("keda", 2, "k2"), rolloutOf("btp", 1, "b1")}
 	state := State("catalog", policies, rollouts)
@@ -55,14 +55,14 @@ func TestAStateIsWhatGatesDependOn(t *testing.T) {
 	}
 }
 
-func TestAnAnnouncementIsOfThePlannerForAsManyShards(t *testing.T) {
+func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 	a := Announcement{Holder: "one", Shards: 3, State: "s"}
 	if !a.Valid(3, "one") || a.Valid(3, "two") || a.Valid(2, "one") || (Announcement{Holder: "one", Shards: 3}).Valid(3, "one") || (Announcement{Shards: 3, State: "s"}).Valid(3, "") {
 		t.Errorf("%+v holds for others than three shards of one", a)
 	}
 }
 
-func TestHearingsAreReadAsTheyWereWritten(t *testing.T) {
+func TestHearingsRoundTrip(t *testing.T) {
 	content := "sha256:" + strings.Repeat("0a", 32)
 	h := Hearings{At: time.Unix(10, 0).UTC(), Began: time.Unix(5, 0).UTC(), Kymas: map[string]Heard{"one": NewHeard(time.Unix(7, 0), time.Unix(8, 0), content)}}
 	data, err := h.Encode()
@@ -74,7 +74,7 @@ func TestHearingsAreReadAsTheyWereWritten(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if one := got.Kymas["one"]; !one.Says(content) || one.Says("sha256:"+strings.Repeat("0b", 32)) || one.Says("") || (Heard{}).Says("") {
-		t.Errorf("%+v does not say what it says", one)
+		t.Errorf("%+v differs after a round trip", one)
 	}
 	for name, bad := range map[string][]byte{"nothing": nil, "plain text": []byte("{}"), "too much": make([]byte, maxEncodedBytes+1), "half": data[:len(data)/2]} {
 		if _, err := DecodeHearings(bad); err == nil {

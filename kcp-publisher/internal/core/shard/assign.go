@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Assign returns which member is to hold each of n shards, nil without members. Held are the shards that are held, with
-// their holders, who may be no members any more.
+// Assign returns the member that holds each of n shards, or nil without members. held are the held shards with their
+// holders, which can be gone.
 //
-// No two members differ by more than one shard. A member that holds no more than its share keeps all of it, so that no
-// shard moves but those of members that are gone and those that a new member has to be given.
+// The shares of two members differ by at most one shard. A member that holds no more than its share keeps all of it.
+// Only the shards of members that are gone, and the share of a new member, move.
 func Assign(n int, held map[int]string, members []string) map[int]string {
 	if len(members) == 0 {
 		return nil
@@ -27,7 +27,7 @@ func Assign(n int, held map[int]string, members []string) map[int]string {
 			free = append(free, shard)
 		}
 	}
-	// Those that hold the most have the larger shares, or shards would move for nothing.
+	// The members that hold the most get the larger shares. Otherwise shards would move unnecessarily.
 	order := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(all[b]), len(all[a])), cmp.Compare(a, b))
 	})

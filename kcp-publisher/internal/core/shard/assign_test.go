@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// shares returns how many shards each member has.
+// shares returns the number of shards of each member.
 func shares(to map[int]string) map[string]int {
 	all := map[string]int{}
 	for _, member := range to {
@@ -25,12 +25,12 @@ func named(n int) (members []string) {
 	return members
 }
 
-func TestMembersHaveFairSharesAndKeepThem(t *testing.T) {
+func TestMembersKeepFairShares(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 5000 {
 		n, members := 1+random.IntN(20), named(1+random.IntN(9))
 		held := map[int]string{}
-		for shard := range n { // by members, by those that are gone, and by nobody
+		for shard := range n { // held by members, by members that are gone, and unassigned
 			if at := random.IntN(14); at < 12 {
 				held[shard] = fmt.Sprint("pod-", at)
 			}
@@ -61,7 +61,7 @@ func TestMembersHaveFairSharesAndKeepThem(t *testing.T) {
 	}
 }
 
-func TestANewMemberIsGivenItsShareAndNothingElseMoves(t *testing.T) {
+func TestOnlyTheShareOfANewMemberMoves(t *testing.T) {
 	for n := 1; n <= 24; n++ {
 		to := map[int]string{}
 		for count := 1; count <= 12; count++ {
@@ -89,11 +89,11 @@ func TestANewMemberIsGivenItsShareAndNothingElseMoves(t *testing.T) {
 		}
 	}
 	if Assign(3, nil, nil) != nil {
-		t.Error("somebody has a shard where nobody is")
+		t.Error("a shard is assigned without members")
 	}
 }
 
-func TestRuntimesAreSpreadOverShards(t *testing.T) {
+func TestRuntimesAreSpreadEvenlyOverShards(t *testing.T) {
 	const runtimes, n = 30_000, 6
 	counts := [n]int{}
 	for i := range runtimes {

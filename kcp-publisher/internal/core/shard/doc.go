@@ -1,13 +1,13 @@
-// Package shard divides a fleet among several processes of the publisher. It is pure.
+// Package shard divides a fleet among several publisher processes. It is pure.
 //
-// The fleet has a fixed number of shards. A runtime belongs to one of them by a hash of its id, and a process publishes
-// what belongs to the shards whose leases it holds. One more lease makes one process the planner, which makes and moves
-// rollouts, labels each Kyma with its shard, and announces which state of the control plane it has planned.
+// The fleet has a fixed number of shards. A hash of its ID assigns each runtime to a shard, and a process publishes for
+// the shards whose leases it holds. One more lease makes one process the planner. The planner creates and updates
+// rollouts, labels each Kyma with its shard, and announces the state of the control plane that it has planned.
 //
-// What keeps a promotion from passing a rollout: shards see ModuleReleaseMetas, RolloutPolicies and Rollouts in any
-// order, each by a watch of its own. So a shard resolves nothing unless what it sees is the state that was announced,
-// and a state is announced only after every Rollout that it needs has been written. Of a Rollout that was written a
-// shard works out by itself what it says to the shard's runtimes.
+// Shards watch ModuleReleaseMetas, RolloutPolicies and Rollouts separately, so they see changes in any order. To keep a
+// promotion from bypassing its rollout, a shard resolves nothing unless it sees the announced state, and the planner
+// announces a state only after it has written all required Rollouts. The shard itself computes the effect of a written
+// Rollout on its runtimes.
 package shard
 
 import (
@@ -16,16 +16,16 @@ import (
 	"fmt"
 )
 
-// MaxShards bounds how many shards there are: each costs a lease that is renewed every few seconds, and a connection
-// for each kind of object.
+// MaxShards limits the number of shards. Each costs a lease that is renewed every few seconds, and a connection for
+// each kind of object.
 const MaxShards = 64
 
-// Of returns which of n shards a runtime belongs to.
+// Of returns the shard of a runtime, out of n shards.
 func Of(runtime string, n int) int {
 	sum := sha256.Sum256([]byte(runtime))
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n))
 }
 
-// Label returns the value of the label that Kymas of one of n shards have. It names n, so that no shard of another
-// number of shards takes them for its own.
+// Label returns the value of the shard label of Kymas. It contains n, so that a shard of another number of shards
+// ignores it.
 func Label(shard, n int) string { return fmt.Sprintf("%d-of-%d", shard, n) }

@@ -9,33 +9,33 @@ import (
 	"time"
 )
 
-// Hearings are when the runtimes of a shard were heard. Statuses tell that once a day; rollouts have to know it to the
-// minute.
+// Hearings are the times of the last reports of a shard's runtimes. Statuses record them once a day, but rollouts need
+// them to the minute.
 type Hearings struct {
-	// At is when they were gathered, and Began when their publisher asked for the first report.
+	// At is when they were collected. Began is when their publisher first polled for reports.
 	At    time.Time `json:"at"`
 	Began time.Time `json:"began"`
-	// Kymas are those with an accepted report, by name.
+	// Kymas are the Kymas with an accepted report, by name.
 	Kymas map[string]Heard `json:"kymas"`
 }
 
-// Heard is the last accepted report of one runtime: when it was made and when it arrived, in Unix seconds, and the
-// beginning of the digest of what it says.
+// Heard is the last accepted report of one runtime: its creation and arrival in Unix seconds, and the start of its
+// content's digest.
 type Heard struct {
 	Made    int64  `json:"m"`
 	Arrived int64  `json:"a"`
 	Content string `json:"c"`
 }
 
-// contentDigits are enough to tell what one runtime said from what it said before.
+// contentDigits are enough to distinguish a runtime's report from its previous one.
 const contentDigits = 12
 
-// NewHeard returns what is told of a report whose content has a digest such as sha256:0a1b….
+// NewHeard returns the record of a report whose content has a digest such as sha256:0a1b….
 func NewHeard(made, arrived time.Time, content string) Heard {
 	return Heard{made.Unix(), arrived.Unix(), shortened(content)}
 }
 
-// Says reports whether the report says what has this digest.
+// Says reports whether the report's content has this digest.
 func (h Heard) Says(content string) bool { return h.Content != "" && h.Content == shortened(content) }
 
 func shortened(digest string) string {
@@ -46,10 +46,10 @@ func shortened(digest string) string {
 	return digest[algorithm : algorithm+contentDigits]
 }
 
-// maxEncodedBytes is what fits a ConfigMap, with room for the rest of it; maxDecodedBytes bounds what is unpacked.
+// maxEncodedBytes fits a ConfigMap with its other fields. maxDecodedBytes limits the unpacked size.
 const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
-// Encode returns hearings as what Decode reads.
+// Encode returns hearings in the format of DecodeHearings.
 func (h Hearings) Encode() ([]byte, error) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
@@ -60,12 +60,12 @@ func (h Hearings) Encode() ([]byte, error) {
 		return nil, err
 	}
 	if packed.Len() > maxEncodedBytes {
-		return nil, fmt.Errorf("%d runtimes are too many for one shard: have more --shards", len(h.Kymas))
+		return nil, fmt.Errorf("%d runtimes are too many for one shard: increase --shards", len(h.Kymas))
 	}
 	return packed.Bytes(), nil
 }
 
-// DecodeHearings reads what Encode returned.
+// DecodeHearings parses the result of Encode.
 func DecodeHearings(data []byte) (Hearings, error) {
 	var h Hearings
 	if len(data) > maxEncodedBytes {

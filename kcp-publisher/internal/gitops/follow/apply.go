@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// maxPasses is how often a commit is applied until KCP has what it has: what others own is found in a first pass, or in
-// a second where the API server had lost who owns what.
+// maxPasses limits how often a commit is applied until the control plane matches it. The first pass finds fields of
+// other owners. A second pass is needed if the API server had lost the owners.
 const maxPasses = 3
 
-// apply makes KCP have what a commit has. Only when nothing differs any more is the commit said to be there.
+// apply makes the control plane match a commit. The commit counts as applied once nothing differs.
 func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects) error {
 	known, changed, pruned := f.current.Load(), 0, 0
 	for pass := 0; ; pass++ {
@@ -61,28 +61,28 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 	}
 }
 
-// permission is the error of a commit that waits for a person.
+// permission returns the error of a commit that waits for an approval.
 func (f *Follower) permission(held *PruneError) error {
-	const message = "%w: nothing of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s --overwrite %s=%s" +
+	const message = "%w: no part of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s --overwrite %s=%s" +
 		", or: kcp-publisher removals approve %s"
 	return &failure{v1beta2.ReasonPruneNotAllowed, fmt.Errorf(message, held, f.Namespace, RecordName, v1beta2.AnnotationAllowPrune, held.Commit, held.Commit)}
 }
 
-// overwritten is the error of a commit that was applied, and still is not what KCP has.
+// overwritten returns the error of an applied commit from which the control plane still differs.
 func overwritten(plan Plan) error {
 	if plan.Changes() == 0 {
-		const message = "it was applied, and somebody deletes %s: what is in Git is made again once it is gone; remove it there if it shall not be"
+		const message = "it was applied, but %s is being deleted: the publisher creates it again afterwards; to delete it permanently, remove it from Git"
 		return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(plan.Deleting))}
 	}
 	keys := slices.Clone(plan.Prune)
 	for _, w := range plan.Apply {
 		keys = append(keys, KeyOf(&w.Object))
 	}
-	const message = "it was applied, and somebody changes its objects again: %s: let the repository alone write their spec"
+	const message = "it was applied, but another client changes its objects: %s: let only the repository write them"
 	return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(keys))}
 }
 
-// finish notes that all of a commit is applied, after which bundles are made of it.
+// finish records that the whole commit is applied. Bundles are then built from it.
 func (f *Follower) finish(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
 	text, err := encodeInventory(s.Plan.Inventory)
 	if err != nil {
@@ -96,7 +96,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 		state[fieldMessage] += fmt.Sprintf("; not in it and protected by the annotation %s: %s", v1beta2.AnnotationPrune, named(s.Plan.Protected))
 	}
 	if !s.Plan.equal() {
-		state = map[string]string{fieldReady: string(metav1.ConditionFalse)} // why is told as a failure
+		state = map[string]string{fieldReady: string(metav1.ConditionFalse)} // the caller reports the reason as a failure
 	}
 	fields := map[string]string{
 		fieldRepository: repository.URL, fieldRevision: repository.Revision(), fieldPath: repository.Path,
@@ -116,14 +116,14 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	return nil
 }
 
-// step changes the control plane. Of a commit that was not yet applied as a whole, nothing is published from its
-// beginning until one is, by this process or another.
+// step changes the control plane. While a commit is applied in part, nothing is published until this process or another
+// one has applied a whole commit.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
-	// Nothing is changed before the API has taken all of it in a dry run.
+	// Nothing is changed before the API accepted the whole commit in a dry run.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
 		return &failure{refusedOr(f.partial), err}
 	}
-	// What may come into being is written down first, so that it is found again whatever happens meanwhile.
+	// The record lists new objects before they are created, so that a restarted process finds them.
 	fields, err := begun(s)
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitRefused, err}
@@ -147,14 +147,14 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	return f.disown(ctx, s.Plan.Disown, s.Live)
 }
 
-// holds reports whether nothing is published while a commit is applied. To set back what somebody edited after it was
-// applied as a whole is no step between two commits: whoever may edit one Kyma must not be able to hold all others.
+// holds reports whether publishing is held while a commit is applied. Reverting an edit of an applied commit does not
+// hold it: otherwise an editor of one Kyma could hold all others.
 func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
-// refusedOr is the reason of a commit that the API refuses in a dry run. While one is applied in part, that is what
-// matters.
+// refusedOr returns the reason of a commit that the API refuses in a dry run. If another commit is applied in part,
+// that reason has priority.
 func refusedOr(partial string) string {
 	if partial != "" {
 		return v1beta2.ReasonCommitApplyFailed
@@ -162,7 +162,7 @@ func refusedOr(partial string) string {
 	return v1beta2.ReasonCommitRefused
 }
 
-// begun is what the record says of objects while a commit is applied.
+// begun returns the record's objects while a commit is applied.
 func begun(s Survey) (map[string]string, error) {
 	known := map[Key]bool{}
 	for _, key := range s.before.Keys {
@@ -171,8 +171,8 @@ func begun(s Survey) (map[string]string, error) {
 	added := slices.Clone(s.before.Added)
 	inventory := slices.Clone(s.before.Keys)
 	for _, key := range s.Plan.Inventory {
-		// What others made is the repository's only once a commit that has it is applied as a whole: taking it back must not
-		// delete it.
+		// Objects that others created belong to the repository only once a whole commit has them. Reverting the commit must
+		// not delete them.
 		if !known[key] && s.Live[key] == nil {
 			added, inventory = append(added, key), append(inventory, key)
 		}
@@ -183,7 +183,7 @@ func begun(s Survey) (map[string]string, error) {
 	}
 	text, err := encodeInventory(added)
 	if err != nil || len(all)+len(text) > maxInventoryBytes {
-		text = "" // taking the commit back may need permission then
+		text = "" // reverting the commit can then need permission
 	}
 	return map[string]string{fieldInventory: all, fieldAdded: text}, nil
 }

@@ -24,22 +24,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Follower follows one branch. It is run by a manager, on the leader alone.
+// Follower follows one branch. A manager runs it on the leader only.
 type Follower struct {
 	Client client.Client
-	// Reader reads past the manager's cache, which holds neither ConfigMaps nor unstructured objects.
+	// Reader reads from the API server, because the manager's cache has neither ConfigMaps nor unstructured objects.
 	Reader    client.Reader
 	Events    events.EventRecorder
 	Namespace string
-	// Open gives the repository, with credentials and signers as they are now.
+	// Open opens the repository with the current credentials and signers.
 	Open func() (*git.Repository, error)
-	// Hold keeps anything from being published until it is released.
+	// Hold holds publishing until it is released.
 	Hold func() (release func())
-	// MayWrite returns why this process may not change anything now: another one has the lease. Nil lets it write.
+	// MayWrite returns an error if this process must not change anything, because another one holds the lease. Nil always
+	// allows it.
 	MayWrite func() error
-	// Interval is how often the branch is looked at.
+	// Interval is the polling interval of the branch.
 	Interval time.Duration
-	// Pruning says what a commit may delete.
+	// Pruning configures what a commit can delete.
 	Pruning Pruning
 	// AllowRewind accepts commits that do not descend from the last applied one.
 	AllowRewind bool
@@ -47,31 +48,30 @@ type Follower struct {
 	current atomic.Pointer[bundle.Source]
 	// allowed are the removals that an operator allowed together with a commit.
 	allowed sync.Map
-	// compared is when the last Look began that found the branch's newest commit applied.
+	// compared is the start of the last Look that found the branch's newest commit applied.
 	compared atomic.Pointer[time.Time]
-	// holding is why nothing is published, empty while bundles are published.
+	// holding is the reason why publishing is held, or empty.
 	holding atomic.Pointer[string]
-	// edited is set when an object that a commit brought was changed or deleted by somebody.
+	// edited is set when another client changed or deleted an object of a commit.
 	edited atomic.Bool
 
-	// Only the goroutine of Start uses what follows, HoldUntilStarted before it.
-	release func() // of the hold, nil when nothing is held
-	partial string // the commit that is applied in part, as the record says
-	begun   bool   // whether this process has read the branch: before that, the control plane may be outdated
+	// Only the goroutine of Start uses the fields below; before it starts, HoldUntilStarted uses them.
+	release func() // releases the hold; nil without one
+	partial string // the commit that is applied in part, according to the record
+	begun   bool   // whether this process has read the branch; before that, the control plane can be outdated
 	last    appliedCommit
-	done    string    // what the branch named when it was last applied
-	checked time.Time // when KCP was last compared with it
-	told    string    // the failure that was told last
+	done    string    // the branch's hash when it was last applied
+	checked time.Time // when the control plane was last compared with it
+	told    string    // the last reported failure
 }
 
-// compareAgain is how long a difference between KCP and a commit that was applied may go unnoticed that no watch tells
-// of.
+// compareAgain limits how long a difference from an applied commit can last that no watch reports.
 const compareAgain = 10 * time.Minute
 
-// Source is the commit that KCP has, or is about to have; nil before it is known.
+// Source is the commit that the control plane has or is about to have, nil before it is known.
 func (f *Follower) Source() *bundle.Source { return f.current.Load() }
 
-// Compared returns when a Look began that found the branch's newest commit applied, zero before the first.
+// Compared returns the start of a Look that found the branch's newest commit applied, or zero before the first one.
 func (f *Follower) Compared() time.Time {
 	if at := f.compared.Load(); at != nil {
 		return *at
@@ -79,7 +79,7 @@ func (f *Follower) Compared() time.Time {
 	return time.Time{}
 }
 
-// Holding returns why nothing is published, empty while bundles are published.
+// Holding returns the reason why publishing is held, or an empty string.
 func (f *Follower) Holding() string {
 	if why := f.holding.Load(); why != nil {
 		return *why
@@ -90,7 +90,7 @@ func (f *Follower) Holding() string {
 // allowedRemoval is the removal of a mandatory module, or of all modules of a deleted Kyma.
 type allowedRemoval struct{ kyma, module string }
 
-// noteAllowed records what an operator allowed with a commit, so that the same removals need no second approval.
+// noteAllowed records the removals that an operator allowed with a commit, so that they need no second approval.
 func (f *Follower) noteAllowed(s Survey) {
 	if !s.allowed {
 		return
@@ -106,8 +106,8 @@ func (f *Follower) noteAllowed(s Survey) {
 	}
 }
 
-// Allowed reports whether an operator allowed the removal of a module, or of all modules of a Kyma for the empty name,
-// together with a commit.
+// Allowed reports whether an operator allowed, together with a commit, the removal of a module. An empty module stands
+// for all modules of a deleted Kyma.
 func (f *Follower) Allowed(kyma, module string) bool {
 	removal := allowedRemoval{module: module}
 	if module == "" {
@@ -120,15 +120,15 @@ func (f *Follower) Allowed(kyma, module string) bool {
 // Compare makes the next Look compare the control plane with the branch's newest commit.
 func (f *Follower) Compare() { f.edited.Store(true) }
 
-// HoldUntilStarted keeps anything from being published before Start knows whether a commit is applied in part.
+// HoldUntilStarted holds publishing until Start knows whether a commit is applied in part.
 func (f *Follower) HoldUntilStarted() { f.release = f.Hold() }
 
-// Start looks at the branch until the context ends.
+// Start polls the branch until the context ends.
 func (f *Follower) Start(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, ctrl.Log.WithName("git"))
-	f.hold(true) // and not released at the end, which may come in the middle of a commit
+	f.hold(true) // not released at the end, which can come in the middle of a commit
 	for {
-		// Whoever was ended in the middle of a commit goes on with it before anything is published.
+		// A process that stopped in the middle of a commit completes it before anything is published.
 		var err error
 		if f.release != nil {
 			err = f.recall(ctx)
@@ -145,12 +145,12 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-// hold keeps anything from being published, or ends that.
+// hold starts or ends the hold of publishing.
 func (f *Follower) hold(wanted bool) {
 	before := f.release
 	f.release = nil
 	if wanted {
-		f.release = f.Hold() // before the other is released: in between something would be published
+		f.release = f.Hold() // before the other one is released, because something could be published in between
 	}
 	if before != nil {
 		before()
@@ -161,13 +161,13 @@ func (f *Follower) hold(wanted bool) {
 	case f.partial != "":
 		why = "commit " + f.partial + " is applied in part"
 	default:
-		why = "the branch was not compared with the control plane yet"
+		why = "the branch has not been compared with the control plane yet"
 	}
 	f.holding.Store(&why)
 	held.Set(map[bool]float64{true: 1}[wanted])
 }
 
-// recall reads what an earlier look, or an earlier process, noted. Nothing is published until that can be read.
+// recall reads the record of an earlier look or process. Publishing is held until the record can be read.
 func (f *Follower) recall(ctx context.Context) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
@@ -180,11 +180,11 @@ func (f *Follower) recall(ctx context.Context) error {
 	return nil
 }
 
-// noteRecord holds what is published while the record names a commit that is applied in part. A record that somebody
-// deleted or emptied releases nothing: this process knows better, until it has finished a commit.
+// noteRecord holds publishing while the record names a commit that is applied in part. A deleted or emptied record
+// releases nothing: this process remembers the commit until it has completed one.
 func (f *Follower) noteRecord(r *record) { f.isPartial(cmp.Or(r.applying(), f.partial)) }
 
-// isPartial notes which commit is applied in part, empty for none, and holds what is published accordingly.
+// isPartial records the commit that is applied in part, empty for none, and holds publishing accordingly.
 func (f *Follower) isPartial(commit string) {
 	f.partial = commit
 	if holding, wanted := f.release != nil, commit != "" || !f.begun; holding != wanted {
@@ -192,9 +192,9 @@ func (f *Follower) isPartial(commit string) {
 	}
 }
 
-// Look applies the newest commit if it is new, if somebody changed its objects, or if KCP was not compared with it for
-// a while. The first Look of a process that reads a commit ends the hold of its start: either the commit is applied, or
-// it is refused and the control plane stays as it is.
+// Look applies the newest commit if it is new, if another client changed its objects, or if compareAgain has passed.
+// The first Look that reads a commit ends the hold of the start: the commit is either applied, or refused without a
+// change to the control plane.
 func (f *Follower) Look(ctx context.Context) error {
 	began := time.Now()
 	done, err := f.look(ctx)
@@ -244,7 +244,7 @@ func (f *Follower) look(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// isRefusal reports whether a commit was read and refused, so that nothing of it is applied.
+// isRefusal reports whether a commit was read and refused, so that no part of it is applied.
 func isRefusal(err error) bool {
 	var known *failure
 	return errors.As(err, &known) && slices.Contains([]string{
@@ -282,14 +282,14 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	return &failure{
 		v1beta2.ReasonRewindNotAllowed,
 		fmt.Errorf("commit %s of %s does not descend from commit %s, which was applied before: "+
-			"nothing of it is applied; add a commit on top of that one, or allow this once with --allow-rewind", commit.Hash, repository.URL, last),
+			"no part of it is applied; add a commit on top of that one, or allow this once with --allow-rewind", commit.Hash, repository.URL, last),
 	}
 }
 
 // appliedCommit is a commit that was applied as a whole, with its branch.
 type appliedCommit struct{ repository, revision, commit string }
 
-// failure is an error with the reason that users see.
+// failure is an error with its reason.
 type failure struct {
 	reason string
 	error
@@ -297,7 +297,7 @@ type failure struct {
 
 func (f *failure) Unwrap() error { return f.error }
 
-// failed returns an error with a reason, or with the one that it has already.
+// failed returns an error with a reason. An error that has one keeps it.
 func failed(reason string, err error) error {
 	var known *failure
 	var fetch *git.FetchError
@@ -315,7 +315,7 @@ func failed(reason string, err error) error {
 	return &failure{reason, err}
 }
 
-// tell says in one place how a look went: metrics always, record, Event and log when it is news.
+// tell reports the result of a look: always in metrics, and in record, Event and log if it is new.
 func (f *Follower) tell(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -330,20 +330,20 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	}
 	ready.Set(0)
 	failures.Inc()
-	f.checked = time.Time{} // once it recovered, the record has to say so
+	f.checked = time.Time{} // after a recovery, the record must be updated
 	text := err.Error()
 	switch {
 	case f.partial != "":
-		text = fmt.Sprintf("nothing is published while commit %s is applied in part: %s", f.partial, text)
+		text = fmt.Sprintf("publishing is held while commit %s is applied in part: %s", f.partial, text)
 	case !f.begun:
-		text = "nothing is published before the branch was compared with the control plane: " + text
+		text = "publishing is held until the branch is compared with the control plane: " + text
 	}
 	if text == f.told {
 		return
 	}
 	f.told = text
-	ctrl.LoggerFrom(ctx).Error(err, "the repository could not be followed, nothing is removed", "partial", f.partial)
-	reason := v1beta2.ReasonCommitApplyFailed // such as when the record cannot be read
+	ctrl.LoggerFrom(ctx).Error(err, "failed to follow the repository; nothing is removed", "partial", f.partial)
+	reason := v1beta2.ReasonCommitApplyFailed // for example if the record cannot be read
 	var known *failure
 	if errors.As(err, &known) {
 		reason = known.reason
@@ -353,7 +353,7 @@ func (f *Follower) tell(ctx context.Context, err error) {
 		readErr = f.write(ctx, r, f.failureFields(reason, text, waiting(err), r))
 	}
 	if readErr != nil {
-		f.told = "" // to be told again, when the API server listens
+		f.told = "" // reported again once the API server responds
 		return
 	}
 	f.Events.Eventf(
@@ -367,12 +367,11 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	)
 }
 
-// maxMessageBytes leaves room in the ConfigMap for the largest inventory: a message that does not fit would not be seen
-// at all.
+// maxMessageBytes leaves room in the ConfigMap for the largest inventory.
 const maxMessageBytes = 16 << 10
 
-// failureFields is what the record says of a failure. Whoever took the commit that is applied in part out of it finds
-// it there again, so that the next leader does.
+// failureFields returns the record's fields of a failure. It includes the commit that is applied in part, in case
+// another client removed it, because the next leader needs it.
 func (f *Follower) failureFields(reason, text, waiting string, r *record) map[string]string {
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason, fieldMessage: bundle.Bounded(text, maxMessageBytes),
@@ -383,7 +382,7 @@ func (f *Follower) failureFields(reason, text, waiting string, r *record) map[st
 	}
 }
 
-// waiting returns the commit of a failure that an approval ends, empty for others.
+// waiting returns the commit of a failure that an approval ends, or an empty string.
 func waiting(err error) string {
 	var held *PruneError
 	if errors.As(err, &held) {

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-func TestWhatIsHeldIsReleasedOnceNoCommitIsPartialAndNeverBefore(t *testing.T) {
+func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 	holds := 0
 	f := &Follower{}
 	f.Hold = func() func() {
@@ -47,9 +47,9 @@ func TestWhatIsHeldIsReleasedOnceNoCommitIsPartialAndNeverBefore(t *testing.T) {
 	}
 }
 
-// TestTheFirstLookEndsTheHoldOfTheStart holds what is published until a process has read the branch: the control plane
-// may have been restored from a backup.
-func TestTheFirstLookEndsTheHoldOfTheStart(t *testing.T) {
+// TestFirstLookEndsTheHoldOfTheStart holds publishing until a process has read the branch, because the control plane
+// can have been restored from a backup.
+func TestFirstLookEndsTheHoldOfTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		held bool
@@ -76,7 +76,7 @@ func TestTheFirstLookEndsTheHoldOfTheStart(t *testing.T) {
 	}
 }
 
-func TestEveryFailureHasAReason(t *testing.T) {
+func TestFailuresHaveAReason(t *testing.T) {
 	if v1beta2.ReasonCommitApplyFailed != "CommitApplyFailed" {
 		t.Error("a module and a commit fail by the same word: " + v1beta2.ReasonCommitApplyFailed)
 	}
@@ -99,7 +99,7 @@ func TestEveryFailureHasAReason(t *testing.T) {
 	}
 }
 
-func TestOnlyEditsOfOthersAreNoticed(t *testing.T) {
+func TestOnlyEditsOfOtherClientsAreNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*v1beta2.Kyma)
 		want bool
@@ -131,7 +131,7 @@ func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, RecordName)
 }
 
-func TestWhoeverDeletesTheRecordReleasesNothing(t *testing.T) {
+func TestDeletingTheRecordReleasesNothing(t *testing.T) {
 	holds := 0
 	f := &Follower{Reader: lost{}, Hold: func() func() { holds++; return func() { holds-- } }}
 	f.begun = true
@@ -140,7 +140,8 @@ func TestWhoeverDeletesTheRecordReleasesNothing(t *testing.T) {
 	if err := f.recall(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
 		t.Errorf("held %d times for commit %q, %v", holds, f.partial, err)
 	}
-	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}} // somebody took applying from it
+	// Another client removed the applying commit from the record.
+	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}}
 	f.noteRecord(r)
 	if holds != 1 || f.failureFields("X", "why", "", r)[fieldApplying] != "c2" {
 		t.Errorf("held %d times, and the record gets %v", holds, f.failureFields("X", "why", "", r))
@@ -151,7 +152,7 @@ func TestWhoeverDeletesTheRecordReleasesNothing(t *testing.T) {
 	}
 }
 
-func TestOnlyACommitThatWasNotWholeHolds(t *testing.T) {
+func TestOnlyAPartialCommitHolds(t *testing.T) {
 	repository := &git.Repository{}
 	repository.URL, repository.Path = "https://git.example/fleet", "fleet"
 	whole := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1", fieldRepository: repository.URL, fieldPath: "fleet"}}}
@@ -174,7 +175,7 @@ func TestOnlyACommitThatWasNotWholeHolds(t *testing.T) {
 	}
 }
 
-func TestAMessageLeavesRoomForTheInventory(t *testing.T) {
+func TestMessagesLeaveRoomForTheInventory(t *testing.T) {
 	fields := (&Follower{}).failureFields("X", strings.Repeat("x", 1<<20), "", &record{})
 	if got := len(fields[fieldMessage]); got > maxMessageBytes {
 		t.Errorf("a message of %d bytes", got)

@@ -17,26 +17,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The spec of an object that a commit brings is the repository's alone. Server-side apply removes what this program
-// applied before and applies no more; a list entry or field that another manager added stays. So what others own in the
-// spec is made this program's first. Labels and annotations that a commit does not set are not the repository's:
-// brokers write there.
+// The repository owns the whole spec of the objects in a commit. Server-side apply removes only fields that this
+// program applied before; a list entry or field of another manager would stay. Therefore this program first takes over
+// all fields of the spec. Labels and annotations that a commit does not set stay with their owners, such as brokers.
 
 // fieldManager owns the fields that a commit sets.
 const fieldManager = "kcp-publisher-git"
 
 var pathOfSpec = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"))
 
-// ownsSpec reports whether nobody but the repository says something in the spec of an object. What nobody owns are
+// ownsSpec reports whether fieldManager is the only owner of fields in an object's spec. Fields without an owner are
 // defaults.
 func ownsSpec(object *unstructured.Unstructured) bool {
 	_, changed, err := reclaimSpec(object.GetManagedFields())
 	return err == nil && !changed
 }
 
-// reclaimSpec returns the managed fields of an object with the whole spec owned by fieldManager, and whether that is
-// another thing than what is there: another manager owns a field that fieldManager does not, or the latter applied
-// nothing.
+// reclaimSpec returns the managed fields of an object with the whole spec owned by fieldManager. It reports whether
+// they differ from the current ones: another manager owns a field that fieldManager does not own, or fieldManager
+// applied nothing.
 func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours, theirs := fieldpath.NewSet(), fieldpath.NewSet()
 	position := -1
@@ -62,7 +61,7 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 		}
 		reclaimed = append(reclaimed, entry)
 	}
-	// Of parents others may own more: a manager that updates owns them, one that applies only their leaves.
+	// Other managers can also own parent fields: an update owns them, an apply owns only their leaves.
 	changed = position < 0 || !theirs.Leaves().Difference(ours).Empty()
 	if position < 0 && !theirs.Empty() {
 		position = len(reclaimed)
@@ -76,7 +75,7 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 	return reclaimed, changed, err
 }
 
-// reclaiming returns the JSON patch that makes the repository the owner of an object's spec, nil when it is.
+// reclaiming returns the JSON patch that makes the repository the owner of an object's spec, or nil if it already is.
 func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	fields, changed, err := reclaimSpec(object.GetManagedFields())
 	if err != nil || !changed || len(fields) == 0 {
@@ -89,7 +88,7 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	}
 	operations := []operation{
 		{"replace", "/metadata/managedFields", fields},
-		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // nobody wrote to it meanwhile
+		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails after a change
 	}
 	if _, digested := object.GetAnnotations()[v1beta2.AnnotationGitDigest]; digested {
 		operations = append(operations, operation{Op: "remove", Path: "/metadata/annotations/kyma-pull.dev~1git-digest"})
@@ -97,8 +96,8 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 	return json.Marshal(operations)
 }
 
-// reclaim makes the repository the owner of an object's whole spec, so that applying it removes what others added. The
-// digest of what was applied goes with it: whoever is ended here has to apply the object again.
+// reclaim makes the repository the owner of an object's whole spec, so that an apply removes the fields of others. It
+// also removes the digest of the last apply: a process that stops here must apply the object again.
 func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructured) error {
 	if object == nil {
 		return nil
@@ -120,7 +119,7 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 	return client.IgnoreNotFound(err)
 }
 
-// reread reads an object again, by a list: that is what the publisher may do.
+// reread reads an object again by a list, for which the publisher has permission.
 func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))

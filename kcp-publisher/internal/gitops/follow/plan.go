@@ -1,7 +1,7 @@
-// Package follow brings the control plane in line with a branch of a Git repository: the objects of its newest commit
-// go in, and KCP has them, and nothing that only an earlier commit had. A commit is taken as one step: it is read as a
-// whole, judged by the API as a whole without a change, and only then applied. What cannot be read or is not there is
-// never taken for a wish to remove.
+// Package follow makes the control plane match a branch of a Git repository. It creates and updates the objects of the
+// newest commit and deletes those that only an earlier commit had. A commit is one step: the follower reads it as a
+// whole, validates it as a whole in a dry run, and only then applies it. An unreadable or missing object never counts
+// as a request to remove it.
 package follow
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Key names an object of the control plane's namespace.
+// Key identifies an object in the control plane's namespace.
 type Key struct {
 	Kind schema.GroupKind
 	Name string
@@ -28,13 +28,13 @@ type Key struct {
 
 func (k Key) String() string { return k.Kind.Kind + " " + k.Name }
 
-// kinds are what a commit may bring, in the order in which it is applied: what others refer to first.
+// kinds are the kinds that a commit can contain, in the order of their application: referenced objects first.
 var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPolicy", "ModuleReleaseMeta", "Kyma"}
 
 const kindKyma = "Kyma"
 
-// Wanted returns the objects of a commit as they are to be in a namespace, in the order in which they are applied. Left
-// out, by name, are Secrets: whose signatures count is not for whoever may write to the repository to say.
+// Wanted returns the objects of a commit as they must be in a namespace, in the order of their application. It leaves
+// out Secrets and returns their names: a writer of the repository must not choose the accepted signers.
 func Wanted(written []source.Written, namespace string) (wanted []source.Written, left []string, err error) {
 	var problems []error
 	for _, w := range written {
@@ -45,7 +45,7 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 			continue
 		}
 		if given := object.GetNamespace(); given != "" && given != namespace {
-			problems = append(problems, fmt.Errorf("%s: metadata.namespace: is %q, the control plane's is %q", w.Place, given, namespace))
+			problems = append(problems, fmt.Errorf("%s: metadata.namespace: got %q, want the control plane's namespace %q", w.Place, given, namespace))
 		}
 		object.SetNamespace(namespace)
 		strip(object.Object)
@@ -56,19 +56,19 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 	})
 	for i := 1; i < len(wanted); i++ {
 		if KeyOf(&wanted[i].Object) == KeyOf(&wanted[i-1].Object) {
-			problems = append(problems, fmt.Errorf("%s: %s is there already, in %s", wanted[i].Place, KeyOf(&wanted[i].Object), wanted[i-1].Place))
+			problems = append(problems, fmt.Errorf("%s: %s is already defined in %s", wanted[i].Place, KeyOf(&wanted[i].Object), wanted[i-1].Place))
 		}
 	}
 	return wanted, left, errors.Join(problems...)
 }
 
-// KeyOf names an object.
+// KeyOf returns the key of an object.
 func KeyOf(object *unstructured.Unstructured) Key {
 	return Key{object.GroupVersionKind().GroupKind(), object.GetName()}
 }
 
-// strip takes out what only the API server and controllers write: finalizers and owners are of one control plane, not
-// of a commit.
+// strip removes fields that only the API server and controllers write: finalizers and owners belong to one control
+// plane, not to a commit.
 func strip(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -78,45 +78,44 @@ func strip(object map[string]any) {
 		} {
 			delete(metadata, field)
 		}
-		// An operator approves removals in the control plane: a commit does not approve its own.
+		// An operator approves removals in the control plane. A commit cannot approve its own.
 		if annotations, ok := metadata["annotations"].(map[string]any); ok {
 			delete(annotations, v1beta2.AnnotationApprovedRemovals)
 		}
 	}
 }
 
-// Plan is what one commit changes.
+// Plan contains the changes of one commit.
 type Plan struct {
-	// Apply are objects that are not as the commit has them, with the commit noted on them.
+	// Apply are the objects that differ from the commit, with the commit in their annotations.
 	Apply []source.Written
-	// Prune are objects that an earlier commit had and this one lacks, Protected those of them that an annotation keeps.
+	// Prune are objects of an earlier commit that this one lacks. Protected are those of them that an annotation keeps.
 	Prune, Protected []Key
-	// Disown are objects that only a commit brought that was never applied as a whole, and that were there before it: they
-	// stay. Copies that others made of a commit's objects, with its annotations, are among them, so they do not count as a
-	// difference.
+	// Disown are objects that existed before and that only a partially applied commit took over. They stay. They include
+	// copies of a commit's objects with its annotations, so that copies do not count as a difference.
 	Disown []Key
-	// Deleting are objects of the commit that somebody deletes; they are made again once they are gone.
+	// Deleting are objects of the commit that are being deleted. The publisher creates them again afterwards.
 	Deleting []Key
-	// Inventory are all objects of the commit, and the protected ones.
+	// Inventory are all objects of the commit and the protected ones.
 	Inventory []Key
-	// Held is why the commit waits for permission, nil when it does not.
+	// Held is the reason why the commit waits for permission, or nil.
 	Held *PruneError
 }
 
-// Changes returns how many objects the plan changes.
+// Changes returns the number of objects that the plan changes.
 func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 
-// equal reports whether the control plane has what the commit has.
+// equal reports whether the control plane matches the commit.
 func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
 
-// isHalf reports whether more than single Kymas differ from what the commit has: what is left is of what many runtimes
-// are resolved by.
+// isHalf reports whether more than single Kymas differ from the commit: the remaining differences affect the resolution
+// of many runtimes.
 func (p Plan) isHalf() bool {
 	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
 	return slices.ContainsFunc(p.differing(), isShared)
 }
 
-// differing names what is not as the commit has it.
+// differing returns the names of the objects that differ from the commit.
 func (p Plan) differing() []Key {
 	keys := slices.Concat(p.Prune, p.Deleting)
 	for _, w := range p.Apply {
@@ -125,17 +124,16 @@ func (p Plan) differing() []Key {
 	return keys
 }
 
-// Inventory are the objects that earlier commits brought.
+// Inventory are the objects of earlier commits.
 type Inventory struct {
 	Keys []Key
-	// Added are those of them that only commits brought that were not applied as a whole: taking such a commit back needs
-	// no permission.
+	// Added are the objects that only partially applied commits brought. Reverting such a commit needs no permission.
 	Added []Key
 }
 
-// NewPlan decides. It is pure. Live are the objects as KCP has them, before those of earlier commits. That all objects
-// go, or all Kymas, which empties every runtime, is refused unless that is meant; with less than that the commit may be
-// held.
+// NewPlan computes the plan. It is pure. Live are the control plane's objects, before are those of earlier commits.
+// NewPlan refuses to remove all objects, or all Kymas, which would empty every runtime, unless an operator allowed it.
+// Smaller removals can hold the commit.
 func NewPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
 ) (Plan, error) {
@@ -179,7 +177,7 @@ func NewPlan(
 	return plan, err
 }
 
-// digestOf names what a commit says of an object.
+// digestOf returns the digest of an object in the commit.
 func digestOf(object *unstructured.Unstructured) (string, error) {
 	data, err := object.MarshalJSON()
 	if err != nil {
@@ -189,7 +187,7 @@ func digestOf(object *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// covers reports whether everything that is wanted is there, and no list has more than that.
+// covers reports whether all wanted values exist, and no list has more entries than wanted.
 func covers(live, wanted any) bool {
 	switch w := wanted.(type) {
 	case nil:
@@ -206,5 +204,5 @@ func covers(live, wanted any) bool {
 		l, _ := live.([]any)
 		return slices.EqualFunc(l, w, covers)
 	}
-	return fmt.Sprint(live) == fmt.Sprint(wanted) // numbers are integers here and floats there
+	return fmt.Sprint(live) == fmt.Sprint(wanted) // integers in one document can be floats in the other
 }

@@ -45,7 +45,7 @@ stringData: {key: PEM}
 
 func a(name string) string { return fmt.Sprintf(kyma, name) }
 
-// written returns objects as they would be read from one file.
+// written returns objects as read from one file.
 func written(t *testing.T, documents ...string) []source.Written {
 	t.Helper()
 	objects, err := source.Files(fstest.MapFS{"all.yaml": {Data: []byte(strings.Join(documents, "---\n"))}}, "fleet")
@@ -64,7 +64,7 @@ func wanted(t *testing.T, documents ...string) []source.Written {
 	return all
 }
 
-// inForce are the objects as the API has them after a commit was applied to it.
+// inForce returns the objects as the API has them after a commit was applied.
 func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructured, []Key) {
 	t.Helper()
 	plan, err := NewPlan(wanted(t, documents...), "c1", nil, Inventory{}, limits)
@@ -81,14 +81,14 @@ func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructu
 	return live, plan.Inventory
 }
 
-// limits are those of the flags' defaults.
+// limits are the default limits of the flags.
 var limits = Pruning{MaxPercent: 10, MaxCount: 5}
 
 func owns(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: v1beta2.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
 }
 
-// ownedOf is what the API server notes of whoever applies the object.
+// ownedOf returns the managed fields that the API server records for the client that applies the object.
 func ownedOf(object *unstructured.Unstructured) string {
 	if object.GetKind() == "Kyma" {
 		return `{"f:spec":{"f:channel":{},"f:modules":{"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`
@@ -104,7 +104,7 @@ func namesOf(objects []source.Written) string {
 	return strings.Join(names, ", ")
 }
 
-func TestWhatOthersReferToIsAppliedFirst(t *testing.T) {
+func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
 	all, left, err := Wanted(written(t, a("two"), releaseMeta, a("one"), policy, secret, template), "kcp-system")
 	if err != nil {
 		t.Fatal(err)
@@ -122,16 +122,16 @@ func TestWhatOthersReferToIsAppliedFirst(t *testing.T) {
 	}
 }
 
-func TestObjectsThatCannotBeInTheNamespaceAreNamedByPlace(t *testing.T) {
+func TestObjectsOfOtherNamespacesAreRefusedWithTheirPlace(t *testing.T) {
 	elsewhere := strings.Replace(a("one"), "name: one", "name: one, namespace: other", 1)
 	here := strings.Replace(a("one"), "name: one", "name: one, namespace: kcp-system", 1)
 	for name, c := range map[string]struct {
 		documents []string
 		want      string
 	}{
-		"another namespace":           {[]string{a("two"), elsewhere}, `fleet/all.yaml:6: metadata.namespace: is "other", the control plane's is "kcp-system"`},
-		"the same one, said and not":  {[]string{here, a("one")}, "fleet/all.yaml:6: Kyma one is there already, in fleet/all.yaml:1"},
-		"both kinds of trouble at it": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace: is "other"`},
+		"another namespace":           {[]string{a("two"), elsewhere}, `fleet/all.yaml:6: metadata.namespace: got "other", want the control plane's namespace "kcp-system"`},
+		"the same one, said and not":  {[]string{here, a("one")}, "fleet/all.yaml:6: Kyma one is already defined in fleet/all.yaml:1"},
+		"both kinds of trouble at it": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace: got "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := Wanted(written(t, c.documents...), "kcp-system"); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -141,7 +141,7 @@ func TestObjectsThatCannotBeInTheNamespaceAreNamedByPlace(t *testing.T) {
 	}
 }
 
-func TestACommitThatIsAppliedChangesNothing(t *testing.T) {
+func TestAppliedCommitChangesNothing(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
 	plan, err := NewPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil || len(plan.Apply) != 0 || len(plan.Prune) != 0 || len(plan.Inventory) != 3 {
@@ -149,7 +149,7 @@ func TestACommitThatIsAppliedChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatDiffersIsAppliedWithItsCommit(t *testing.T) {
+func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 	promoted := strings.Replace(releaseMeta, "1.0.0", "2.0.0", 1)
 	for name, c := range map[string]struct {
 		commit []string
@@ -214,7 +214,7 @@ func TestWhatDiffersIsAppliedWithItsCommit(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyDeletesIsNotWhatTheCommitHas(t *testing.T) {
+func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
 	live, inventory := inForce(t, template, a("one"))
 	now := metav1.Now()
 	live[key("Kyma", "one")].SetDeletionTimestamp(&now)
@@ -233,7 +233,7 @@ func key(kind, name string) Key {
 	return Key{schema.GroupKind{Group: v1beta2.Group, Kind: kind}, name}
 }
 
-func TestWhatACommitLacksIsPrunedAndNothingElse(t *testing.T) {
+func TestOnlyObjectsMissingFromTheCommitArePruned(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"), a("two"))
 	byHand := key("Kyma", "by-hand")
 	live[byHand] = live[key("Kyma", "two")].DeepCopy()
@@ -250,17 +250,17 @@ func TestMissingIsNotEmpty(t *testing.T) {
 	for name, c := range map[string]struct {
 		commit []string
 		want   string // part of the refusal
-		pruned int    // when it is meant
+		pruned int    // allowed by an operator
 	}{
 		"no objects":               {nil, "is the path right?", 3},
-		"none of the same objects": {[]string{a("three")}, "none of the 3 objects of earlier commits is left", 3},
-		"no Kymas":                 {[]string{template}, "none of the 2 Kymas of earlier commits is left", 2},
-		"other Kymas":              {[]string{template, a("three"), a("four")}, "none of the 2 Kymas", 2},
+		"none of the same objects": {[]string{a("three")}, "it removes all 3 objects of earlier commits", 3},
+		"no Kymas":                 {[]string{template}, "it removes all 2 Kymas of earlier commits", 2},
+		"other Kymas":              {[]string{template, a("three"), a("four")}, "it removes all 2 Kymas", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))
 			all := wanted(t, c.commit...)
-			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "say --git-prune-all") || !strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "set --git-prune-all") || !strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
 				t.Errorf("got %+v, %v", plan, err)
 			}
 			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil || len(plan.Prune) != c.pruned {
@@ -273,7 +273,7 @@ func TestMissingIsNotEmpty(t *testing.T) {
 	}
 }
 
-func TestTheInventoryIsReadAsItWasWritten(t *testing.T) {
+func TestInventoryRoundTrip(t *testing.T) {
 	keys := []Key{key("Kyma", "one"), key("ModuleTemplate", "keda-1.0.0"), key("Kyma", "two"), key("Kyma", "one")}
 	text, err := encodeInventory(keys)
 	if err != nil {
@@ -294,7 +294,7 @@ func TestTheInventoryIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAnInventoryOfALargeFleetFitsAndAnEndlessOneIsRefused(t *testing.T) {
+func TestInventoryOfALargeFleetFits(t *testing.T) {
 	var keys []Key
 	for i := range 20_000 {
 		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i)))

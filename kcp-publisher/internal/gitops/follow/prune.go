@@ -11,25 +11,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Pruning says what a commit may delete without being asked about.
+// Pruning configures what a commit can delete without an approval.
 type Pruning struct {
-	// All lets a commit delete all objects, or all Kymas, that earlier ones brought, and more than the limits below.
+	// All lets a commit delete all objects or all Kymas of earlier commits, and more than the limits below.
 	All bool
-	// MaxPercent and MaxCount are limits on objects other than Kymas with a live runtime and what makes a module
-	// mandatory: a commit is held that exceeds both. Those are never deleted without permission.
+	// MaxPercent and MaxCount limit the deletion of other objects than Kymas with a live runtime and objects that make a
+	// module mandatory. A commit that exceeds both is held. Those objects always need permission.
 	MaxPercent, MaxCount int
-	// Allowed is the commit that a person allowed to delete whatever it deletes.
+	// Allowed is the commit that an operator allowed to delete any objects.
 	Allowed string
 }
 
-// allows reports whether a commit may delete whatever it deletes.
+// allows reports whether a commit can delete any objects.
 func (p Pruning) allows(commit string) bool { return p.All || commit != "" && p.Allowed == commit }
 
-// PruneError is a commit that waits for the permission to prune.
+// PruneError is the error of a commit that waits for permission to prune.
 type PruneError struct {
 	Commit string
-	// Live are Kymas whose runtimes would be emptied, Mandatory is what would take a module from every runtime. Rest are
-	// other objects, of as many as Total.
+	// Live are Kymas whose runtimes would be emptied. Mandatory are objects whose deletion would remove a module from
+	// every runtime. Rest are other objects, out of Total.
 	Live, Mandatory, Rest []Key
 	Total                 int
 	Limits                Pruning
@@ -41,16 +41,16 @@ func (e *PruneError) Error() string {
 		parts = append(parts, fmt.Sprintf("%d Kymas with a live runtime, which would be emptied: %s", len(e.Live), named(e.Live)))
 	}
 	if len(e.Mandatory) > 0 {
-		parts = append(parts, fmt.Sprintf("%d objects of mandatory modules, which every runtime would lose: %s", len(e.Mandatory), named(e.Mandatory)))
+		parts = append(parts, fmt.Sprintf("%d objects of mandatory modules, which would be removed from every runtime: %s", len(e.Mandatory), named(e.Mandatory)))
 	}
 	if len(e.Rest) > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d other objects (at most %d or %d%% go without permission): %s",
+		parts = append(parts, fmt.Sprintf("%d of %d other objects (at most %d or %d%% without permission): %s",
 			len(e.Rest), e.Total, e.Limits.MaxCount, e.Limits.MaxPercent, named(e.Rest)))
 	}
 	return "would prune " + strings.Join(parts, "; ")
 }
 
-// maxTold is how many objects one message names.
+// maxTold limits the objects that one message names.
 const maxTold = 10
 
 func named(keys []Key) string {
@@ -64,17 +64,18 @@ func named(keys []Key) string {
 	return strings.Join(names, ", ")
 }
 
-// loss is what the runtimes lose by a commit.
+// loss is what a commit removes.
 type loss struct {
-	// objects are how many earlier commits brought, kept how many of them the commit has, and pruned how many it deletes.
+	// objects is the number of objects of earlier commits, kept the number that the commit has, and pruned the number that
+	// it deletes.
 	objects, kept, pruned counts
-	// live, mandatory and rest are the objects that are deleted, by what that takes; limited are how many objects the
-	// limits are about.
+	// live, mandatory and rest are the deleted objects by their required permission. limited is the number of objects that
+	// the limits apply to.
 	live, mandatory, rest []Key
 	limited               int
 }
 
-// counts are numbers of objects, and of the Kymas among them.
+// counts are the number of objects and of the Kymas among them.
 type counts struct{ all, kymas int }
 
 func (c *counts) add(key Key) {
@@ -84,8 +85,8 @@ func (c *counts) add(key Key) {
 	}
 }
 
-// planPrune adds to a plan what goes and what stays of earlier commits. Kept are those of the inventory that the commit
-// has.
+// planPrune adds the pruned and protected objects of earlier commits to a plan. kept are the objects of the inventory
+// that the commit has.
 func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) loss {
 	var lost loss
 	isAdded := map[Key]bool{}
@@ -103,10 +104,11 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 		}
 		switch object := live[key]; {
 		case kept[key], object == nil, object.GetDeletionTimestamp() != nil, object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
-			// It stays, or is gone, or somebody took the commit's annotation from it: it is not the repository's any more.
+			// The object stays or is already gone, or another client removed the commit's annotation: it no longer belongs to
+			// the repository.
 		case object.GetAnnotations()[v1beta2.AnnotationPrune] == v1beta2.PruneDisabled:
 			p.Protected = append(p.Protected, key)
-			p.Inventory = append(p.Inventory, key) // to be pruned once the annotation is gone
+			p.Inventory = append(p.Inventory, key) // to be pruned once the annotation is removed
 		default:
 			p.Prune = append(p.Prune, key)
 			lost.pruned.add(key)
@@ -116,14 +118,14 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 	return lost
 }
 
-// permission returns why a commit that nobody allowed to delete has to wait for a person, nil when it has not. The
-// error says that it looks like a mistake.
+// permission returns the reason why a commit without permission must wait for an approval, or nil. The error explains
+// the likely mistake.
 func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
 	case l.pruned.all > 0 && l.kept.all == 0:
-		return nil, fmt.Errorf("none of the %d objects of earlier commits is left: if that is meant, %s", l.objects.all, howToAllow(commit))
+		return nil, fmt.Errorf("it removes all %d objects of earlier commits: if that is intended, %s", l.objects.all, howToAllow(commit))
 	case l.pruned.kymas > 0 && l.kept.kymas == 0:
-		return nil, fmt.Errorf("none of the %d Kymas of earlier commits is left, which would empty their runtimes: if that is meant, %s", l.objects.kymas, howToAllow(commit))
+		return nil, fmt.Errorf("it removes all %d Kymas of earlier commits, which would empty their runtimes: if that is intended, %s", l.objects.kymas, howToAllow(commit))
 	}
 	held := &PruneError{Commit: commit, Live: l.live, Mandatory: l.mandatory, Rest: l.rest, Total: l.limited, Limits: limits}
 	if len(held.Rest) <= limits.MaxCount || len(held.Rest)*100 <= held.Total*limits.MaxPercent {
@@ -135,8 +137,8 @@ func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	return held, nil
 }
 
-// planDisown adds to a plan what a commit took over that was never applied as a whole, and that this one lacks: it was
-// there before, and no inventory has it.
+// planDisown adds the objects that a partially applied commit took over and that this one lacks. They existed before,
+// and no inventory has them.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}
 	for _, key := range before.Keys {
@@ -153,7 +155,7 @@ func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Invent
 	})
 }
 
-// permission is what deleting an object takes.
+// permission is the permission that the deletion of an object needs.
 type permission int
 
 const (
@@ -163,8 +165,8 @@ const (
 	asksForMandatory
 )
 
-// asksFor returns what deleting an object takes. What only a commit brought that was never applied as a whole takes
-// nothing, unless a bundle was published to it: an agent that enrolled meanwhile has nothing to lose.
+// asksFor returns the permission that the deletion of an object needs. An object that only a partially applied commit
+// brought needs none, unless a bundle was published to it: an agent that has enrolled since then has nothing to lose.
 func asksFor(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
@@ -192,7 +194,7 @@ func (l *loss) add(key Key, asks permission) {
 	}
 }
 
-// isMandatory reports whether an object makes a module mandatory: without it, every runtime loses the module.
+// isMandatory reports whether an object makes a module mandatory. Without it, every runtime loses the module.
 func isMandatory(object *unstructured.Unstructured) bool {
 	if object == nil {
 		return false
@@ -207,8 +209,8 @@ func isMandatory(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// hasRuntime reports whether a Kyma's runtime is known to be there: it enrolled or reported, or its bundles are carried
-// by hand and one was published.
+// hasRuntime reports whether a Kyma has a known runtime: it enrolled or reported, or its bundles are carried by hand
+// and one was published.
 func hasRuntime(kyma *unstructured.Unstructured) bool {
 	if kyma == nil {
 		return false
@@ -217,7 +219,7 @@ func hasRuntime(kyma *unstructured.Unstructured) bool {
 	return hasOf(kyma, "key") || hasOf(kyma, "observed") || carried && hasOf(kyma, "published")
 }
 
-// hasOf reports whether a Kyma's status has something of its runtime. A status that cannot be read counts as if it had.
+// hasOf reports whether a Kyma's status has data of its runtime. An unreadable status counts as having data.
 func hasOf(kyma *unstructured.Unstructured, field string) bool {
 	if kyma == nil {
 		return false
@@ -226,12 +228,12 @@ func hasOf(kyma *unstructured.Unstructured, field string) bool {
 	return found || err != nil
 }
 
-// howToAllow says how a person allows a commit to delete whatever it deletes.
+// howToAllow returns the instruction with which an operator allows a commit to delete any objects.
 func howToAllow(commit string) string {
-	return fmt.Sprintf("annotate ConfigMap %s with %s=%s, or say --git-prune-all", RecordName, v1beta2.AnnotationAllowPrune, commit)
+	return fmt.Sprintf("annotate ConfigMap %s with %s=%s, or set --git-prune-all", RecordName, v1beta2.AnnotationAllowPrune, commit)
 }
 
-// errNothing is the refusal of a commit without objects.
+// errNothing returns the refusal of a commit without objects.
 func errNothing(commit string) error {
-	return fmt.Errorf("there are no objects for the control plane in it: is the path right? If that is meant, %s", howToAllow(commit))
+	return fmt.Errorf("it has no objects for the control plane: is the path right? If that is intended, %s", howToAllow(commit))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAPruneOfMuchWaitsForPermission(t *testing.T) {
+func TestLargePruneWaitsForPermission(t *testing.T) {
 	var all []string
 	for i := range 100 {
 		all = append(all, a(fmt.Sprintf("k%03d", i)))
@@ -29,11 +29,11 @@ func TestAPruneOfMuchWaitsForPermission(t *testing.T) {
 		live    func(map[Key]*unstructured.Unstructured)
 		pruning Pruning
 		added   []Key
-		held    string // part of the message, empty when the commit is not held
+		held    string // part of the message, empty if the commit is not held
 		pruned  int
 	}{
 		"a tenth":                                              {commit: all[10:], pruning: limits, pruned: 10},
-		"more than a tenth":                                    {commit: all[11:], pruning: limits, held: "would prune 11 of 100 other objects (at most 5 or 10% go without permission): Kyma k000, Kyma k001", pruned: 11},
+		"more than a tenth":                                    {commit: all[11:], pruning: limits, held: "would prune 11 of 100 other objects (at most 5 or 10% without permission): Kyma k000, Kyma k001", pruned: 11},
 		"many are named in part":                               {commit: all[50:], pruning: limits, held: "Kyma k009, and 40 more", pruned: 50},
 		"few, whatever their share":                            {commit: all[5:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, pruned: 5},
 		"more than few, and than their share":                  {commit: all[6:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, held: "6 of 100", pruned: 6},
@@ -87,7 +87,7 @@ func annotate(object *unstructured.Unstructured, name, value string) {
 	object.SetAnnotations(annotations)
 }
 
-func TestAnAnnotationForbidsToPrune(t *testing.T) {
+func TestAnnotationPreventsPruning(t *testing.T) {
 	live, inventory := inForce(t, template, a("one"), a("two"))
 	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, v1beta2.PruneDisabled)
 	plan, err := NewPlan(wanted(t, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
@@ -97,7 +97,7 @@ func TestAnAnnotationForbidsToPrune(t *testing.T) {
 	if want := []Key{key("Kyma", "two")}; !reflect.DeepEqual(plan.Protected, want) || len(plan.Prune) != 1 || plan.Prune[0] != key("ModuleTemplate", "keda-1.0.0") {
 		t.Errorf("protects %v, prunes %v", plan.Protected, plan.Prune)
 	}
-	// Once the annotation is gone, a later commit prunes it.
+	// Once the annotation is removed, a later commit prunes the object.
 	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, "")
 	plan, err = NewPlan(wanted(t, a("one")), "c3", live, Inventory{Keys: plan.Inventory}, limits)
 	if err != nil || len(plan.Prune) != 1 || plan.Prune[0] != key("Kyma", "two") {
@@ -105,7 +105,7 @@ func TestAnAnnotationForbidsToPrune(t *testing.T) {
 	}
 }
 
-func TestWhatMakesAModuleMandatoryIsNeverPrunedWithoutPermission(t *testing.T) {
+func TestPruningAMandatoryModuleNeedsPermission(t *testing.T) {
 	mandatoryMeta := strings.Replace(releaseMeta, "channels: [{channel: regular, version: 1.0.0}]", "mandatory: {version: 1.0.0}", 1)
 	mandatoryTemplate := strings.Replace(template, "version: 1.0.0", "version: 1.0.0, mandatory: true", 1)
 	for name, c := range map[string]struct {
@@ -114,7 +114,7 @@ func TestWhatMakesAModuleMandatoryIsNeverPrunedWithoutPermission(t *testing.T) {
 		pruning  Pruning
 		held     string
 	}{
-		"a ModuleReleaseMeta":                     {mandatoryMeta, nil, limits, "would prune 1 objects of mandatory modules, which every runtime would lose: ModuleReleaseMeta keda"},
+		"a ModuleReleaseMeta":                     {mandatoryMeta, nil, limits, "would prune 1 objects of mandatory modules, which would be removed from every runtime: ModuleReleaseMeta keda"},
 		"a ModuleTemplate":                        {mandatoryTemplate, nil, limits, "ModuleTemplate keda-1.0.0"},
 		"of a commit that was never whole":        {mandatoryMeta, []Key{key("ModuleReleaseMeta", "keda")}, limits, ""},
 		"with permission":                         {mandatoryMeta, nil, Pruning{Allowed: "c2"}, ""},
@@ -134,7 +134,7 @@ func TestWhatMakesAModuleMandatoryIsNeverPrunedWithoutPermission(t *testing.T) {
 	}
 }
 
-func TestTakingBackACommitThatWasNeverWholeLetsAloneWhatWasThereBefore(t *testing.T) {
+func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	live, inventory := inForce(t, template, a("one"))
 	theirs, _ := inForce(t, a("theirs"))
 	live[key("Kyma", "theirs")] = theirs[key("Kyma", "theirs")]

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-// RecordName is the ConfigMap that says which commit KCP has and what came of it.
+// RecordName is the ConfigMap that records the applied commit and the result.
 const RecordName = "kyma-pull-git"
 
 // Fields of the record.
@@ -33,25 +33,25 @@ const (
 	fieldReason     = "reason"
 	fieldMessage    = "message"
 	fieldInventory  = "inventory"
-	// fieldApplying is the commit that is being applied, and absent when none is. Nothing is published while it is there.
+	// fieldApplying is the commit that is being applied, absent if there is none. Publishing is held while it is set.
 	fieldApplying = "applying"
-	// fieldWaiting is the commit that waits for an approval, absent when none does.
+	// fieldWaiting is the commit that waits for an approval, absent if there is none.
 	fieldWaiting = "waiting"
-	// fieldHeld is "true" if nothing is published because a publisher has not read the branch since its start.
+	// fieldHeld is "true" if publishing is held because a publisher has not read the branch since its start.
 	fieldHeld = "held"
-	// fieldAdded are the objects of the inventory that no commit had that was applied as a whole.
+	// fieldAdded are the objects of the inventory that only partially applied commits had.
 	fieldAdded = "added"
 )
 
-// record is the ConfigMap as it was read or is to be written.
+// record is the ConfigMap, either as read or as it will be written.
 type record struct{ corev1.ConfigMap }
 
 func (f *Follower) readRecord(ctx context.Context) (*record, error) {
 	return readRecord(ctx, f.Reader, f.Namespace)
 }
 
-// WhyHeld returns why nothing is published in a namespace, empty when no commit is applied in part. Whoever may not
-// read the record does not learn it.
+// WhyHeld returns the reason why publishing is held in a namespace, or an empty string. It also returns an empty string
+// without permission to read the record.
 func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	r, err := readRecord(ctx, reader, namespace)
 	switch {
@@ -65,7 +65,7 @@ func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (strin
 	return fmt.Sprintf("commit %s is being applied to the control plane", r.applying()), nil
 }
 
-// Waiting returns the commit that waits for an approval, and why; both are empty if none does.
+// Waiting returns the commit that waits for an approval, and the reason. Both are empty if no commit waits.
 func Waiting(ctx context.Context, reader client.Reader, namespace string) (commit, message string, err error) {
 	r, err := readRecord(ctx, reader, namespace)
 	if err != nil || r.Data[fieldWaiting] == "" {
@@ -74,7 +74,7 @@ func Waiting(ctx context.Context, reader client.Reader, namespace string) (commi
 	return r.Data[fieldWaiting], r.Data[fieldMessage], nil
 }
 
-// Allow approves the removals of a commit that waits.
+// Allow approves the removals of a waiting commit.
 func Allow(ctx context.Context, api client.Client, namespace, commit string) error {
 	r, err := readRecord(ctx, api, namespace)
 	if err != nil {
@@ -103,16 +103,16 @@ func readRecord(ctx context.Context, reader client.Reader, namespace string) (*r
 	return r, nil
 }
 
-// applying returns the commit that is being applied, empty when none is.
+// applying returns the commit that is being applied, or an empty string.
 func (r *record) applying() string { return r.Data[fieldApplying] }
 
-// isWhole reports whether a commit is the one that was last applied as a whole, from the same path of the same
+// isWhole reports whether a commit is the last one that was applied as a whole, from the same path of the same
 // repository.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
 	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL && r.Data[fieldPath] == repository.Path
 }
 
-// lastOf returns the last commit that was applied as a whole of a repository's branch or tag, empty for none.
+// lastOf returns the last wholly applied commit of a repository's branch or tag, or an empty string.
 func (r *record) lastOf(repository *git.Repository) string {
 	if r.Data[fieldRepository] != repository.URL || r.Data[fieldRevision] != repository.Revision() {
 		return ""
@@ -120,7 +120,7 @@ func (r *record) lastOf(repository *git.Repository) string {
 	return r.Data[fieldCommit]
 }
 
-// inventory returns what earlier commits brought.
+// inventory returns the objects of earlier commits.
 func (r *record) inventory() (Inventory, error) {
 	var i Inventory
 	var err error
@@ -133,7 +133,7 @@ func (r *record) inventory() (Inventory, error) {
 	return i, nil
 }
 
-// write makes the record say something, and writes nothing when it does already.
+// write updates the record if it differs.
 func (f *Follower) write(ctx context.Context, r *record, fields map[string]string) error {
 	before := maps.Clone(r.Data)
 	maps.Copy(r.Data, fields)
@@ -152,11 +152,11 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 	return nil
 }
 
-// maxInventoryBytes is less than a ConfigMap may hold, of inventory and additions together; 20,000 Kymas called by
-// UUIDs need 740 kB.
+// maxInventoryBytes limits the inventory together with its additions to less than a ConfigMap can hold. 20,000 Kymas
+// named by UUIDs need 740 kB.
 const maxInventoryBytes = 900 << 10
 
-// encodeInventory writes one kind per line, "Kind.group name name", sorted, so that people can read it.
+// encodeInventory writes one kind per line, "Kind.group name name", sorted and readable.
 func encodeInventory(keys []Key) (string, error) {
 	names := map[string][]string{}
 	for _, key := range keys {
@@ -174,13 +174,13 @@ func encodeInventory(keys []Key) (string, error) {
 	return text, nil
 }
 
-// decodeInventory reads it again. What cannot be read is an error: an inventory with a hole would leave objects behind.
+// decodeInventory parses an inventory. An invalid line is an error: an incomplete inventory would leave objects behind.
 func decodeInventory(text string) ([]Key, error) {
 	var keys []Key
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 2 {
-			return nil, fmt.Errorf("inventory: line %q is no kind with names", line)
+			return nil, fmt.Errorf("inventory: line %q: want a kind with names", line)
 		}
 		kind := schema.ParseGroupKind(fields[0])
 		for _, name := range fields[1:] {

@@ -17,16 +17,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Bundles are made of what the manager's cache has, and each kind has a watch of its own: one may be behind the others.
-// What the API server has of a commit is published only once the cache has it, too.
+// Bundles are built from the manager's cache, which watches each kind separately, so one kind can be behind the others.
+// A commit counts as applied only once the cache has all of it.
 
-// seenWithin is how long one look waits for the cache, seenPoll how often the cache is asked.
+// seenWithin limits one wait for the cache. seenPoll is its polling interval.
 const (
 	seenWithin = 10 * time.Second
 	seenPoll   = 100 * time.Millisecond
 )
 
-// lists returns an empty list of each kind that a commit may bring.
+// lists returns an empty list of each kind that a commit can contain.
 func lists() map[schema.GroupKind]client.ObjectList {
 	lists := map[schema.GroupKind]client.ObjectList{
 		v1alpha1.GroupVersion.WithKind("RolloutPolicy").GroupKind():   &v1alpha1.RolloutPolicyList{},
@@ -41,7 +41,7 @@ func lists() map[schema.GroupKind]client.ObjectList {
 	return lists
 }
 
-// untilSeen waits until bundles would be made of all of a commit. While nothing is held there is nothing to wait for.
+// untilSeen waits until the cache has the whole commit. Without a hold it does not wait.
 func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 	if f.release == nil {
 		return nil
@@ -56,7 +56,7 @@ func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 		return len(missing) == 0, nil
 	})
 	if wait.Interrupted(err) && len(missing) > 0 {
-		err = errors.New("the publisher's watches are behind, and do not tell of it yet: " + named(missing))
+		err = errors.New("the publisher's watches are behind and do not have all of it yet: " + named(missing))
 	}
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitApplyFailed, fmt.Errorf("all of it is applied: %w", err)}
@@ -64,7 +64,7 @@ func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 	return nil
 }
 
-// cached reads the kinds of a commit, and of what earlier ones brought, as the controllers see them.
+// cached reads the kinds of a commit and of earlier ones from the controllers' cache.
 func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object, error) {
 	wanted := map[schema.GroupKind]bool{}
 	for _, keys := range [][]Key{s.Plan.Inventory, s.before.Keys} {
@@ -78,7 +78,7 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 			continue
 		}
 		if _, err := f.Client.RESTMapper().RESTMapping(kind); meta.IsNoMatchError(err) {
-			continue // nobody watches what is not there
+			continue // no controller watches a kind without objects
 		}
 		if err := f.Client.List(ctx, list, client.InNamespace(f.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)
@@ -97,8 +97,8 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 	return cached, nil
 }
 
-// unseen returns what of a commit a cache has otherwise than the API server. What differs from the commit there is not
-// waited for.
+// unseen returns the commit's objects whose cached copy is stale. It ignores objects that differ from the commit in the
+// API server.
 func unseen(s Survey, cached map[Key]metav1.Object) []Key {
 	settled, has := map[Key]bool{}, map[Key]bool{}
 	for _, key := range s.Plan.differing() {

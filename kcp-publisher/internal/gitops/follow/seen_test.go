@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestNothingIsReleasedBeforeTheCacheHasAllOfACommit(t *testing.T) {
+func TestHoldLastsUntilTheCacheHasTheWholeCommit(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
 	older, _ := inForce(t, template, strings.Replace(releaseMeta, "1.0.0", "0.9.0", 1), a("one"), a("two"))
 	plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live, Inventory{Keys: append(inventory, key("Kyma", "two"))}, limits)
@@ -47,7 +47,7 @@ func TestNothingIsReleasedBeforeTheCacheHasAllOfACommit(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfACommitIsLookedForInTheCache(t *testing.T) {
+func TestCacheIsReadForEveryKindOfACommit(t *testing.T) {
 	all := lists()
 	for _, kind := range kinds {
 		group := v1beta2.Group
@@ -62,7 +62,7 @@ func TestEveryKindOfACommitIsLookedForInTheCache(t *testing.T) {
 	}
 }
 
-func TestOnlyKymasThatOthersWriteDoNotHoldACommit(t *testing.T) {
+func TestOnlyKymasOfOtherWritersDoNotHoldACommit(t *testing.T) {
 	now := metav1.Now()
 	for name, c := range map[string]struct {
 		change func(Survey)

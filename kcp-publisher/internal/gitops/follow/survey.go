@@ -13,21 +13,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Survey is what a commit comes to with the control plane as it is.
+// Survey is the effect of a commit on the current control plane.
 type Survey struct {
 	Plan Plan
-	// Live are the objects of the commit's kinds, and of those that earlier ones brought.
+	// Live are the objects of the commit's kinds and of the kinds of earlier commits.
 	Live map[Key]*unstructured.Unstructured
-	// Left names what the commit has and the control plane does not get.
+	// Left are the names of the commit's objects that the control plane does not get.
 	Left []string
 
 	record *record
 	before Inventory
-	// allowed: an operator allowed the commit to delete whatever it deletes.
+	// allowed is true if an operator allowed the commit to delete any objects.
 	allowed bool
 }
 
-// Survey reads what there is and changes nothing. The error says why the commit would be refused.
+// Survey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
 func (f *Follower) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
 	wanted, left, err := Wanted(objects.Written, f.Namespace)
 	if err != nil {
@@ -52,8 +52,8 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 	return s, nil
 }
 
-// live reads the kinds that the commit or the inventory names. A kind that the API does not know is empty: if something
-// of it is wanted, the dry run says so.
+// live reads the kinds of the commit and the inventory. A kind that the API server does not serve has no objects: if
+// the commit has one, the dry run reports it.
 func (f *Follower) live(ctx context.Context, wanted []source.Written, inventory []Key) (map[Key]*unstructured.Unstructured, error) {
 	versions := map[schema.GroupKind]string{}
 	for _, key := range inventory {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Watch lets the follower notice when somebody changes what a commit brought, in kinds that the cache holds anyway. It
-// is called before the cache is started.
+// Watch makes the follower notice changes of other clients to a commit's objects, for kinds that the cache holds
+// anyway. Call it before the cache starts.
 func (f *Follower) Watch(ctx context.Context, objects cache.Cache, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		informer, err := objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -42,8 +42,7 @@ func (f *Follower) Watch(ctx context.Context, objects cache.Cache, kinds ...clie
 	return nil
 }
 
-// isEdit reports whether somebody else than the follower changed more than the status of an object that a commit
-// brought.
+// isEdit reports whether another client than the follower changed more than the status of a commit's object.
 func isEdit(before, after client.Object) bool {
 	if before.GetAnnotations()[v1beta2.AnnotationGitCommit] == "" {
 		return false

@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// concurrency is how many objects are applied at once.
+// concurrency limits the objects that are applied at once.
 const concurrency = 8
 
-// applyAll applies objects kind after kind. What others own in the spec of a live object becomes the repository's
-// first. The error names the places of those that the API refuses.
+// applyAll applies objects, kind after kind. It first takes over the fields of other owners in the spec of an existing
+// object. The error names the places of the objects that the API refuses.
 func (f *Follower) applyAll(
 	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured, options ...client.ApplyOption,
 ) error {
@@ -33,7 +33,7 @@ func (f *Follower) applyAll(
 			w := objects[start]
 			problem := &problems[start]
 			group.Go(func() error {
-				object := w.Object.DeepCopy() // the answer is written into it
+				object := w.Object.DeepCopy() // the response is written into it
 				err := f.mayWrite()
 				if err == nil {
 					err = f.reclaim(ctx, live[KeyOf(object)])
@@ -61,8 +61,7 @@ func (f *Follower) applyAll(
 	return errors.Join(told...)
 }
 
-// mayWrite returns why the rest of a step is another process's: this one was stopped for a while, and has lost its
-// lease.
+// mayWrite returns an error if another process must do the rest of a step: this one was suspended and lost its lease.
 func (f *Follower) mayWrite() error {
 	if f.MayWrite == nil {
 		return nil
@@ -70,7 +69,7 @@ func (f *Follower) mayWrite() error {
 	return f.MayWrite()
 }
 
-// prune deletes what only earlier commits had.
+// prune deletes the objects that only earlier commits had.
 func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	var problems []error
 	for _, key := range keys {
@@ -87,7 +86,7 @@ func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstruct
 	return errors.Join(problems...)
 }
 
-// disown takes the commit's annotations from objects that stay, and are not the repository's any more.
+// disown removes the commit's annotations from objects that stay but no longer belong to the repository.
 func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
 		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))
@@ -99,7 +98,7 @@ func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstruc
 		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(
 			err,
 		) != nil {
-			problems = append(problems, fmt.Errorf("take the commit's annotations from %s: %w", key, err))
+			problems = append(problems, fmt.Errorf("remove the commit's annotations from %s: %w", key, err))
 		}
 	}
 	return errors.Join(problems...)

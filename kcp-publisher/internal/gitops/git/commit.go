@@ -225,7 +225,7 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	for _, entry := range tree.Entries {
 		at := path.Join(name, entry.Name)
 		if !fs.ValidPath(at) || path.Base(at) != entry.Name {
-			return fmt.Errorf("%q is no name of a file", entry.Name)
+			return fmt.Errorf("%q is not a valid file name", entry.Name)
 		}
 		if c.files++; c.files > maxFiles {
 			return fmt.Errorf("more than %d files: narrow the path", maxFiles)

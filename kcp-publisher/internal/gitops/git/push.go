@@ -36,7 +36,7 @@ type Change struct {
 }
 
 // ErrMoved is the error for a branch that changed since the commit was read.
-var ErrMoved = errors.New("the branch changed meanwhile: run the command again")
+var ErrMoved = errors.New("the branch changed since it was read: run the command again")
 
 // ErrExists is the error for a new branch that exists.
 var ErrExists = errors.New("exists already: choose another name")
@@ -59,7 +59,7 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 	hash := commit.Hash
 	command := &packp.Command{Name: plumbing.NewBranchReferenceName(branch), Old: old, New: hash}
 	if err := command.Name.Validate(); err != nil {
-		return "", fmt.Errorf("%q is no name of a branch", branch)
+		return "", fmt.Errorf("%q is not a valid branch name", branch)
 	}
 	if r.isLocal() {
 		err = r.keep(made, command)

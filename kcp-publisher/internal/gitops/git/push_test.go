@@ -211,7 +211,7 @@ func TestOnlyACommitOfASignerIsRead(t *testing.T) {
 		"an SSH key of somebody else": {allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not allowed"},
 		"a signature of a file":       {allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "file"} }, `is for "file"`},
 		"no signature":                {allowed, func(*gogit.CommitOptions) {}, "is not signed"},
-		"OpenPGP where SSH is wanted": {allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "no SSH signature"},
+		"OpenPGP where SSH is wanted": {allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "not an SSH signature"},
 		"a key of the key ring":       {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
 		"a key of somebody else":      {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = stranger }, "not signed by a key of the key ring"},
 		"SSH where OpenPGP is wanted": {ring.String(), func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "not signed by a key of the key ring"},

@@ -61,11 +61,11 @@ const (
 // Open checks the options. It sends no request.
 func Open(o Options) (*Repository, error) {
 	if o.Branch != "" && o.Tag != "" {
-		return nil, errors.New("a branch and a tag are named: name one of both")
+		return nil, errors.New("a branch and a tag are set: set only one of them")
 	}
 	for _, name := range []plumbing.ReferenceName{plumbing.NewBranchReferenceName(o.Branch), plumbing.NewTagReferenceName(o.Tag)} {
 		if err := name.Validate(); err != nil && name.Short() != "" && !strings.HasSuffix(name.String(), "/") {
-			return nil, fmt.Errorf("%q is no name of a branch or tag", name.Short())
+			return nil, fmt.Errorf("%q is not a valid branch or tag name", name.Short())
 		}
 	}
 	o.Path = strings.Trim(path.Clean("/"+o.Path), "/")
@@ -73,11 +73,11 @@ func Open(o Options) (*Repository, error) {
 		o.Path = "."
 	}
 	if !fs.ValidPath(o.Path) {
-		return nil, fmt.Errorf("path %q is no path inside a repository", o.Path)
+		return nil, fmt.Errorf("path %q is not a path inside a repository", o.Path)
 	}
 	if parsed, err := url.Parse(o.URL); err == nil && parsed.User != nil {
 		if _, set := parsed.User.Password(); set || parsed.Scheme != "ssh" {
-			return nil, errors.New("the URL holds credentials, which logs and bundles would show: put them into files")
+			return nil, errors.New("the URL contains credentials, which would appear in logs and bundles: put them into files")
 		}
 	}
 	endpoint, err := transport.NewEndpoint(o.URL)

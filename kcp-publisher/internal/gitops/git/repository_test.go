@@ -276,12 +276,12 @@ func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"a password in the URL":      {Options{URL: "https://ada:hunter2@host/x"}, "holds credentials"},
-		"a token in the URL":         {Options{URL: "https://hunter2@host/x"}, "holds credentials"},
-		"a password for ssh":         {Options{URL: "ssh://ada:hunter2@host/x"}, "holds credentials"},
+		"a password in the URL":      {Options{URL: "https://ada:hunter2@host/x"}, "contains credentials"},
+		"a token in the URL":         {Options{URL: "https://hunter2@host/x"}, "contains credentials"},
+		"a password for ssh":         {Options{URL: "ssh://ada:hunter2@host/x"}, "contains credentials"},
 		"no URL":                     {Options{}, "want a URL"},
-		"branch and tag":             {Options{URL: "/x", Branch: "a", Tag: "b"}, "name one of both"},
-		"a branch that is none":      {Options{URL: "/x", Branch: "a..b"}, "no name of a branch"},
+		"branch and tag":             {Options{URL: "/x", Branch: "a", Tag: "b"}, "set only one of them"},
+		"a branch that is none":      {Options{URL: "/x", Branch: "a..b"}, "not a valid branch"},
 		"another scheme":             {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
 		"a password in clear text":   {Options{URL: "http://host/x", Credentials: Credentials{password: "hunter2"}}, "use https"},
 		"ssh without a known host":   {Options{URL: "git@host:x", Credentials: Credentials{identity: []byte("k")}}, "identity and known_hosts"},

@@ -120,7 +120,7 @@ type sshSigned struct {
 func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
 	block, rest := pem.Decode([]byte(armored))
 	if block == nil || block.Type != "SSH SIGNATURE" || len(bytes.TrimSpace(rest)) > 0 {
-		return "", errors.New("the signature is no SSH signature")
+		return "", errors.New("the signature is not an SSH signature")
 	}
 	body, ok := bytes.CutPrefix(block.Bytes, []byte(sshMagic))
 	var parsed sshSignature
@@ -139,7 +139,7 @@ func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
 		sum := sha512.Sum512(signed)
 		digest = sum[:]
 	default:
-		return "", fmt.Errorf("hash %q is not known", parsed.Hash)
+		return "", fmt.Errorf("hash %q is not supported", parsed.Hash)
 	}
 	key, err := ssh.ParsePublicKey([]byte(parsed.PublicKey))
 	if err != nil {

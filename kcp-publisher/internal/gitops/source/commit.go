@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
-// Commit reads the newest commit of a repository. Whoever takes one without any object has to know that it is meant.
+// Commit reads the newest commit of a repository. A caller must decide whether a commit without objects is intended.
 func Commit(ctx context.Context, repository *git.Repository) (*git.Commit, Objects, error) {
 	commit, err := repository.Commit(ctx)
 	if err != nil {

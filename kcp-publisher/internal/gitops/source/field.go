@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fieldIn returns the node of a field of a document, such as spec.modules[2].name: its key where it has one. Of a field
-// that is not there it returns the innermost one around it.
+// fieldIn returns the node of a document's field, such as spec.modules[2].name: its key if it has one. For a missing
+// field it returns the innermost existing parent.
 func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	value := document
 	if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
@@ -25,8 +25,8 @@ func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	return at
 }
 
-// step goes from a value to what the first part of a path names in it: its key, or itself where it has none, its value,
-// and the rest of the path.
+// step follows the first part of a path in a value. It returns the key, or the value itself without one, the value, and
+// the rest of the path.
 func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 	switch value.Kind {
 	case yaml.SequenceNode:
@@ -37,7 +37,7 @@ func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 		}
 		return value.Content[i], value.Content[i], strings.TrimPrefix(rest, ".")
 	case yaml.MappingNode:
-		// Keys may have dots in them, so that the longest one that fits is meant.
+		// Keys can contain dots, so the longest matching key is used.
 		longest := -1
 		for i := 0; i+1 < len(value.Content); i += 2 {
 			name := value.Content[i].Value

@@ -1,6 +1,6 @@
-// Package source reads what a control plane offers from files: a folder of YAML, or that of a commit, goes in, Kymas,
-// ModuleTemplates and ModuleReleaseMetas come out. A file that cannot be read as a whole stops everything, by name and
-// line, because a catalog with a hole looks like a decision.
+// Package source reads a control plane's objects from files: a folder of YAML files, or the files of a commit. It
+// returns Kymas, ModuleTemplates and ModuleReleaseMetas. An invalid file fails the whole read, with file and line,
+// because an incomplete catalog would look like a decision.
 package source
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Objects are what a folder holds.
+// Objects are the objects of a folder.
 type Objects struct {
 	Kymas     []v1beta2.Kyma
 	Templates []v1beta2.ModuleTemplate
@@ -28,27 +28,27 @@ type Objects struct {
 	Watchers  []v1beta2.Watcher
 	Policies  []fleet.RolloutPolicy
 	Trains    []fleet.PromotionPolicy
-	// Secrets are those with public keys that verify the signatures of components.
+	// Secrets contain the public keys that verify signatures of components.
 	Secrets []corev1.Secret
-	// Written are all of these as they stand in the files, without any defaults.
+	// Written are all of these objects as written in the files, without defaults.
 	Written []Written
-	// Components are the common transport archives below it: folders, and files that end in .tar, .tgz or .tar.gz.
+	// Components are the paths of common transport archives: folders, and files that end in .tar, .tgz or .tar.gz.
 	Components []string
 }
 
-// Written is an object as it stands in its file.
+// Written is an object as written in its file.
 type Written struct {
 	Object unstructured.Unstructured
 	// Place is file and line.
 	Place string
-	// File is the path inside the source, Line where the object begins in it.
+	// File is the path inside the source, Line the object's first line.
 	File string
 	Line int
 }
 
 const archiveIndex = "artifact-index.json"
 
-// Folder reads every .yaml, .yml and .json file below dir. Common transport archives are not looked into.
+// Folder reads every .yaml, .yml and .json file below dir. It does not read the content of common transport archives.
 func Folder(dir string) (Objects, error) {
 	objects, err := Files(os.DirFS(dir), dir)
 	for i, name := range objects.Components {
@@ -57,7 +57,7 @@ func Folder(dir string) (Objects, error) {
 	return objects, err
 }
 
-// Files reads the same from a file system; messages call it root. Components are paths inside it.
+// Files reads the same from a file system. Messages name it root. Components are paths inside it.
 func Files(files fs.FS, root string) (Objects, error) {
 	var objects Objects
 	var problems []error
@@ -93,15 +93,15 @@ func Files(files fs.FS, root string) (Objects, error) {
 	if err != nil {
 		var at *fs.PathError
 		if errors.As(err, &at) && at.Path == "." {
-			err = at.Err // the folder itself, which has a name
+			err = at.Err // the folder itself can have a hidden name
 		}
 		return Objects{}, fmt.Errorf("read folder %s: %w", root, err)
 	}
 	return objects, errors.Join(problems...)
 }
 
-// isLinkedFolder reports whether a folder is not looked into that could hold objects. A mounted ConfigMap has hidden
-// ones.
+// isLinkedFolder reports whether a symbolic link to a folder could contain objects. A mounted ConfigMap has hidden
+// links.
 func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(entry.Name(), ".") {
 		return false
@@ -110,7 +110,7 @@ func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// IsObjectFile tells by its name whether a file is read for objects.
+// IsObjectFile reports by its name whether a file can contain objects.
 func IsObjectFile(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
 }

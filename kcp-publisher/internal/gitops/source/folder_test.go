@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// folder writes files by relative path and gives their folder.
+// folder writes files by relative path and returns their folder.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ spec:
 `
 )
 
-func TestAFolderGivesItsObjects(t *testing.T) {
+func TestFolderReturnsItsObjects(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{
 		"fleet/one.yaml":      kyma,
 		"catalog/keda.yml":    template + "---\n# a comment is no object\n---\n" + releaseMeta,
@@ -94,7 +94,7 @@ func TestKymasHaveTheDefaultsOfTheAPI(t *testing.T) {
 	}
 }
 
-func TestAFieldWithNothingInItIsAbsent(t *testing.T) {
+func TestEmptyFieldIsAbsent(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{"one.yaml": strings.Replace(kyma, "{name: one}", "{name: one, labels: }", 1) + "  modules:\n"}))
 	if err != nil || len(objects.Kymas) != 1 {
 		t.Fatalf("got %+v, %v", objects, err)
@@ -104,7 +104,7 @@ func TestAFieldWithNothingInItIsAbsent(t *testing.T) {
 	}
 }
 
-func TestBadInputNamesFileAndLine(t *testing.T) {
+func TestInvalidInputIsReportedWithFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"YAML that does not parse":            {"apiVersion: [", "bad.yaml: document 1: line 1"},
 		"The second of two documents":         {kyma + "---\na: [", "bad.yaml: document 2"},
@@ -132,7 +132,7 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 		"A policy that does not exist":        {kyma + "  modules:\n  - {name: keda, customResourcePolicy: ignore}\n", `bad.yaml:7:18: spec.modules[0].customResourcePolicy: "ignore": supported values: "CreateAndDelete", "Ignore"`},
 		"A channel that has two versions":     {releaseMeta + "  - {channel: regular, version: 2.0.0}\n", `bad.yaml:8:5: spec.channels[1]: {"channel":"regular"}: appears twice`},
 		"A ModuleReleaseMeta without a name":  {strings.Replace(releaseMeta, "moduleName: keda", "beta: true", 1), "bad.yaml:4:1: spec.moduleName: is required"},
-		"An object that is there twice":       {releaseMeta + "---\n" + releaseMeta, "bad.yaml:9: ModuleReleaseMeta keda is there already, in "},
+		"An object that is there twice":       {releaseMeta + "---\n" + releaseMeta, "bad.yaml:9: ModuleReleaseMeta keda is already defined in "},
 		"A file that is larger than any sane": {strings.Repeat("#", maxFileBytes+1), "bad.yaml: 4194305 bytes, at most 4194304"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 	}
 }
 
-func TestAnObjectIsKeptAsItIsWritten(t *testing.T) {
+func TestWrittenKeepsObjectsUnchanged(t *testing.T) {
 	policy := "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec: {waves: [{name: first, count: 3}]}\n"
 	objects, err := Files(os.DirFS(folder(t, map[string]string{"fleet/one.yaml": kyma + "  modules: [{name: keda}]\n---\n" + policy})), "here")
 	if err != nil || len(objects.Written) != 2 {
@@ -161,7 +161,7 @@ func TestAnObjectIsKeptAsItIsWritten(t *testing.T) {
 	}
 }
 
-func TestAllBadFilesAreNamedAtOnce(t *testing.T) {
+func TestErrorNamesAllInvalidFiles(t *testing.T) {
 	dir := folder(t, map[string]string{"a.yaml": "kind: Kyma", "b.yaml": "a: [", "c.yaml": "a: 1\n---\nb: 2"})
 	_, err := Folder(dir)
 	if err == nil {
@@ -174,7 +174,7 @@ func TestAllBadFilesAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-func TestObjectsOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
+func TestNamespacesSeparateObjectsOfTheSameName(t *testing.T) {
 	inTest := strings.Replace(kyma, "name: one", "name: one, namespace: test", 1)
 	objects, err := Folder(folder(t, map[string]string{"a.yaml": kyma, "b.yaml": inTest}))
 	if err != nil || len(objects.Kymas) != 2 {
@@ -182,7 +182,7 @@ func TestObjectsOfOneNameInTwoNamespacesAreTwo(t *testing.T) {
 	}
 }
 
-func TestTransportArchivesAreFoundAndNotLookedInto(t *testing.T) {
+func TestTransportArchivesAreListedUnread(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"keda.yaml":                           template,
 		"archives/keda/artifact-index.json":   "{}",
@@ -197,7 +197,7 @@ func TestTransportArchivesAreFoundAndNotLookedInto(t *testing.T) {
 	}
 }
 
-func TestNothingElseIsLookedAt(t *testing.T) {
+func TestOtherFilesAreIgnored(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{
 		"README.md": "# hello", "keda.yaml.bak": "a: [", "script.sh": "a: [", "noextension": "a: [", ".git/config.yaml": "a: [", ".github/workflow.yml": "a: [",
 	}))
@@ -206,21 +206,21 @@ func TestNothingElseIsLookedAt(t *testing.T) {
 	}
 }
 
-func TestAFolderWhoseOwnNameIsHiddenIsRead(t *testing.T) {
+func TestFolderWithAHiddenNameIsRead(t *testing.T) {
 	dir := folder(t, map[string]string{".state/one.yaml": kyma})
 	if objects, err := Folder(filepath.Join(dir, ".state")); err != nil || len(objects.Kymas) != 1 {
 		t.Errorf("got %+v, %v", objects, err)
 	}
 }
 
-func TestAFolderThatIsNotThereIsAnError(t *testing.T) {
+func TestMissingFolderIsAnError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nowhere")
 	if _, err := Folder(dir); err == nil || err.Error() != "read folder "+dir+": no such file or directory" {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestALinkToAFolderIsNoAbsence(t *testing.T) {
+func TestLinkToAFolderIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"kymas", "..data"} {
 		if err := os.Symlink(t.TempDir(), filepath.Join(dir, name)); err != nil {

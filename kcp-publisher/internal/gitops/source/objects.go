@@ -20,7 +20,7 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// addFile adds the objects of a file, which messages call shown. seen says where each object was found, by kind,
+// addFile adds the objects of a file. Messages name the file shown. seen contains the place of each object by kind,
 // namespace and name.
 func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
 	info, err := fs.Stat(files, name)
@@ -48,8 +48,7 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 	return errors.Join(problems...)
 }
 
-// placeOf returns where a problem is: file, line and column of the field that it names, or the line where its object
-// begins.
+// placeOf returns the place of a problem: file, line and column of its field, or the first line of its object.
 func placeOf(problem error, document *yaml.Node, shown string) string {
 	var of *crdschema.Problem
 	if !errors.As(problem, &of) {
@@ -87,7 +86,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	}
 	object := kind.Kind + " " + strings.TrimPrefix(kind.Metadata.Namespace+"/"+kind.Metadata.Name, "/")
 	if first, ok := seen[object]; ok && kind.Metadata.Name != "" {
-		return []error{fmt.Errorf("%s is there already, in %s", object, first)}
+		return []error{fmt.Errorf("%s is already defined in %s", object, first)}
 	}
 	seen[object] = written.Place
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &written.Object.Object); err != nil {
@@ -114,8 +113,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	return []error{fmt.Errorf("kind %q is not known, want %s", kind.Kind, wanted)}
 }
 
-// withoutNulls leaves out fields without a value, such as "modules:" with nothing below it, which the API server would
-// refuse.
+// withoutNulls removes fields without a value, such as "modules:" without content, which the API server would refuse.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -128,8 +126,8 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// decodeInto adds an object with the defaults that the API server would set. What it would refuse is refused here: a
-// folder that is published without one means what it means to one.
+// decodeInto adds an object with the defaults that the API server would set. It refuses objects that the API server
+// would refuse, so that a folder means the same with and without an API server.
 func decodeInto[T any](written Written, into *[]T) []error {
 	schema, err := crdschema.Of(written.Object.GetKind())
 	if err != nil {
@@ -156,7 +154,7 @@ func decodeInto[T any](written Written, into *[]T) []error {
 	return problems
 }
 
-// fieldProblems are what a strict decoder found, by field where it names one.
+// fieldProblems returns the problems of a strict decoder, by field if it names one.
 func fieldProblems(found []error) (problems []error) {
 	for _, problem := range found {
 		var of kjson.FieldError
@@ -168,7 +166,7 @@ func fieldProblems(found []error) (problems []error) {
 	return problems
 }
 
-// addSecret takes public keys only: nothing that is secret belongs among the files of a catalog.
+// addSecret adds public keys only. Other Secrets must not be part of a catalog.
 func (o *Objects) addSecret(data []byte) []error {
 	var secret corev1.Secret
 	unknown, err := kjson.UnmarshalStrict(data, &secret)

@@ -25,45 +25,45 @@ type Runtime struct {
 	Registries *store.Registries
 }
 
-// Options are what Check needs.
+// Options are the inputs of Check.
 type Options struct {
 	// Location is the registry prefix HOST/PATH.
 	Location string
-	// Own does what it must not be able to, Other is whom it is done to.
+	// Own is the runtime that tries forbidden requests, Other the runtime whose data it requests.
 	Own, Other Runtime
 	// Anonymous has no credentials.
 	Anonymous *store.Registries
-	// Random is where the blob that nobody else has comes from.
+	// Random is the source of the unique blob.
 	Random io.Reader
 }
 
-// Finding is one probe with the registry's answer.
+// Finding is one probe with the registry's response.
 type Finding struct {
 	What    string `json:"what"`
 	Request string `json:"request"`
 	Status  int    `json:"status"`
 	Leaks   bool   `json:"leaks"`
-	// LeftOver says that an earlier check, or a mount when the registry still leaked, put the blob where it was found: the
-	// answer says nothing about rights.
+	// LeftOver is true if the blob was already there: an earlier check left it, or a registry that leaked at that time
+	// mounted it. The response is then no evidence about rights.
 	LeftOver bool `json:"leftOver,omitempty"`
 }
 
-// Leak says that a registry does not keep runtimes apart.
+// Leak is the error of a registry that does not keep runtimes apart.
 type Leak struct {
 	Location string
 	Findings int
 }
 
 func (l *Leak) Error() string {
-	return fmt.Sprintf("registry %s does not keep runtimes apart: %d requests got through that must not: see docs/guides/registry.md", l.Location, l.Findings)
+	return fmt.Sprintf("registry %s does not keep runtimes apart: it accepted %d forbidden requests: see docs/guides/registry.md", l.Location, l.Findings)
 }
 
-// maxAnswerBytes bounds what is read of one answer: a catalog of many names.
+// maxAnswerBytes limits the bytes that are read of one response, such as a long catalog.
 const maxAnswerBytes = 4 << 20
 
-// Check tries everything. The error is a *Leak when something got through; any other error says that nothing is known,
-// for instance because the two runtimes cannot even do what they must be able to. Left is what could not be deleted
-// afterwards, and may be told in either case.
+// Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
+// is unknown, for example because the runtimes cannot do what they must be able to do. Left lists the objects that
+// could not be deleted afterwards, also with an error.
 func Check(ctx context.Context, o Options) (findings []Finding, left []string, err error) {
 	s, err := prepare(ctx, o)
 	if err != nil {
@@ -79,8 +79,8 @@ func Check(ctx context.Context, o Options) (findings []Finding, left []string, e
 	return findings, nil, err
 }
 
-// findLeftOver returns the other's blobs that lie in the own report repository although nothing was tried yet. A
-// registry that finds any blob anywhere finds the one that was made just now, too: that is a leak, and not left over.
+// findLeftOver returns the other runtime's blobs that are in the own report repository before the first probe. In a
+// registry that finds every blob in every repository, even the new blob is found: that is a leak, not a leftover.
 func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		look := probe{method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.own) + "/blobs/" + d.String()}
@@ -117,7 +117,7 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 		}
 		tidy.note(p, got)
 		if undecided(got.status) {
-			return findings, fmt.Errorf("%s: %s %s: answered %d, which says nothing about rights: try again when the registry is well", p.what, p.method, p.path, got.status)
+			return findings, fmt.Errorf("%s: %s %s: status %d is not evidence about rights: try again when the registry is available", p.what, p.method, p.path, got.status)
 		}
 		f := Finding{What: p.what, Request: p.method + " " + p.path, Status: got.status, Leaks: s.allowed(p, got.status, got.body)}
 		if f.Leaks && p.inTheWay {
@@ -134,8 +134,7 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 	return findings, nil
 }
 
-// prepare does what both runtimes must be able to do: a registry that refuses everything keeps them apart and is of no
-// use.
+// prepare does what both runtimes must be able to do, because a registry that refuses everything would pass all probes.
 func prepare(ctx context.Context, o Options) (stage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}
@@ -168,7 +167,7 @@ func prepare(ctx context.Context, o Options) (stage, error) {
 	return s, nil
 }
 
-// readBundle reads a runtime's own bundle and gives the digests of manifest and blobs.
+// readBundle reads a runtime's own bundle and returns the digests of manifest and blobs.
 func readBundle(ctx context.Context, location string, runtime Runtime) (digest.Digest, []digest.Digest, error) {
 	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
@@ -201,8 +200,7 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	return digest.FromBytes(fetched.Bytes), blobs, nil
 }
 
-// leave puts a blob that nobody else has, and the empty one, into a runtime's report repository, by the runtime's own
-// rights.
+// leave pushes a unique blob and the empty blob to a runtime's report repository, with the runtime's own rights.
 func leave(ctx context.Context, location string, runtime Runtime, random io.Reader) (digest.Digest, error) {
 	place, err := store.Open(location, runtime.Registries)
 	if err != nil {
@@ -228,14 +226,14 @@ func leave(ctx context.Context, location string, runtime Runtime, random io.Read
 	return secret.Descriptor.Digest, nil
 }
 
-// reply is the registry's answer; location is where an upload goes on.
+// reply is the registry's response. location is the URL at which an upload continues.
 type reply struct {
 	status   int
 	body     []byte
 	location string
 }
 
-// send returns the registry's answer, after the client has shown its credentials when it was asked to.
+// send returns the registry's response. The client sends its credentials after a challenge.
 func send(ctx context.Context, registries *store.Registries, location string, p probe) (reply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {
@@ -255,7 +253,7 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	}
 	response, err := repository.Client.Do(request)
 	if status, ok := store.Answered(err); ok {
-		// The token service gave no token; why is between the two, unless it is in trouble.
+		// The token service returned no token. The reason is inside the error, unless the token service is unavailable.
 		if !undecided(status) {
 			status = http.StatusUnauthorized
 		}

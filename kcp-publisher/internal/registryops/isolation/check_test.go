@@ -196,7 +196,7 @@ func TestAPasswordThatAllShareIsFoundOut(t *testing.T) {
 	}
 	for _, what := range []string{
 		"read another's bundle", "ask for another's bundle by digest", "read another's blob", "mount another's blob", "read another's blob after trying to mount it",
-		"list tags that are not its own", "see other repositories in the catalog", "write another's report", "write its own desired state", "delete another's blob",
+		"list tags of other repositories", "see other repositories in the catalog", "write another's report", "write its own desired state", "delete another's blob",
 	} {
 		if !leaking[what] {
 			t.Errorf("%q was not noticed; noticed were %v", what, slices.Sorted(maps.Keys(leaking)))
@@ -240,7 +240,7 @@ func TestEachLeakIsFoundAlone(t *testing.T) {
 					return 200, `{"tags":[]}`
 				}
 				return 0, ""
-			}, []string{"list tags that are not its own"},
+			}, []string{"list tags of other repositories"},
 		},
 		"who may write is told that a blob is unknown": {
 			func(r *http.Request) (int, string) {
@@ -300,7 +300,7 @@ func TestARegistryThatIsUnwellOrUselessIsNotCalledSafe(t *testing.T) {
 				return true
 			}
 			return false
-		}, "says nothing about rights"},
+		}, "is not evidence about rights"},
 		"takes no reports": {func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPost {
 				w.WriteHeader(403)

@@ -1,10 +1,10 @@
-// Package isolation finds out whether a running registry keeps one runtime from what is another's. The credentials of
-// two runtimes go in; each way that is known to have leaked somewhere comes out with what the registry answered. It
-// overwrites nothing: what it writes is new each time, and where a write succeeds that must not, it is under a tag that
-// nobody reads. Afterwards it deletes what it wrote, as far as the two runtimes may, and tells what it had to leave.
+// Package isolation checks whether a running registry keeps runtimes apart. It takes the credentials of two runtimes
+// and tries each request that is known to have leaked in some registry. It returns the registry's responses. It
+// overwrites nothing: it writes new objects only, and a write that must fail uses a tag that no program reads.
+// Afterwards it deletes its objects as far as the two runtimes can, and lists the remaining ones.
 //
-// Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication); distribution
-// CVE-2023-2253 (catalog).
+// Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication);
+// distribution CVE-2023-2253 (catalog).
 package isolation
 
 import (
@@ -21,50 +21,51 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// rule says which answers show that a request was allowed.
+// rule defines the responses that prove that a request was allowed.
 type rule int
 
 const (
-	// mayNotRead is broken by any success.
+	// mayNotRead is violated by any success.
 	mayNotRead rule = iota
-	// mayNotMount is broken by 201; 202 only starts an upload of bytes that the client must have itself.
+	// mayNotMount is violated by 201. 202 only starts an upload, for which the client must have the bytes.
 	mayNotMount
-	// mayNotWrite is broken by success, and by an error that only who may write gets to see.
+	// mayNotWrite is violated by success, and by an error that only a writer can see.
 	mayNotWrite
-	// mayNotList is broken by an answer that names what is another's.
+	// mayNotList is violated by a response that names another runtime's objects.
 	mayNotList
 )
 
-// probe is one thing that a runtime must not be able to do.
+// probe is a request that the registry must refuse.
 type probe struct {
 	what      string
 	anonymous bool
 	method    string
-	// path starts behind the host, and may be in need of no cleaning.
+	// path starts after the host. It can be uncleaned on purpose.
 	path string
 	body []byte
 	rule rule
-	// inTheWay is true when an earlier check left what makes this one's answer say nothing.
+	// inTheWay is true if a leftover of an earlier check makes the response meaningless.
 	inTheWay bool
 }
 
-// checkTag is how tags begin that a write lands under that must not succeed.
+// checkTag is the prefix of the tags of writes that must fail.
 const checkTag = "kyma-pull-isolation-check-"
 
-// stage is what the probes are about: the path of the fleet without host, two runtimes, and what only the second has.
+// stage has the objects of the probes: the path of the fleet without the host, two runtimes, and the objects that only
+// the second one has.
 type stage struct {
 	prefix   string
 	own      string
 	other    string
 	manifest digest.Digest   // of the other's bundle
-	blobs    []digest.Digest // of the other's bundle, those that the own bundle has not
+	blobs    []digest.Digest // of the other's bundle, not in the own bundle
 	// secret is a fresh blob in the other's report repository, ownSecret one in the own.
 	secret, ownSecret digest.Digest
 	made              string          // names this check
-	leftOver          []digest.Digest // of blobs, those that lay in the own report repository before anything was tried
+	leftOver          []digest.Digest // blobs that were in the own report repository before the first probe
 }
 
-// probes lists them; mounts come late, each followed by a look at whether the blob has arrived.
+// probes returns all probes. Mounts come late, each followed by a read of the mounted blob.
 func (s stage) probes() []probe {
 	var all []probe
 	add := func(rule rule, method, path, what string) {
@@ -98,13 +99,13 @@ func (s stage) probes() []probe {
 		}
 	}
 	for _, listed := range []string{bundleOf, reportOf, documents} {
-		add(mayNotRead, http.MethodGet, listed+"/tags/list", "list tags that are not its own")
+		add(mayNotRead, http.MethodGet, listed+"/tags/list", "list tags of other repositories")
 	}
 	for _, last := range []string{s.prefix + "/" + bundle.ReportRepository(""), s.prefix + "/" + bundle.DesiredRepository("")} {
 		add(mayNotList, http.MethodGet, "/v2/_catalog?"+url.Values{"n": {"100"}, "last": {last}}.Encode(), "see other repositories in the catalog")
 	}
 	for _, target := range []string{reportOf, bundleOf, ownBundle, documents, content, repository("trust")} {
-		what := "write where it may not"
+		what := "write to a forbidden repository"
 		switch target {
 		case reportOf:
 			what = "write another's report"
@@ -131,7 +132,8 @@ func (s stage) probes() []probe {
 			add(mayNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(), "read another's blob after trying to mount it")
 		}
 	}
-	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob") // last: others ask for it
+	// This one is last, because the other probes request the blob.
+	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob")
 	for i := range all {
 		all[i].inTheWay = strings.HasPrefix(all[i].path, ownReport+"/") && slices.ContainsFunc(s.leftOver, func(d digest.Digest) bool {
 			return strings.Contains(all[i].path, d.String()) || strings.Contains(all[i].path, url.QueryEscape(d.String()))
@@ -140,7 +142,7 @@ func (s stage) probes() []probe {
 	return all
 }
 
-// body is a manifest for writing tests, whose only blob is the empty one.
+// body is a manifest for write probes, whose only blob is the empty one.
 func (s stage) body(method string) []byte {
 	if method != http.MethodPut {
 		return nil
@@ -148,7 +150,7 @@ func (s stage) body(method string) []byte {
 	empty := bundle.EmptyBlob().Descriptor
 	manifest := ocispec.Manifest{
 		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundle.ArtifactTypeReport, Config: empty, Layers: []ocispec.Descriptor{empty},
-		// Nobody else's manifest has the same digest, so that it can be deleted by it.
+		// The manifest has a unique digest, so it can be deleted by digest.
 		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.made},
 	}
 	manifest.SchemaVersion = 2
@@ -156,7 +158,7 @@ func (s stage) body(method string) []byte {
 	return data
 }
 
-// allowed reports whether the answer shows that the registry let the probe through.
+// allowed reports whether the response proves that the registry allowed the probe.
 func (s stage) allowed(p probe, status int, body []byte) bool {
 	success := status >= 200 && status < 400
 	switch p.rule {
@@ -176,7 +178,7 @@ func (s stage) namesAnother(catalog []byte) bool {
 		Repositories []string `json:"repositories"`
 	}
 	if json.Unmarshal(catalog, &listed) != nil {
-		return true // whatever it is, it is no refusal
+		return true // any other response is not a refusal
 	}
 	return slices.ContainsFunc(listed.Repositories, func(name string) bool {
 		below, ours := strings.CutPrefix(name, s.prefix+"/")
@@ -185,5 +187,5 @@ func (s stage) namesAnother(catalog []byte) bool {
 	})
 }
 
-// undecided are answers that say nothing about rights: the registry is in trouble, or has had enough.
+// undecided are responses that are no evidence about rights: the registry is unavailable or limits the rate.
 func undecided(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }

@@ -13,18 +13,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// tidier deletes what a check wrote, as far as the two runtimes may.
+// tidier deletes the objects of a check, as far as the two runtimes can.
 type tidier struct {
 	options Options
 	stage   stage
 	traces  []trace
 }
 
-// trace is something that a check has written.
+// trace is an object that a check has written.
 type trace struct {
-	// what is told of it when it stays, path is where it is deleted.
+	// what describes the object if it stays, path is the path for its deletion.
 	what, path string
 	runtime    Runtime
+	// expires is true for an object that registries remove by themselves.
+	expires bool
 }
 
 func newTidier(o Options, s stage) *tidier {
@@ -36,7 +38,7 @@ func newTidier(o Options, s stage) *tidier {
 
 func (t *tidier) blob(who Runtime, reportsOf string, d digest.Digest) {
 	repository := t.stage.prefix + "/" + bundle.ReportRepository(reportsOf)
-	t.add(trace{fmt.Sprintf("blob %s in %s", d, repository), "/v2/" + repository + "/blobs/" + d.String(), who})
+	t.add(trace{what: fmt.Sprintf("blob %s in %s", d, repository), path: "/v2/" + repository + "/blobs/" + d.String(), runtime: who})
 }
 
 func (t *tidier) add(found trace) {
@@ -45,7 +47,7 @@ func (t *tidier) add(found trace) {
 	}
 }
 
-// note notes what a probe that got through has written.
+// note records the object of a probe that succeeded.
 func (t *tidier) note(p probe, got reply) {
 	at, err := url.Parse(p.path)
 	if err != nil || p.rule != mayNotWrite && p.rule != mayNotMount {
@@ -55,12 +57,12 @@ func (t *tidier) note(p probe, got reply) {
 	switch {
 	case p.method == http.MethodPut && got.status == http.StatusCreated:
 		repository, tag, _ := strings.Cut(repository, "/manifests/")
-		t.add(trace{fmt.Sprintf("tag %s in %s", tag, repository), "/v2/" + repository + "/manifests/" + digest.FromBytes(p.body).String(), t.options.Own})
+		t.add(trace{what: fmt.Sprintf("tag %s in %s", tag, repository), path: "/v2/" + repository + "/manifests/" + digest.FromBytes(p.body).String(), runtime: t.options.Own})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
-		// The registry names the place of the upload itself; another host's is none of ours.
+		// The registry chooses the place of the upload. A place on another host is not followed.
 		if upload, err := url.Parse(got.location); err == nil && strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
-			t.add(trace{"an upload that was begun in " + repository, upload.RequestURI(), t.options.Own})
+			t.add(trace{what: "an unfinished upload in " + repository, path: upload.RequestURI(), runtime: t.options.Own, expires: true})
 		}
 	case p.method == http.MethodPost && got.status == http.StatusCreated:
 		if d := digest.Digest(at.Query().Get("mount")); d.Validate() == nil {
@@ -69,7 +71,7 @@ func (t *tidier) note(p probe, got reply) {
 	}
 }
 
-// up deletes everything and returns what stays. Of an upload nothing stays for long.
+// up deletes everything and returns the remaining objects, except those that registries remove by themselves.
 func (t *tidier) up(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
 		t.blob(t.options.Own, t.stage.own, d)
@@ -78,7 +80,7 @@ func (t *tidier) up(ctx context.Context) []string {
 	for _, found := range t.traces {
 		got, err := send(ctx, found.runtime.Registries, t.options.Location, probe{method: http.MethodDelete, path: found.path})
 		gone := err == nil && (got.status >= 200 && got.status < 300 || got.status == http.StatusNotFound)
-		if !gone && !strings.HasPrefix(found.what, "an upload") {
+		if !gone && !found.expires {
 			left = append(left, found.what)
 		}
 	}

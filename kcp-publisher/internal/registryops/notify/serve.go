@@ -15,28 +15,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Refusals are answered as such at this rate at most.
+// Refusals are limited to this rate. Further requests are closed without a response.
 const (
 	refusalsPerSecond = 50
 	refusalsAtOnce    = 200
 )
 
-// maxPending is how many connections there may be beside those of accepted agents: TLS handshakes, and requests that
-// are refused.
+// maxPending limits the connections beside those of accepted agents: TLS handshakes and refused requests.
 const maxPending = 1000
 
-// Options are what Subscribers need.
+// Options are the inputs of Subscribers.
 type Options struct {
-	// Connections is how many agents may be connected at once.
+	// Connections limits the number of connected agents.
 	Connections int
-	// Passwords tells which password counts.
+	// Passwords verifies registry passwords.
 	Passwords token.Passwords
-	// Leading reports whether this process is the one that publishes. Another one tells agents to try again.
+	// Leading reports whether this process publishes. Another replica asks agents to try again.
 	Leading func() bool
 	Log     logr.Logger
 }
 
-// Limits are those of the server of so many connections.
+// Limits bounds the connections of the notification server.
 func Limits(connections int) serve.Limits {
 	return serve.Limits{
 		Connections: connections + maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: writeTimeout,
@@ -55,15 +54,15 @@ func New(options Options) (*Subscribers, http.Handler) {
 type handler struct {
 	*Subscribers
 	refusals  *rate.Limiter
-	announced *rate.Limiter // what is logged of refusals
+	announced *rate.Limiter // limits the log of refusals
 }
 
 // answer begins a stream that ends with its connection.
 //
-// Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering is what nginx wants to know.
+// Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering turns off buffering in nginx.
 const answer = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType + "\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
 
-// ServeHTTP answers GET with Basic credentials of a runtime. Credentials are never logged.
+// ServeHTTP accepts GET with Basic credentials of a runtime. It never logs credentials.
 func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
@@ -76,14 +75,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case err != nil && !h.refusals.Allow():
 		refuse(w, "limited", http.StatusTooManyRequests, "too many refusals")
 	case err != nil && !token.IsRefused(err):
-		h.announce(err, "cannot check passwords of agents", request)
+		h.announce(err, "failed to verify passwords of agents", request)
 		refuse(w, "credentials", http.StatusServiceUnavailable, "try again later")
 	case err != nil:
 		h.announce(err, "refused a password for notifications", request)
 		w.Header().Set("WWW-Authenticate", `Basic realm="kyma-pull", charset="UTF-8"`)
-		refuse(w, "credentials", http.StatusUnauthorized, "want the runtime and its registry password")
+		refuse(w, "credentials", http.StatusUnauthorized, "credentials required: the runtime and its registry password")
 	case !h.options.Leading():
-		refuse(w, "standby", http.StatusServiceUnavailable, "another replica works: try again")
+		refuse(w, "standby", http.StatusServiceUnavailable, "this replica is on standby: try again")
 	case !h.mayConnect(runtime):
 		refuse(w, "limited", http.StatusTooManyRequests, "the runtime connects too often")
 	case h.full(runtime):
@@ -109,7 +108,7 @@ func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 
 func closeLater(conn net.Conn) { go func() { _ = conn.Close() }() }
 
-// authenticated returns the runtime that the request is of. Other users of the registry have no notifications.
+// authenticated returns the runtime of the request. Other users of the registry have no notifications.
 func (h *handler) authenticated(request *http.Request) (string, error) {
 	user, password, _ := request.BasicAuth()
 	if trust.CheckRuntimeID(user) != nil {
@@ -119,7 +118,7 @@ func (h *handler) authenticated(request *http.Request) (string, error) {
 	return user, err
 }
 
-// announce logs once in a while: whoever reaches the port could fill the log otherwise.
+// announce logs at a limited rate, so that a client cannot fill the log.
 func (h *handler) announce(err error, what string, request *http.Request) {
 	if h.announced.Allow() {
 		h.options.Log.Error(err, what, "from", request.RemoteAddr)

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// eachAtMost is how many connections a runtime has: its agent's, and that of the one which takes over from it. A
-	// further one ends the oldest, which may well be of an agent that is gone.
+	// eachAtMost limits the connections of a runtime: its agent's, and that of the agent's successor. A further connection
+	// closes the oldest one, whose agent is probably gone.
 	eachAtMost = 2
-	// alive is after how long without a notification a comment is sent, and sweep how often it is looked who needs one.
+	// alive is the time without a notification after which a comment is sent. sweep is the interval at which connections
+	// are checked for it.
 	alive = bundle.NotificationsAliveSeconds * time.Second
 	sweep = time.Second
-	// writeTimeout is how long an agent may take to receive some bytes, which its connection has room for unless it has
-	// not read for days.
+	// writeTimeout limits a write of some bytes. The connection's buffer has room for them unless the agent has not read
+	// for days.
 	writeTimeout = 5 * time.Second
-	// A connection ends after lasts and up to lastsSpread more: only a new one is asked for a password that counts.
+	// A connection ends after lasts plus up to lastsSpread. A new connection needs a valid password.
 	lasts, lastsSpread = 30 * time.Minute, 30 * time.Minute
-	// connectsPerSecond and connectsAtOnce bound the connections of one runtime that are let in.
+	// connectsPerSecond and connectsAtOnce limit the accepted connections of one runtime.
 	connectsPerSecond, connectsAtOnce = 1, 5
 )
 
-// What is sent, as server-sent events.
+// The server-sent events.
 var (
 	event   = []byte("data: " + bundle.Notification + "\n\n")
 	comment = []byte(":\n\n")
@@ -45,48 +46,48 @@ var (
 	})
 	refused = measure.Counters[string](measure.Definition{
 		Name:   "kyma_pull_publisher_subscriptions_refused_total",
-		Help:   "Requests of agents for notifications that were refused: credentials (a wrong user or password), limited (too many refusals, or connections of one runtime in a second), full (too many connections) or standby (another replica works).",
+		Help:   "Refused requests of agents for notifications, by reason: credentials (a wrong user or password), limited (too many refusals, or connections of one runtime in a second), full (too many connections) or standby (another replica leads).",
 		Labels: []string{"reason"},
 	})
 )
 
-// Subscribers are the agents that are connected. It is safe for concurrent use.
+// Subscribers are the connected agents. It is safe for concurrent use.
 type Subscribers struct {
 	options Options
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	of    map[string][]*subscriber
 	count int
 	ended bool
-	// connects bounds how often runtimes connect, for those that did a short while ago.
+	// connects limits the rate at which runtimes connect, for those that connected recently.
 	connects map[string]*rate.Limiter
 }
 
-// subscriber is one connection. Its fields are guarded by the mutex of Subscribers, but for the connection, which has
-// one writer at a time.
+// subscriber is one connection. The mutex of Subscribers guards its fields, except the connection, which has one writer
+// at a time.
 type subscriber struct {
 	runtime string
 	conn    net.Conn
-	// written is when something was written last, until when the connection ends.
+	// written is the time of the last write, until the time at which the connection ends.
 	written, until time.Time
-	// writing says that there is a goroutine which writes, owed that it is to send a notification after what it sends now.
+	// writing is true while a goroutine writes. owed is true if it must send a notification after the current write.
 	writing, owed bool
 }
 
-// Notify tells the agents of a runtime that there is something. It returns at once.
+// Notify notifies the agents of a runtime. It returns at once.
 func (s *Subscribers) Notify(runtime string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.of[runtime] {
 		if one.writing {
-			one.owed = true // one notification tells as much as two
+			one.owed = true // one notification is as good as two
 			continue
 		}
 		s.write(one, event)
 	}
 }
 
-// Start sends comments until ctx ends, and closes all connections then.
+// Start sends comments until ctx ends, and then closes all connections.
 func (s *Subscribers) Start(ctx context.Context) error {
 	tick := time.NewTicker(sweep)
 	defer tick.Stop()
@@ -101,7 +102,7 @@ func (s *Subscribers) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection lets connections be closed at the end of any replica.
+// NeedLeaderElection is false, so that any replica closes its connections at its end.
 func (s *Subscribers) NeedLeaderElection() bool { return false }
 
 func (s *Subscribers) keepAlive(now time.Time) {
@@ -121,8 +122,8 @@ func (s *Subscribers) keepAlive(now time.Time) {
 	maps.DeleteFunc(s.connects, func(_ string, connects *rate.Limiter) bool { return connects.TokensAt(now) >= connectsAtOnce })
 }
 
-// mayConnect reports whether a runtime, whose password is right, may connect now. Each connection may end another one
-// of that runtime.
+// mayConnect reports whether a runtime with a valid password can connect now. Each connection can close another one of
+// that runtime.
 func (s *Subscribers) mayConnect(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +135,7 @@ func (s *Subscribers) mayConnect(runtime string) bool {
 	return connects.Allow()
 }
 
-// add takes a connection whose request was answered with data still to be written. It reports whether there was room
-// for it.
+// add takes over a connection and the rest of its response. It reports whether there was room for it.
 func (s *Subscribers) add(runtime string, conn net.Conn, first []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *Subscribers) full(runtime string) bool {
 	return s.ended || s.count >= s.options.Connections && len(s.of[runtime]) == 0
 }
 
-// write starts to write to a connection on which nobody else does. The mutex is held.
+// write starts a write to a connection without a writer. The caller holds the mutex.
 func (s *Subscribers) write(one *subscriber, data []byte) {
 	one.writing, one.written = true, time.Now()
 	go func() {
@@ -173,7 +173,7 @@ func (s *Subscribers) write(one *subscriber, data []byte) {
 	}()
 }
 
-// wrote notes what became of a write, and returns what is to be written next, nil for nothing.
+// wrote records the result of a write and returns the next data to write, or nil.
 func (s *Subscribers) wrote(one *subscriber, data []byte, err error) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +191,8 @@ func (s *Subscribers) wrote(one *subscriber, data []byte, err error) []byte {
 	return nil
 }
 
-// drop closes a connection; closing may take a while with TLS, so that nobody waits for it. The mutex is held.
+// drop closes a connection. It does not wait, because closing a TLS connection can take a while. The caller holds the
+// mutex.
 func (s *Subscribers) drop(one *subscriber) {
 	others := s.of[one.runtime]
 	for i := range others {

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// used returns how many manifests the folder names and how many bytes they and their blobs have: what a registry's own
-// garbage collection leaves.
+// used returns the number of manifests in the folder, and the bytes of them and their blobs, as after a registry's
+// garbage collection.
 func (s *shelf) used() (manifests int, bytes int64) {
 	s.Helper()
 	var index ocispec.Index
@@ -31,7 +31,7 @@ func (s *shelf) used() (manifests int, bytes int64) {
 		}
 		data, err := os.ReadFile(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", m.Digest.Encoded()))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // it was removed, which the index of a folder does not note
+			continue // removed, which the folder's index does not record
 		}
 		s.must(err)
 		manifests++
@@ -46,10 +46,10 @@ func (s *shelf) used() (manifests int, bytes int64) {
 	return manifests, bytes
 }
 
-// TestARegistryThatIsPrunedDailyStaysFlat lives two months in which two runtimes get new modules every day, and a third
-// one is there for a week. Without pruning everything that was ever published stays; with it, what is older than the
-// least age and unused does not.
-func TestARegistryThatIsPrunedDailyStaysFlat(t *testing.T) {
+// TestDailyPrunedRegistryStaysFlat simulates two months in which two runtimes get new modules every day, and a third
+// one exists for a week. Without pruning the registry keeps everything; with pruning, unused objects beyond the minimum
+// age are removed.
+func TestDailyPrunedRegistryStaysFlat(t *testing.T) {
 	const days, keep = 60, 10
 	s := newShelf(t)
 	last := map[string]*bundle.Position{}
@@ -72,7 +72,7 @@ func TestARegistryThatIsPrunedDailyStaysFlat(t *testing.T) {
 		s.must(err)
 		var gone []string
 		if day == 20 {
-			gone = []string{"passing"} // somebody says so, as a folder does not list what it has
+			gone = []string{"passing"} // declared by the test, because a folder has no list of repositories
 		}
 		planned := Decide(s.read(func(source *Source) { source.Kymas, source.Rules, source.Gone = kymas, rules, gone }), noted, rules)
 		_, err = WriteNotes(t.Context(), s.place, planned.Noted)

@@ -21,9 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAListThatIsNotWholeIsUnknown has two runtimes of this control plane and one of another in a registry, and a proxy
-// before it that lists less than there is.
-func TestAListThatIsNotWholeIsUnknown(t *testing.T) {
+// TestIncompleteListOfRepositoriesIsUnknown has two runtimes of this control plane and one of another in a registry,
+// behind a proxy that lists fewer repositories.
+func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
 		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},

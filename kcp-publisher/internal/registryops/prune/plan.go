@@ -1,10 +1,10 @@
-// Package prune finds what a registry holds that no runtime needs any more, and removes it. Read makes an Inventory of
-// the registry, Decide says of it what goes and why, and reads nothing but its arguments; Remove does what a plan says.
+// Package prune finds manifests in a registry that no runtime needs any more, and removes them. Read returns an
+// Inventory of the registry. Decide is pure and returns the removals with their reasons. Remove executes a plan.
 //
-// It never removes what it could not read or does not understand. Of shared repositories nothing goes unless the
-// bundles of all runtimes are known: a bundle that was not read may need anything. Manifests are removed, never blobs:
-// the registry's own garbage collection frees their bytes later, and until then a publisher that still wants one only
-// has to put its manifest back.
+// It never removes a manifest that it could not read or does not understand. It removes nothing from shared
+// repositories unless it knows the bundles of all runtimes, because an unread bundle can need any manifest. It removes
+// manifests, never blobs: the registry's garbage collection frees their bytes later. Until then, a publisher that needs
+// a blob only has to push its manifest again.
 package prune
 
 import (
@@ -19,50 +19,50 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// Manifest is one of a repository.
+// Manifest is a manifest in a repository.
 type Manifest struct {
 	// Repository is its name below the prefix.
 	Repository string
-	// Tags name it; a bundle that was superseded has none.
+	// Tags are its tags. A superseded bundle has none.
 	Tags       []string
 	Descriptor ocispec.Descriptor
-	// Blobs are what it is made of.
+	// Blobs are the blobs that it refers to.
 	Blobs []ocispec.Descriptor
 }
 
-// Key names the manifest in a note.
+// Key identifies the manifest in a note.
 func (m Manifest) Key() string { return m.Repository + "@" + m.Descriptor.Digest.String() }
 
-// Bundle is a runtime's, signed by a publisher of this fleet.
+// Bundle is a bundle of a runtime, signed by a publisher of this fleet.
 type Bundle struct {
 	Manifest
 	IssuedAt, ExpiresAt time.Time
 	State, Catalog      digest.Digest
 }
 
-// Signature is an index of referrers of a bundle, all of which --attach-cosign made.
+// Signature is an index of a bundle's referrers that --attach-cosign created.
 type Signature struct {
 	Subject   digest.Digest
 	Index     Manifest
 	Referrers []Manifest
 }
 
-// Runtime is what the registry has of one.
+// Runtime contains the registry's objects of one runtime.
 type Runtime struct {
 	ID string
-	// Kyma says that one in the control plane has this runtime.
+	// Kyma is true if the control plane has a Kyma of the runtime.
 	Kyma bool
-	// Gone says that somebody said that the runtime does not exist any more.
+	// Gone is true if an operator declared that the runtime no longer exists.
 	Gone bool
-	// Remembered are the bundles that the Kyma says were published to the runtime and are in force there.
+	// Remembered are the bundles that the Kyma records as published and in effect.
 	Remembered []digest.Digest
-	// Bundles begin with what the tag names; each further one is the one before.
+	// Bundles starts with the tagged bundle. Each further one is the predecessor.
 	Bundles []Bundle
-	// Overlong says that there are more, superseded lately, and so many that they were not read.
+	// Overlong is true if more bundles were superseded recently than were read.
 	Overlong   bool
 	Reports    []Manifest
 	Signatures []Signature
-	// Named are manifests that tags of unknown meaning name. They stay.
+	// Named are manifests with tags of unknown meaning. They stay.
 	Named []digest.Digest
 }
 
@@ -72,58 +72,57 @@ type List struct {
 	ExpiresAt time.Time
 }
 
-// Inventory is what a registry has below a prefix.
+// Inventory contains the objects of a registry below a prefix.
 type Inventory struct {
 	Runtimes []Runtime
-	// Contents are the digests that a desired state needs, by that of the state.
+	// Contents are the digests that a desired state needs, by the state's digest.
 	Contents map[digest.Digest][]digest.Digest
 	// Shared are the manifests that hold documents and content.
 	Shared []Manifest
 	Lists  []List
-	// Sole says that no other control plane publishes below the prefix: a runtime without a Kyma is gone.
+	// Sole is true if no other control plane publishes below the prefix, so a runtime without a Kyma is gone.
 	Sole bool
-	// Unknown is why not all that runtimes need is known. With any, nothing that they share is removed.
+	// Unknown are the reasons why the needs of some runtimes are unknown. With any, no shared manifest is removed.
 	Unknown []string
 }
 
-// Rules are how careful to be.
+// Rules limit the removals.
 type Rules struct {
 	Now time.Time
-	// MinAge is how long a manifest has to be unused before it goes.
+	// MinAge is how long a manifest must be unused before it is removed.
 	MinAge time.Duration
-	// Limit is how many manifests may go at once.
+	// Limit is the maximum number of removals in one run.
 	Limit int
 }
 
-// Removal is a manifest that goes.
+// Removal is a manifest to remove.
 type Removal struct {
 	Manifest
 	Reason string
 }
 
-// Waiting is a manifest that is not used, and not for long enough.
+// Waiting is a manifest that has not been unused long enough.
 type Waiting struct {
 	Manifest
 	Since  time.Time
 	Reason string
 }
 
-// Plan is what is to be done.
+// Plan contains the removals of one run.
 type Plan struct {
 	Remove  []Removal
 	Waiting []Waiting
-	// Over is how many more would go without the limit.
+	// Over is the number of further removals beyond the limit.
 	Over int
-	// Bytes are those of all manifests that go, and of blobs that only they name.
+	// Bytes is the size of all removed manifests, and of blobs that only they refer to.
 	Bytes int64
-	// Noted are the times since which manifests are known to be unused, by Key. They are what to remember until the next
-	// time.
+	// Noted contains the times since when manifests are known to be unused, by Key, for the next run.
 	Noted map[string]time.Time
 }
 
-// Decide says what goes. Registries do not tell when something was pushed. A bundle's age counts from the time at which
-// the next one was issued, which the publisher signed; everything else's from when it was first found to be unused, as
-// noted says.
+// Decide computes the plan. Registries do not return push times. The age of a bundle starts when its successor was
+// issued, which the publisher signed. The age of any other manifest starts when a run first found it unused, as in
+// noted.
 func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	d := decision{inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}}, used: map[digest.Digest]bool{}}
 	for _, runtime := range inventory.Runtimes {
@@ -150,8 +149,8 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 	return d.plan
 }
 
-// inTurns picks the removals of this time, in their order: the first of each runtime and shared repository, then the
-// second of each, and so on, so that one with many does not keep the others waiting.
+// inTurns selects the removals of this run in order: the first of each runtime and shared repository, then the second
+// of each, and so on. A runtime with many removals does not delay the others.
 func inTurns(all []Removal, limit int) (now, later []Removal) {
 	turns, count := make([]int, len(all)), map[string]int{}
 	for i, r := range all {
@@ -165,7 +164,7 @@ func inTurns(all []Removal, limit int) (now, later []Removal) {
 	if len(all) <= limit {
 		return all, nil
 	}
-	last := slices.Sorted(slices.Values(turns))[limit] // the turn in which not all get theirs
+	last := slices.Sorted(slices.Values(turns))[limit] // the first turn that exceeds the limit
 	left := limit
 	for _, turn := range turns {
 		if turn < last {
@@ -191,12 +190,11 @@ type decision struct {
 	noted     map[string]time.Time
 	rules     Rules
 	plan      Plan
-	// used are the digests of documents, content and blobs that something needs which stays.
+	// used are the digests of documents, content and blobs that a remaining manifest needs.
 	used map[digest.Digest]bool
 }
 
-// InUse returns the bundles of a runtime that it runs, may take up or may go back to. The others were superseded longer
-// ago than that.
+// InUse returns the bundles that a runtime runs, can apply or can roll back to. The others were superseded longer ago.
 func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {
@@ -215,7 +213,7 @@ func (d *decision) runtime(r Runtime) {
 		return
 	}
 	used, superseded := InUse(r, d.rules)
-	next := map[digest.Digest]time.Time{} // when the bundle after it was issued
+	next := map[digest.Digest]time.Time{} // when the next bundle was issued
 	for i, b := range r.Bundles[min(1, len(r.Bundles)):] {
 		next[b.Descriptor.Digest] = r.Bundles[i].IssuedAt
 	}
@@ -232,7 +230,7 @@ func (d *decision) runtime(r Runtime) {
 	for _, report := range r.Reports {
 		d.keep(report)
 	}
-	for _, b := range slices.Backward(superseded) { // each names the one before it, which is how they are found
+	for _, b := range slices.Backward(superseded) { // each names its predecessor, so the chain stays complete
 		for _, s := range signatures[b.Descriptor.Digest] {
 			d.signature(s, "signature of a superseded bundle")
 		}
@@ -240,9 +238,9 @@ func (d *decision) runtime(r Runtime) {
 	}
 }
 
-// gone removes a runtime that is gone, whole, and reports whether it is.
+// gone removes all manifests of a runtime that is gone. It reports whether the runtime is gone.
 func (d *decision) gone(r Runtime) bool {
-	reason := "runtime is said to be gone"
+	reason := "runtime was declared gone"
 	switch {
 	case r.Kyma || len(r.Named) > 0:
 		return false
@@ -250,7 +248,7 @@ func (d *decision) gone(r Runtime) bool {
 	case !d.inventory.Sole || len(r.Bundles) == 0 && len(r.Reports) == 0:
 		return false
 	case len(r.Bundles) > 0 && !d.rules.Now.After(r.Bundles[0].ExpiresAt):
-		return false // a runtime that was away still learns from its last bundle that it was deleted
+		return false // a runtime that was offline still learns from its last bundle that it was deleted
 	default:
 		first := slices.Concat(r.Reports, bundles(r))[0]
 		if !d.old(first, "runtime has no Kyma") {
@@ -285,9 +283,9 @@ func (d *decision) signature(s Signature, reason string) {
 	}
 }
 
-// needed returns, by Key, the shared manifests that hold something in use. A publisher that saw both documents of a
-// bundle lately, with others, pushes no manifest of the two, so that one that has only a part in use is needed as long
-// as no other holds that part.
+// needed returns, by Key, the shared manifests that hold a document in use. A publisher that recently saw both
+// documents of a bundle, in other bundles, pushes no manifest with the two. A manifest with only one used part is
+// therefore needed as long as no other one holds that part.
 func (d *decision) needed() map[string]bool {
 	type blob struct {
 		repository string
@@ -335,7 +333,7 @@ func (d *decision) shared(m Manifest, needed bool) {
 	d.keep(m)
 }
 
-// old reports whether a manifest was unused for long enough, and notes since when it is.
+// old reports whether a manifest was unused long enough, and notes the time since when it is.
 func (d *decision) old(m Manifest, reason string) bool {
 	since, known := d.noted[m.Key()]
 	if !known || since.After(d.rules.Now) {
@@ -359,7 +357,7 @@ func (d *decision) keep(m Manifest) {
 	}
 }
 
-// freed is how many bytes go.
+// freed returns the number of freed bytes.
 func (d *decision) freed() (bytes int64) {
 	counted := maps.Clone(d.used)
 	for _, r := range d.plan.Remove {
@@ -376,7 +374,7 @@ func (d *decision) freed() (bytes int64) {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Strangers returns the runtimes that no Kyma has and that stay, sorted.
+// Strangers returns the remaining runtimes without a Kyma, sorted.
 func Strangers(inventory Inventory, plan Plan) (ids []string) {
 	going := map[string]bool{}
 	for _, r := range plan.Remove {
@@ -391,7 +389,7 @@ func Strangers(inventory Inventory, plan Plan) (ids []string) {
 	return ids
 }
 
-// String says in one line what a plan comes to.
+// String summarizes a plan in one line.
 func (p Plan) String() string {
 	var parts []string
 	by := map[string]int{}

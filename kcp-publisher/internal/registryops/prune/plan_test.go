@@ -29,8 +29,8 @@ func named(repository, tag, name string, blobs ...string) Manifest {
 	return m
 }
 
-// bundlesOf makes bundles that were issued so many days ago, the newest first. Each has documents of its own: state-0,
-// catalog-0 and so on.
+// bundlesOf returns bundles issued so many days ago, newest first. Each has its own documents: state-0, catalog-0 and
+// so on.
 func bundlesOf(id string, issued ...int) (all []Bundle) {
 	for i, days := range issued {
 		tag := ""
@@ -46,7 +46,7 @@ func bundlesOf(id string, issued ...int) (all []Bundle) {
 	return all
 }
 
-// going names what a plan removes by what it is: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
+// going names the removals of a plan: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
 func going(inventory Inventory, plan Plan) string {
 	var all []string
 	for _, r := range plan.Remove {
@@ -63,7 +63,7 @@ func going(inventory Inventory, plan Plan) string {
 	return strings.Join(all, " ")
 }
 
-func TestOnlyWhatNoRuntimeNeedsGoes(t *testing.T) {
+func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 	long := map[string]time.Time{}
 	for _, m := range []Manifest{
 		named("documents", "", "set-1"), named("documents", "", "set-4"), named("content", "", "blob-x"), named("content", "", "blob-y"),
@@ -190,7 +190,7 @@ func TestOnlyWhatNoRuntimeNeedsGoes(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsIsNotedUntilItIsOldEnoughOrNeededAgain(t *testing.T) {
+func TestWaitingManifestsAreNoted(t *testing.T) {
 	unused := named("documents", "set-1", "set-1", "state-1", "catalog-1")
 	inventory := Inventory{Shared: []Manifest{unused}}
 	first := Decide(inventory, nil, rules)
@@ -212,7 +212,7 @@ func TestWhatWaitsIsNotedUntilItIsOldEnoughOrNeededAgain(t *testing.T) {
 	}
 }
 
-func TestALimitLeavesTheRestAndTheWayToIt(t *testing.T) {
+func TestLimitKeepsFurtherManifestsReachable(t *testing.T) {
 	few := rules
 	few.Limit = 2
 	inventory := Inventory{Runtimes: []Runtime{{ID: "a", Kyma: true, Bundles: bundlesOf("a", 40, 50, 60, 70, 80, 90)}}}
@@ -222,7 +222,7 @@ func TestALimitLeavesTheRestAndTheWayToIt(t *testing.T) {
 	}
 }
 
-func TestARuntimeWithManyBundlesDoesNotKeepTheOthersWaiting(t *testing.T) {
+func TestRuntimeWithManyBundlesDoesNotDelayOthers(t *testing.T) {
 	few := rules
 	report := named("reports/c", "latest", "report")
 	inventory := Inventory{
@@ -250,7 +250,7 @@ func TestARuntimeWithManyBundlesDoesNotKeepTheOthersWaiting(t *testing.T) {
 	}
 }
 
-func TestStrangersAreNamed(t *testing.T) {
+func TestRuntimesWithoutAKymaAreListed(t *testing.T) {
 	inventory := Inventory{Runtimes: []Runtime{
 		{ID: "b", Bundles: bundlesOf("b", 1)}, {ID: "a", Bundles: bundlesOf("a", 1)}, {ID: "c", Kyma: true, Bundles: bundlesOf("c", 1)}, {ID: "d", Gone: true, Bundles: bundlesOf("d", 1)}, {ID: "e"},
 	}}

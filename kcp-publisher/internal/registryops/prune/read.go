@@ -17,37 +17,37 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// concurrency bounds the requests at once.
+// concurrency limits the concurrent requests.
 const concurrency = 8
 
-// Source is where an inventory comes from.
+// Source is the source of an inventory.
 type Source struct {
 	Place store.Store
-	// Root verifies bundles, as do the Former versions of it.
+	// Root and the Former versions of it verify bundles.
 	Root   trust.Root
 	Former []trust.Root
-	// Kymas are the bundles that the control plane remembers, by runtime; all its runtimes are there.
+	// Kymas are the bundles that the control plane remembers, by runtime. It contains all runtimes of the control plane.
 	Kymas map[string][]digest.Digest
-	// Gone are runtimes that somebody says do not exist any more.
+	// Gone are runtimes that an operator declared gone.
 	Gone []string
-	// Sole says that no other control plane publishes below the prefix.
+	// Sole is true if no other control plane publishes below the prefix.
 	Sole  bool
 	Rules Rules
-	// MaxChain is how many bundles of a runtime are looked at, one after the other; 0 means 20,000.
+	// MaxChain limits the bundles that are read per runtime. 0 means 20,000.
 	MaxChain int
 }
 
 // reader reads an inventory.
 type reader struct {
 	Source
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	inventory Inventory
-	listed    []string                 // the repositories that the registry lists, none where that failed
+	listed    []string                 // the repositories that the registry lists, nil if that failed
 	holders   map[digest.Digest]holder // by the digest of a state
 }
 
-// holder is a runtime with a bundle in use that has some state. Runtime and bundle belong together: another runtime's
-// bundle of the same state may have a catalog that is not in this one's repository.
+// holder is a runtime with a bundle in use and its state. Runtime and bundle belong together: another runtime's bundle
+// with the same state can have a catalog that is missing in this repository.
 type holder struct {
 	runtime  string
 	verified bundle.Verified
@@ -60,8 +60,8 @@ func newReader(source Source) *reader {
 	return &reader{Source: source, holders: map[digest.Digest]holder{}}
 }
 
-// Read makes the inventory. The error is only of a registry that cannot be used at all; what is wrong with one runtime
-// is in Unknown.
+// Read returns the inventory. It returns an error only for a registry that cannot be used at all. Problems of one
+// runtime are in Unknown.
 func Read(ctx context.Context, source Source) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
@@ -92,8 +92,7 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 	return r.inventory, err
 }
 
-// Refresh reads again what changed since the inventory was made, so that the time between looking and removing is
-// short.
+// Refresh reads changed manifests of the inventory again, to shorten the time between reading and removing.
 func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = before
@@ -145,7 +144,8 @@ func (r *reader) unknown(format string, args ...any) {
 	r.inventory.Unknown = append(r.inventory.Unknown, fmt.Sprintf(format, args...))
 }
 
-// took keeps what was read of a runtime. One that could not be read stays as it is, and what it needs is not known.
+// took keeps the read manifests of a runtime. A runtime that could not be read stays unchanged, and its needs are
+// unknown.
 func (r *reader) took(runtime Runtime, what string, err error) error {
 	if store.Unavailable(err) {
 		return fmt.Errorf("%s: %w", what, err)
@@ -189,12 +189,12 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// wholeList finds out whether the list of repositories has what is known to be there. Registries and proxies that leave
-// out what the asker may not read, or that end the list early, answer as those that have no more, and what other
-// control planes' runtimes need is unknown then.
+// wholeList checks whether the list of repositories contains the known ones. A registry or proxy that omits unreadable
+// repositories, or that truncates the list, responds like one without further repositories. The needs of other control
+// planes' runtimes are then unknown.
 func (r *reader) wholeList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
-		return nil // nobody else's runtimes, or unknown already
+		return nil // no runtimes of other control planes, or already unknown
 	}
 	var there, missing []string
 	for _, runtime := range r.inventory.Runtimes {
@@ -209,7 +209,7 @@ func (r *reader) wholeList(ctx context.Context) error {
 	if store.Unavailable(err) {
 		return err
 	}
-	if err == nil { // comes after all runtimes in a sorted list
+	if err == nil { // sorts after all runtimes
 		there = append(there, bundle.TrustRepository)
 	}
 	listed := map[string]bool{}

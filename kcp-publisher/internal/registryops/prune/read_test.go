@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// shelf is a folder that stands for the registry, with a publisher's key.
+// shelf is a folder used as the registry, with a publisher's key.
 type shelf struct {
 	*testing.T
 	signer trust.Signer
@@ -52,7 +52,7 @@ func (s *shelf) documents(content string) bundle.Documents {
 	return documents
 }
 
-// push publishes bundles that were issued so many days ago, each after the one before, and returns their digests.
+// push publishes bundles issued so many days ago, in order, and returns their digests.
 func (s *shelf) push(signer trust.Signer, documents bundle.Documents, runtime string, days ...int) (all []digest.Digest) {
 	s.Helper()
 	var previous *bundle.Position
@@ -89,7 +89,7 @@ func (s *shelf) read(change func(*Source)) Inventory {
 
 func nothing(*Source) {}
 
-func TestAnInventoryHasAllBundlesAndWhatTheyNeed(t *testing.T) {
+func TestInventoryHasAllBundlesAndTheirNeeds(t *testing.T) {
 	s := newShelf(t)
 	pushed := s.push(s.signer, s.documents("old"), "a", 90, 80, 70)
 	inventory := s.read(nothing)
@@ -100,7 +100,7 @@ func TestAnInventoryHasAllBundlesAndWhatTheyNeed(t *testing.T) {
 		t.Errorf("removes %+v, %+v wait", plan.Remove, plan.Waiting)
 	}
 
-	// A new beginning, after which only the control plane knows of the bundle that the runtime still has.
+	// The chain starts again. Only the control plane still knows the bundle that the runtime has.
 	s.push(s.signer, s.documents("new"), "a", 40)
 	forgotten := s.read(nothing)
 	if plan := Decide(forgotten, nil, rules); len(plan.Waiting) != 2 {
@@ -112,9 +112,9 @@ func TestAnInventoryHasAllBundlesAndWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// TestAStateIsReadByABundleInUse has two bundles of one state and two catalogs, of which the superseded one is not
-// whole any more.
-func TestAStateIsReadByABundleInUse(t *testing.T) {
+// TestStateIsReadFromABundleInUse has two bundles with the same state and different catalogs. The superseded one is
+// incomplete.
+func TestStateIsReadFromABundleInUse(t *testing.T) {
 	s := newShelf(t)
 	now := s.documents("x")
 	catalog, err := bundle.EncodeCatalog(bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{{Name: "m", Spec: []byte("{}")}}})
@@ -130,8 +130,8 @@ func TestAStateIsReadByABundleInUse(t *testing.T) {
 	}
 }
 
-// TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers reads three bundles of each runtime at most.
-func TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers(t *testing.T) {
+// TestRuntimeWithVeryManyBundlesDoesNotBlockOthers reads at most three bundles of each runtime.
+func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 	s := newShelf(t)
 	inForce := s.documents("in force")
 	toggled := s.push(s.signer, inForce, "a", 90)
@@ -154,8 +154,7 @@ func TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers(t *testing.T) {
 		return unused
 	}
 
-	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. What the runtime has in
-	// force stays.
+	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. The bundle in effect stays.
 	inventory := s.read(three)
 	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
 		t.Fatalf("got %+v", inventory)
@@ -167,7 +166,7 @@ func TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers(t *testing.T) {
 		t.Errorf("removes %q, want the oldest that was read", got)
 	}
 
-	// One that was changed so often lately is told of. What was read counts as used.
+	// A runtime that was changed very often recently is reported. Its read bundles count as used.
 	for range 3 {
 		last = s.pushAfter(last, s.signer, s.documents("newest"), "a", 1)
 	}
@@ -180,7 +179,7 @@ func TestARuntimeWithVeryManyBundlesKeepsNothingOfOthers(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsUnknownAndNotEmpty(t *testing.T) {
+func TestUnreadableObjectsAreUnknown(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(*shelf, bundle.Documents)
 		source func(*Source)
@@ -223,7 +222,7 @@ func TestWhatCannotBeReadIsUnknownAndNotEmpty(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotUnderstoodIsLeftOut(t *testing.T) {
+func TestUnknownManifestsAreLeftOut(t *testing.T) {
 	s := newShelf(t)
 	s.push(s.signer, s.documents("x"), "a", 1)
 	s.documents("unused")
@@ -232,7 +231,7 @@ func TestWhatIsNotUnderstoodIsLeftOut(t *testing.T) {
 	inventory := s.read(nothing)
 	for _, m := range inventory.Shared {
 		if m.Repository == bundle.DocumentsRepository {
-			s.must(repository.Tag(t.Context(), m.Descriptor, "keep-"+m.Descriptor.Digest.Encoded()[:8])) // somebody's own name for it
+			s.must(repository.Tag(t.Context(), m.Descriptor, "keep-"+m.Descriptor.Digest.Encoded()[:8])) // an operator's own tag for it
 		}
 	}
 	for _, m := range s.read(nothing).Shared {
@@ -242,7 +241,7 @@ func TestWhatIsNotUnderstoodIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestANoteIsReadAsItWasWritten(t *testing.T) {
+func TestNoteRoundTrip(t *testing.T) {
 	s := newShelf(t)
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageLayoutFile), []byte(`{"imageLayoutVersion":"1.0.0"}`), 0o600))
 	s.must(os.WriteFile(filepath.Join(s.dir, ocispec.ImageIndexFile), []byte(`{"schemaVersion":2}`), 0o600))
@@ -265,7 +264,7 @@ func TestANoteIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestANoteThatIsFullHasTheOldest(t *testing.T) {
+func TestFullNoteKeepsTheOldest(t *testing.T) {
 	s := newShelf(t)
 	unused, many := map[string]time.Time{}, 20_000
 	for i := range many {
@@ -285,7 +284,7 @@ func TestANoteThatIsFullHasTheOldest(t *testing.T) {
 	}
 }
 
-func TestANoteFitsItsLimit(t *testing.T) {
+func TestNoteFitsItsLimit(t *testing.T) {
 	unused := map[string]time.Time{}
 	for i := range 40 {
 		unused[fmt.Sprintf("content@\"%d\"", i)] = ago(i)

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// How it is noted since when manifests are unused, in the PruningRepository.
+// Names in the PruningRepository, which records since when manifests are unused.
 const (
 	noteTag       = "unused"
 	noteType      = "application/vnd.kyma-pull.pruning.v1"
@@ -30,7 +30,7 @@ type note struct {
 	Unused  map[string]time.Time `json:"unused"`
 }
 
-// ReadNotes returns since when manifests are known to be unused, nothing where that was never noted.
+// ReadNotes returns since when manifests are known to be unused, or nothing before the first note.
 func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, error) {
 	repository, err := place.Reading(ctx, bundle.PruningRepository)
 	if err != nil {
@@ -72,7 +72,7 @@ func readNote(ctx context.Context, repository store.Reader, fetched bundle.Fetch
 	return n, nil
 }
 
-// encodeNote returns a note of the oldest that fit into so many bytes, and how many do not.
+// encodeNote returns a note with the oldest entries that fit into the limit, and the number of omitted entries.
 func encodeNote(unused map[string]time.Time, limit int) (data []byte, left int, err error) {
 	keys := slices.SortedFunc(maps.Keys(unused), func(a, b string) int {
 		return cmp.Or(unused[a].Compare(unused[b]), strings.Compare(a, b))
@@ -95,8 +95,8 @@ func encodeNote(unused map[string]time.Time, limit int) (data []byte, left int, 
 	return data, left, err
 }
 
-// WriteNotes replaces what was noted, and removes the note before. A note has a limit: it returns how many of the
-// newest are not in it. They count from a later run, once what is older has gone.
+// WriteNotes replaces the note. A note has a limit: WriteNotes returns the number of the newest entries that it omits.
+// They start to count in a later run, once older ones are removed.
 func WriteNotes(ctx context.Context, place store.Store, unused map[string]time.Time) (left int, err error) {
 	data, left, err := encodeNote(unused, bundle.MaxDocumentBytes)
 	if err != nil {
@@ -135,8 +135,8 @@ func writeNote(ctx context.Context, place store.Store, data []byte) error {
 	return store.Remove(ctx, repository, before)
 }
 
-// Remove does what a plan says, in its order, and returns how many manifests went. It stops at the first that cannot be
-// removed.
+// Remove removes the manifests of a plan in its order, and returns the number of removed ones. It stops at the first
+// error.
 func Remove(ctx context.Context, place store.Store, plan Plan) (removed int, err error) {
 	for _, r := range plan.Remove {
 		repository, err := place.Repository(ctx, r.Repository)

@@ -16,10 +16,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxChain bounds the bundles before a reference that are looked at: one every two minutes for a month.
+// maxChain limits the bundles that are read before a reference: one every two minutes for a month.
 const maxChain = 20_000
 
-// runtime reads the repositories of one.
+// runtime reads the repositories of one runtime.
 func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
 	remembered, kyma := r.Kymas[id]
 	runtime := Runtime{ID: id, Kyma: kyma, Gone: slices.Contains(r.Gone, id), Remembered: remembered}
@@ -62,15 +62,15 @@ type history struct {
 	verified   map[digest.Digest]bundle.Verified // by the bundle's digest
 }
 
-// chain reads a bundle and those before it, at most MaxChain. How many there are is up to whoever may change the
-// runtime's Kyma, so that more are no reason to know nothing: each was superseded by as many as were read, and what is
-// published and in force is remembered.
+// chain reads a bundle and at most MaxChain predecessors. An editor of the runtime's Kyma controls their number, so a
+// longer chain does not make the inventory unknown: each unread bundle was superseded by all read ones, and the control
+// plane remembers the published bundle and the one in effect.
 func (h *history) chain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {
 		tags = []string{reference}
 	}
-	next := h.Rules.Now // when the bundle after it was issued
+	next := h.Rules.Now // when the next bundle was issued
 	for range h.MaxChain {
 		fetched, err := store.Fetch(ctx, h.repository, reference)
 		if errors.Is(err, store.ErrNotFound) {
@@ -84,7 +84,7 @@ func (h *history) chain(ctx context.Context, reference string) error {
 			err = fmt.Errorf("bundle %s: the registry returned %s", reference, verified.Digest)
 		}
 		if err != nil && tags == nil && h.Rules.Now.Sub(next) >= h.Rules.MinAge {
-			return nil // what this fleet's keys do not vouch for ends what is known
+			return nil // the chain ends at a bundle that this fleet's keys did not sign
 		}
 		if err != nil {
 			return fmt.Errorf("bundle %s: %w", reference, err)
@@ -110,7 +110,7 @@ func (h *history) chain(ctx context.Context, reference string) error {
 	return nil
 }
 
-// read reads the newest bundle and those before it, then those that are remembered and that no chain leads to any more.
+// read reads the newest bundle and its predecessors, then remembered bundles that are not part of the chain.
 func (h *history) read(ctx context.Context) error {
 	if err := h.chain(ctx, bundle.TagDesired); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (h *history) read(ctx context.Context) error {
 // Source: OCI distribution-spec 1.1, "Referrers Tag Schema".
 var signatureTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
 
-// signatures reads what --attach-cosign wrote, and which manifests other tags name.
+// signatures reads the indexes that --attach-cosign wrote, and the manifests that other tags name.
 func signatures(ctx context.Context, repository store.Reader, runtime *Runtime) error {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
@@ -154,7 +154,7 @@ func signatures(ctx context.Context, repository store.Reader, runtime *Runtime) 
 			})
 		if !ours {
 			runtime.Named = append(runtime.Named, m.Descriptor.Digest)
-			if found != nil { // somebody refers to the bundle
+			if found != nil { // another manifest refers to the bundle
 				runtime.Named = append(runtime.Named, digest.NewDigestFromEncoded(digest.SHA256, found[1]))
 			}
 			continue
@@ -169,7 +169,7 @@ func signatures(ctx context.Context, repository store.Reader, runtime *Runtime) 
 	return nil
 }
 
-// contents reads what the states of bundles in use need.
+// contents reads the needs of the states of bundles in use.
 func (r *reader) contents(ctx context.Context) error {
 	states := map[string]digest.Digest{}
 	for state := range r.holders {

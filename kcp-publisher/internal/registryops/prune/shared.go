@@ -18,15 +18,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// tagsOf are the prefixes of tags that are understood, by repository.
+// tagsOf are the known tag prefixes, by repository.
 var tagsOf = map[string]string{
 	bundle.DocumentsRepository: "set-",
 	bundle.ContentRepository:   "blob-",
 	bundle.CarriedRepository:   "list-",
 }
 
-// shared reads a repository of which each manifest has a tag. What it does not understand is left out. A listing that
-// fails leaves out all.
+// shared reads a repository in which each manifest has a tag. It leaves out unknown manifests. It leaves out all if the
+// listing fails.
 func (r *reader) shared(ctx context.Context, name string) error {
 	repository, err := r.Place.Reading(ctx, name)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	err = each(ctx, tags, func(ctx context.Context, tag string) error {
 		m, data, err := manifest(ctx, repository, name, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil // it went meanwhile
+			return nil // removed since it was listed
 		}
 		if err != nil {
 			return fmt.Errorf("repository %s: tag %s: %w", name, tag, err)
@@ -82,7 +82,7 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	return nil
 }
 
-// understood reports whether a manifest is one that a publisher writes under such a tag, and when a list expires.
+// understood reports whether a publisher writes such a manifest under such a tag, and when a list expires.
 func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
 	if !strings.HasPrefix(tag, tagsOf[name]) {
 		return time.Time{}, false
@@ -96,8 +96,8 @@ func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires 
 	return time.Time{}, refused == nil && len(m.Blobs) > 0
 }
 
-// manifest fetches the manifest of a tag or digest. One that is too large has a descriptor and no blobs: it can still be
-// removed.
+// manifest fetches the manifest of a tag or digest. One that is too large has a descriptor and no blobs: it can still
+// be removed.
 func manifest(ctx context.Context, repository store.Reader, name, reference string) (Manifest, []byte, error) {
 	fetched, err := store.Fetch(ctx, repository, reference)
 	if refusal.Of(err) != nil {

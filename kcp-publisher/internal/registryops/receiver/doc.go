@@ -1,8 +1,7 @@
-// Package receiver takes the notifications that registries send when something was pushed: distribution's, zot's and
-// Harbor's. A request goes in, the names of runtimes that may have reported come out.
+// Package receiver accepts the notifications that distribution, zot and Harbor send after a push. It takes a request
+// and returns the names of runtimes that may have reported.
 //
-// A notification is a stranger's word, with whatever token it comes. Only the name of a repository is taken from it,
-// and all that follows is that the publisher looks at that runtime now instead of at its next poll. What it finds there
-// is verified as ever. Notifications that are lost, forged or repeated change nothing else: the poll goes on beside
-// them, and Looks bounds how often they count.
+// A notification is untrusted, even with a valid token. The receiver only reads the names of repositories, and the
+// publisher only checks those runtimes now instead of at the next poll. It verifies their reports as always. Lost,
+// forged or repeated notifications have no other effect: polling continues, and Looks limits their rate.
 package receiver

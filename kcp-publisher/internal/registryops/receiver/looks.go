@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// How often notifications lead to a look: once in lookInterval for one runtime, and so often for all of them together,
-// in the order in which they came. A runtime that reports more often costs no more, and polls find what waits for
-// longer than they do.
+// Limits of looks that notifications cause: one per lookInterval for one runtime, and a rate for all runtimes together,
+// in the order of the notifications. A runtime that reports more often costs no more. Polls cover runtimes that wait
+// longer than the poll interval.
 const (
 	lookInterval   = 2 * time.Second
 	looksPerSecond = 200
@@ -28,7 +28,7 @@ type Looks struct {
 	looked map[string]time.Time
 }
 
-// NewLooks returns what calls look for each runtime that was notified of. Names of runtimes have to be known to exist.
+// NewLooks returns Looks that call look for each notified runtime. The caller must check that the runtime exists.
 func NewLooks(look func(ctx context.Context, runtime string) error, now func() time.Time) *Looks {
 	return &Looks{
 		look: look, now: now, queue: workqueue.NewTypedDelayingQueue[string](), all: rate.NewLimiter(looksPerSecond, looksPerSecond),
@@ -36,8 +36,8 @@ func NewLooks(look func(ctx context.Context, runtime string) error, now func() t
 	}
 }
 
-// Add asks for a look at a runtime: now, or once lookInterval has passed since the last one. However often it is called
-// before, one look follows.
+// Add requests a look at a runtime: now, or once lookInterval has passed since the last one. Repeated calls before that
+// cause only one look.
 func (l *Looks) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.due(runtime))
 }
@@ -57,17 +57,17 @@ func (l *Looks) Start(ctx context.Context) error {
 		if ended {
 			return nil
 		}
-		if wait := l.due(runtime); wait > 0 { // it was looked at while it waited for that
+		if wait := l.due(runtime); wait > 0 { // a look happened while this one waited
 			l.queue.AddAfter(runtime, wait)
 		} else if l.all.Wait(ctx) == nil {
 			l.note(runtime)
-			_ = l.look(ctx, runtime) // what cannot be looked at now is polled
+			_ = l.look(ctx, runtime) // the next poll covers the rest
 		}
 		l.queue.Done(runtime)
 	}
 }
 
-// note remembers a look, and forgets those that do not count any more.
+// note records a look, and forgets expired ones.
 func (l *Looks) note(runtime string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Bounds of a notification. Registries send one event each; zot's holds the manifest, which for a report has up to
-// bundle.MaxReportBytes within two layers of JSON.
+// Limits of a notification. Registries send one event each. zot's event contains the manifest, which for a report has
+// up to bundle.MaxReportBytes within two layers of JSON.
 const (
 	maxBodyBytes = 2 << 20
 	maxEvents    = 1000
@@ -29,15 +29,15 @@ const (
 	cloudEvent           = "application/cloudevents+json"
 	plainJSON            = "application/json"
 
-	headerType = "Ce-Type" // of a CloudEvent whose body is its data alone
+	headerType = "Ce-Type" // for a CloudEvent whose body contains only the data
 
 	distributionPush = "push"
 	harborPush       = "PUSH_ARTIFACT"
 	harborPushed     = "harbor.artifact.pushed"
-	zotUpdated       = ".image.updated" // behind a prefix, which is an operator's choice
+	zotUpdated       = ".image.updated" // after a prefix that an operator chooses
 )
 
-// distributionEnvelope is what distribution sends.
+// distributionEnvelope is distribution's format.
 type distributionEnvelope struct {
 	Events []struct {
 		Action string `json:"action"`
@@ -55,16 +55,15 @@ type eventData struct {
 	} `json:"repository"`
 }
 
-// plainEvent is a CloudEvent, or what Harbor sends without its format.
+// plainEvent is a CloudEvent, or Harbor's event without a format.
 type plainEvent struct {
 	Type      string    `json:"type"`
 	Data      eventData `json:"data"`
 	EventData eventData `json:"event_data"`
 }
 
-// pushed returns the repositories that a notification says something was pushed to, as the registry names them. It is
-// empty for events that say something else, and for those that nobody here knows. Pulls are none of them: the
-// publisher's own would notify it again and again.
+// pushed returns the repositories of the pushes in a notification, as the registry names them. It returns none for
+// other or unknown events. It ignores pulls: the publisher's own pulls would notify it again and again.
 func pushed(contentType, eventType string, body []byte) ([]string, error) {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -111,7 +110,7 @@ func pushedToDistribution(body []byte) ([]string, error) {
 	return repositories, nil
 }
 
-// pushedBy returns the repository that an event of Harbor or zot is about.
+// pushedBy returns the repository of an event of Harbor or zot.
 func pushedBy(kind string, data eventData) []string {
 	switch {
 	case kind == harborPush, kind == harborPushed:
@@ -129,8 +128,8 @@ func decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// reporters returns the runtimes whose reports are in the repositories, each once; prefix is the path of the fleet's
-// location.
+// reporters returns the runtimes whose report repositories are in the list, each once. prefix is the path of the
+// fleet's location.
 func reporters(prefix string, repositories []string) []string {
 	var runtimes []string
 	seen := map[string]bool{}

@@ -20,8 +20,8 @@ func sample(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestNotificationsOfEachRegistryAreUnderstood has samples as these registries send them: testdata is made of the
-// examples in the documentation of distribution and Harbor, and of what zot's builder of events puts together.
+// TestNotificationsOfEachRegistryAreUnderstood uses samples in testdata: the examples in the documentation of
+// distribution and Harbor, and the output of zot's event builder.
 func TestNotificationsOfEachRegistryAreUnderstood(t *testing.T) {
 	if notifications.EventsMediaType != distributionEvents || notifications.EventActionPush != distributionPush {
 		t.Errorf("distribution sends %s, %s", notifications.EventsMediaType, notifications.EventActionPush)

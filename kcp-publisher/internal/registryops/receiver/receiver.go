@@ -14,18 +14,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// Path is where registries post notifications.
+// Path is the path to which registries post notifications.
 const Path = "/hook"
 
-// Limits are those of the receiver's server. Whoever reaches the port gets a connection before the token is checked;
-// distribution opens one for each event anyway.
+// Limits bounds the receiver's server. A connection is accepted before the token is checked; distribution opens one for
+// each event anyway.
 var Limits = serve.Limits{
 	Connections: 200, HeaderBytes: 8 << 10, BodyBytes: maxBodyBytes, AllBodiesBytes: 8 * maxBodyBytes, Read: 10 * time.Second, Write: 10 * time.Second,
 	OneRequest: true,
 }
 
-// How many notifications are read each second, and how many with a wrong token are answered as such. A registry that is
-// told to come back later does; a flood costs no more than this.
+// Rates of processed notifications and of responses to a wrong token. A registry repeats a notification that is refused
+// as too many, and a flood costs no more than these rates.
 const (
 	notificationsPerSecond = 1000
 	notificationsAtOnce    = 2000
@@ -33,27 +33,26 @@ const (
 	refusalsAtOnce         = 50
 )
 
-// Receiver answers registries' notifications. It is safe for concurrent use.
+// Receiver accepts registries' notifications. It is safe for concurrent use.
 type Receiver struct {
 	options   Options
 	all       *rate.Limiter
 	refusals  *rate.Limiter
-	announced *rate.Limiter // what is logged of refusals
+	announced *rate.Limiter // limits the log of refusals
 }
 
-// Options are what a Receiver needs.
+// Options are the inputs of a Receiver.
 type Options struct {
 	// Prefix is the path of the fleet's location in the registry, without the host.
 	Prefix string
 	Tokens *TokenFile
-	// Leading reports whether this process is the one that looks at runtimes. Another one tells registries to try again.
+	// Leading reports whether this process reads reports. Another replica asks registries to try again.
 	Leading func() bool
-	// Look asks for a look at a runtime, and reports whether there is one of that name. It returns at once.
+	// Look requests a look at a runtime, and reports whether that runtime exists. It returns at once.
 	Look func(runtime string) bool
 	Log  logr.Logger
 }
 
-// New returns a Receiver.
 func New(options Options) *Receiver {
 	return &Receiver{
 		options: options, all: rate.NewLimiter(notificationsPerSecond, notificationsAtOnce), refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
@@ -61,7 +60,7 @@ func New(options Options) *Receiver {
 	}
 }
 
-// Results of a notification, as the metric has them.
+// Results of a notification, as metric labels.
 const (
 	resultTaken       = "taken"
 	resultIgnored     = "ignored"
@@ -79,7 +78,7 @@ var received = measure.Counters[string](measure.Definition{
 	Labels: []string{"result"},
 })
 
-// ServeHTTP answers POST. Nothing of what was sent is answered or logged.
+// ServeHTTP accepts POST. It neither returns nor logs any part of the request.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -111,7 +110,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	r.take(w, request)
 }
 
-// take looks at what a registry says that has the token.
+// take processes a notification from a registry with a valid token.
 func (r *Receiver) take(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -135,7 +134,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// announce logs once in a while: whoever reaches the port could fill the log otherwise.
+// announce logs at a limited rate, so that a client cannot fill the log.
 func (r *Receiver) announce(err error, what string, request *http.Request) {
 	if r.announced.Allow() {
 		r.options.Log.Error(err, what, "from", request.RemoteAddr)
@@ -148,7 +147,7 @@ func later(w http.ResponseWriter, result string, status int) {
 	http.Error(w, "try again later", status)
 }
 
-// tokenOf returns what a registry sends as `Authorization: Bearer TOKEN`, or as the password of a user, which zot has.
+// tokenOf returns the token of `Authorization: Bearer TOKEN`, or the password of a user, as zot sends it.
 func tokenOf(request *http.Request) string {
 	if _, password, ok := request.BasicAuth(); ok {
 		return password

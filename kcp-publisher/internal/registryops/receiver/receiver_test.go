@@ -34,7 +34,7 @@ func tokenFile(t *testing.T, content string) string {
 	return path
 }
 
-// counted returns as what do is counted.
+// counted returns the metric's values.
 func counted(t *testing.T, do func()) string {
 	t.Helper()
 	all := []string{resultTaken, resultIgnored, resultRefused, resultInvalid, resultLimited, resultStandby, resultUnavailable}
@@ -72,7 +72,7 @@ func post(handler http.Handler, authorization, body string) int {
 	return answer.Code
 }
 
-func TestOnlyWhoHasTheTokenNotifies(t *testing.T) {
+func TestNotificationsNeedTheToken(t *testing.T) {
 	path := tokenFile(t, secret+"\n")
 	tokens, err := OpenTokenFile(path)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestOnlyWhoHasTheTokenNotifies(t *testing.T) {
 	}
 }
 
-func TestAReceiverDoesNotStartWithoutAToken(t *testing.T) {
+func TestReceiverNeedsATokenToStart(t *testing.T) {
 	for name, content := range map[string]string{
 		"an empty file": "", "a short one": "short", "an empty second line": secret + "\n\n" + secret, "three": secret + "\n" + secret + "\n" + secret,
 		"a file that is too large": strings.Repeat("x", maxTokenBytes+1),
@@ -159,9 +159,9 @@ func TestAReceiverDoesNotStartWithoutAToken(t *testing.T) {
 	}
 }
 
-// TestWhoHasNoTokenKeepsNobodyOut has as many clients without the token as there may be connections, none of which ends
-// its own.
-func TestWhoHasNoTokenKeepsNobodyOut(t *testing.T) {
+// TestClientsWithoutATokenBlockNoOthers opens as many connections without the token as the limit allows, and never
+// closes them.
+func TestClientsWithoutATokenBlockNoOthers(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {
 		t.Fatal(err)
@@ -202,8 +202,8 @@ func TestWhoHasNoTokenKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// TestAFloodOfNotificationsIsCutShort has a flood with the token, and one without.
-func TestAFloodOfNotificationsIsCutShort(t *testing.T) {
+// TestFloodOfNotificationsIsLimited sends one flood with the token, and one without.
+func TestFloodOfNotificationsIsLimited(t *testing.T) {
 	tokens, err := OpenTokenFile(tokenFile(t, secret))
 	if err != nil {
 		t.Fatal(err)
@@ -226,8 +226,8 @@ func TestAFloodOfNotificationsIsCutShort(t *testing.T) {
 	})
 }
 
-// TestARuntimeThatReportsAllTheTimeSlowsNobody counts looks by a clock of the test.
-func TestARuntimeThatReportsAllTheTimeSlowsNobody(t *testing.T) {
+// TestConstantlyReportingRuntimeDelaysNoOthers counts looks by a clock of the test.
+func TestConstantlyReportingRuntimeDelaysNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		looked := map[string][]time.Duration{}
@@ -263,8 +263,8 @@ func TestARuntimeThatReportsAllTheTimeSlowsNobody(t *testing.T) {
 	})
 }
 
-// TestAllRuntimesAtOnceAreLookedAtInTurn is what a promotion leads to, and what somebody with a stolen token can do.
-func TestAllRuntimesAtOnceAreLookedAtInTurn(t *testing.T) {
+// TestNotificationsOfAllRuntimesAreProcessedInOrder covers a promotion, and a client with a stolen token.
+func TestNotificationsOfAllRuntimesAreProcessedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looked atomic.Int64
 		var order []string

@@ -10,19 +10,19 @@ import (
 	"sync"
 )
 
-// A token has at least as many characters as 128 bits take in base64. A second one is for the time in which the first
-// is replaced.
+// A token has at least as many characters as 128 bits take in base64. The file can have a second one while the first is
+// replaced.
 const (
 	minTokenLength = 22
 	maxTokens      = 2
 	maxTokenBytes  = 4 << 10
 )
 
-// TokenFile follows a file with the token that registries send, one in each line. It is safe for concurrent use.
+// TokenFile follows a file with the registries' tokens, one per line. It is safe for concurrent use.
 type TokenFile struct {
 	path string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	read   fs.FileInfo
 	tokens [][sha256.Size]byte
 }
@@ -34,8 +34,7 @@ func OpenTokenFile(path string) (*TokenFile, error) {
 	return t, err
 }
 
-// has reports whether a token is among those of the file. The error says that the file cannot be read, and so none
-// counts.
+// has reports whether the file contains a token. If the file cannot be read, it returns an error and no token is valid.
 func (t *TokenFile) has(token string) (bool, error) {
 	tokens, err := t.refresh()
 	if err != nil {
@@ -55,7 +54,7 @@ func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A mounted Secret is replaced by renaming, so that it becomes another file.
+	// A mounted Secret is replaced by a rename, so it becomes another file.
 	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) && t.read.Size() == info.Size() {
 		return t.tokens, nil
 	}

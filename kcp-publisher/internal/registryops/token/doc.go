@@ -1,18 +1,19 @@
-// Package token lets a registry tell runtimes apart. A user's name with a password derived for it goes in, a JSON Web
-// Token comes out that opens, for five minutes, exactly the repositories which that user needs, whatever was asked for:
+// Package token lets a registry tell runtimes apart. It takes a user's name with a derived password and returns a JSON
+// Web Token. The token is valid for five minutes and grants exactly the repositories that the user needs, whatever the
+// request asks for:
 //
 //	runtime <id>   pull       <prefix>/runtimes/<id>, <prefix>/trust, <prefix>/content, module repositories
 //	               pull,push  <prefix>/reports/<id>
 //	_publisher     pull,push  everything below <prefix>;  pull  module repositories
 //	_modules       pull,push  module repositories
-//	_pruner        pull,delete       everything below <prefix> but <prefix>/trust, which it may pull;  the registry's catalog
+//	_pruner        pull,delete       everything below <prefix> except <prefix>/trust, which it can pull;  the registry's catalog
 //	               pull,push,delete  <prefix>/pruning
 //
-// Nobody else may delete, or see the registry's catalog. Passwords are derived from the fleet's token secret and stored
-// nowhere; a higher generation takes all older ones of a user out of force.
+// No other user can delete, or see the registry's catalog. Passwords are derived from the fleet's token secret and
+// stored nowhere. A higher generation invalidates all older passwords of a user.
 //
-// A password is 256 bits of an HMAC, so it cannot be guessed: a good one is always let in, and only refusals are
-// limited. Nobody can lock another one out.
+// A password is 256 bits of an HMAC, so it cannot be guessed. A valid one is always accepted, and only refusals are
+// limited, so no client can lock out another one.
 //
 // Source: distribution, docs/spec/auth/token.md and docs/spec/auth/jwt.md; RFC 7519.
 package token

@@ -9,13 +9,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Generations is a YAML file with the lowest generation of the password that counts, by user. Who is not in it starts
-// at 1. The file is read again when it changed, so that a revocation needs no restart; while it cannot be read,
-// nobody's generation is known.
+// Generations is a YAML file with the lowest valid generation of the password, by user. A user without an entry starts
+// at 1. The file is read again after a change, so a revocation needs no restart. While it cannot be read, all
+// generations are unknown.
 type Generations struct {
 	path string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	read   fs.FileInfo
 	lowest map[string]int
 }
@@ -23,14 +23,14 @@ type Generations struct {
 // maxGenerationsBytes is a line of 80 bytes for each of 200,000 runtimes.
 const maxGenerationsBytes = 16 << 20
 
-// OpenGenerations reads the file; without a path every user's first password counts.
+// OpenGenerations reads the file. Without a path, every user's first password is valid.
 func OpenGenerations(path string) (*Generations, error) {
 	g := &Generations{path: path}
 	_, err := g.InForce("")
 	return g, err
 }
 
-// InForce returns the lowest generation that counts for a user.
+// InForce returns the lowest valid generation of a user.
 func (g *Generations) InForce(user string) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,7 +47,7 @@ func (g *Generations) refresh() error {
 	if err != nil {
 		return err
 	}
-	// A mounted ConfigMap is replaced by renaming, so that it becomes another file.
+	// A mounted ConfigMap is replaced by a rename, so it becomes another file.
 	if g.read != nil && os.SameFile(g.read, info) && g.read.ModTime().Equal(info.ModTime()) && g.read.Size() == info.Size() {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Policy says what is where in the registry, by names without its host.
+// Policy describes the repositories of the registry, by names without the host.
 type Policy struct {
 	prefix  string
 	modules []pattern
@@ -22,11 +22,11 @@ type pattern struct {
 	below bool
 }
 
-// belowSuffix ends a pattern that means all repositories below one.
+// belowSuffix ends a pattern for all repositories below one.
 const belowSuffix = "/**"
 
-// NewPolicy reads a prefix such as "fleet" and the module repositories, each a name or NAME/** for all below it. A
-// pattern that would open what belongs to single runtimes is an error.
+// NewPolicy parses a prefix such as "fleet" and the module repositories, each a name or NAME/** for all below it. It
+// returns an error for a pattern that would include repositories of single runtimes.
 func NewPolicy(prefix string, modules []string) (Policy, error) {
 	if !repositoryName.MatchString(prefix) {
 		return Policy{}, fmt.Errorf("prefix %q: want a path such as fleet", prefix)
@@ -46,15 +46,14 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 	return policy, nil
 }
 
-// Why no module may lie where the fleet's own repositories are: every runtime may read modules, and who releases
-// modules may write them.
+// Reasons why a module must not be stored among the fleet's own repositories: every runtime can read modules, and
+// publishers of modules can write them.
 const (
 	ofSingleRuntimes = "which is kept for single runtimes, and would be open to all of them"
 	ofThePublisher   = "which the publisher alone writes, and who releases modules could"
 )
 
-// own are the fleet's own repositories and folders of them below the prefix. Carried images are for whoever runs them,
-// as modules are.
+// own are the fleet's own repositories and folders below the prefix. Carried images are shared, as modules are.
 var own = []struct{ area, reason string }{
 	{strings.TrimSuffix(bundle.DesiredRepository(""), "/"), ofSingleRuntimes},
 	{strings.TrimSuffix(bundle.ReportRepository(""), "/"), ofSingleRuntimes},
@@ -65,7 +64,7 @@ var own = []struct{ area, reason string }{
 	{bundle.PruningRepository, ofThePublisher},
 }
 
-// overlap returns which of the fleet's own repositories a pattern means, and why it may not; nothing if it means none.
+// overlap returns the fleet's own repository that a pattern includes, and the reason why it must not, or nothing.
 func (p Policy) overlap(module pattern) (area, reason string) {
 	for _, o := range own {
 		at := p.prefix + "/" + o.area
@@ -76,8 +75,8 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 	return "", ""
 }
 
-// Grant returns what of asked the user may have. It is never more than asked, and never more than the user's; what is
-// neither is left out in silence, as the specification wants it.
+// Grant returns the part of the requested access that the user can have. As the specification requires, it leaves out
+// the rest silently.
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
 	for _, a := range asked {
@@ -97,8 +96,8 @@ func (p Policy) Grant(user string, asked []Access) []Access {
 	return granted
 }
 
-// actions are what the user may do in a repository. Names are compared whole: the runtime "a" has nothing to do with
-// "a-b" or "a/b".
+// actions are the user's actions in a repository. Names are compared as a whole: runtime "a" has no access to "a-b" or
+// "a/b".
 func (p Policy) actions(user, repository string) []string {
 	read, write := []string{actionPull}, []string{actionPull, actionPush}
 	switch user {
@@ -133,8 +132,8 @@ func (p Policy) actions(user, repository string) []string {
 	return nil
 }
 
-// pruning is what who prunes may do: it pushes its own note and nothing else, so that its password makes no runtime run
-// anything.
+// pruning returns the pruner's actions. The pruner can push only its own note, so its password cannot make a runtime
+// run anything.
 func (p Policy) pruning(repository string) []string {
 	switch {
 	case repository == p.prefix+"/"+bundle.TrustRepository:
@@ -156,7 +155,7 @@ func (p Policy) isModule(repository string) bool {
 	})
 }
 
-// SplitLocation takes a location HOST/PATH apart.
+// SplitLocation splits a location HOST/PATH.
 func SplitLocation(location string) (host, prefix string, err error) {
 	host, prefix, ok := strings.Cut(strings.Trim(location, "/"), "/")
 	if !ok || host == "" || strings.Contains(location, "://") {

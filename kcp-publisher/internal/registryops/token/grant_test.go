@@ -26,7 +26,7 @@ func flat(granted []Access) string {
 	return strings.Join(all, " ")
 }
 
-func TestAUserGetsWhatWasAskedAndIsItsOwn(t *testing.T) {
+func TestGrantIsTheRequestedPartOfTheUsersRights(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**", "shared/charts")
 	for name, c := range map[string]struct{ user, asked, want string }{
 		"its bundle":                           {"a", "repository:fleet/runtimes/a:pull", "repository:fleet/runtimes/a:pull"},
@@ -71,7 +71,7 @@ func TestAUserGetsWhatWasAskedAndIsItsOwn(t *testing.T) {
 			asked, err := parseScopes([]string{c.asked})
 			if err != nil {
 				if c.want == "" {
-					return // refused before anybody was asked
+					return // refused before a grant is computed
 				}
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestScopesHaveOneSpelling(t *testing.T) {
 	}
 }
 
-func TestPoliciesThatWouldOpenTheFleetAreRefused(t *testing.T) {
+func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 	for _, modules := range []string{"fleet/**", "fleet/runtimes/**", "fleet/runtimes", "fleet/runtimes/a", "fleet/reports/**", "fleet/documents", "**", "/**", "", "Modules/**", "modules/*", "a/../b", "x/**/y"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err == nil {
 			t.Errorf("--module-repository %q was accepted", modules)
@@ -147,8 +147,8 @@ func TestPoliciesThatWouldOpenTheFleetAreRefused(t *testing.T) {
 	}
 }
 
-// Two runtimes share what all share, and nothing else, however their names are made.
-func TestNoRuntimeReachesWhatIsAnothers(t *testing.T) {
+// Two runtimes share only the shared repositories, whatever their names are.
+func TestRuntimesCannotReachEachOther(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
 	id := rapid.StringMatching(`[ab1]([ab1.]{0,2}[ab1])?(-[ab1])?`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,13 +15,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Validity is the life of a token. What was revoked or changed is closed after it at the latest.
+// Validity is the lifetime of a token. A revocation or change takes effect within it.
 const Validity = 5 * time.Minute
 
-// Issuer signs tokens for one registry. Its key is for nothing else: registries differ in what they check (zot passes
-// over issuer and audience), so that a key for two registries would make one's tokens good for the other.
+// Issuer signs tokens for one registry. Its key has no other use: some registries check neither issuer nor audience
+// (zot), so a shared key would make the tokens of one registry valid for the other.
 type Issuer struct {
-	// Name and Service are what the registry is configured to expect.
+	// Name and Service are the values that the registry is configured to expect.
 	Name, Service string
 	signer        jose.Signer
 	key           jose.JSONWebKey
@@ -47,12 +47,12 @@ func NewIssuer(name, service string, key trust.Signer) (*Issuer, error) {
 	return &Issuer{Name: name, Service: service, signer: signer, key: public}, nil
 }
 
-// KeySet is the file that distribution reads as auth.token.jwks.
+// KeySet returns the file that distribution reads as auth.token.jwks.
 func (i *Issuer) KeySet() ([]byte, error) {
 	return json.MarshalIndent(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.key}}, "", "  ")
 }
 
-// sign makes a token. id must be fresh.
+// sign returns a token. id must be unique.
 func (i *Issuer) sign(user string, granted []Access, id string, now time.Time) (string, error) {
 	if granted == nil {
 		return "", errors.New("token: no access named, which a registry could take for any")

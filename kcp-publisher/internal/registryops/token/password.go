@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Users that are no runtimes: their names start with what no runtime id may start with.
+// Users that are not runtimes. Their first character is not allowed in a runtime ID.
 const (
 	UserPublisher = "_publisher"
 	UserModules   = "_modules"
@@ -25,7 +25,7 @@ const (
 	minSecret      = 32
 )
 
-// CheckUser reports whether the service knows what a user of this name may do.
+// CheckUser returns an error for a user without rights in this service.
 func CheckUser(user string) error {
 	if user == UserPublisher || user == UserModules || user == UserPruner {
 		return nil
@@ -33,7 +33,7 @@ func CheckUser(user string) error {
 	return trust.CheckRuntimeID(user)
 }
 
-// Password derives a user's registry password of a generation, from 1 on. It is a secret.
+// Password derives a user's registry password of a generation, starting at 1. It is secret.
 func Password(secret trust.TokenSecret, user string, generation int) (string, error) {
 	if err := CheckUser(user); err != nil {
 		return "", err
@@ -46,15 +46,15 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 	}
 	number := strconv.Itoa(generation)
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(passwordLabel + "\n" + user + "\n" + number)) // no part can hold a line feed
+	mac.Write([]byte(passwordLabel + "\n" + user + "\n" + number)) // no part can contain a line feed
 	return passwordPrefix + "." + number + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
 }
 
-// errRefused says nothing about which part was wrong.
+// errRefused does not reveal the wrong part.
 var errRefused = errors.New("user and password do not belong together, or the password was revoked")
 
-// authenticate reports whether the password is the user's, of at least the generation that is in force, and which of
-// the secrets it was derived from, by its place: 0 is the newest.
+// authenticate reports whether the password is the user's, of at least the lowest valid generation. It returns the
+// index of the secret that it was derived from: 0 is the newest.
 func authenticate(secrets trust.TokenSecrets, user, password string, inForce int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {

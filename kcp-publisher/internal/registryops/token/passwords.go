@@ -7,20 +7,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Passwords tells whether a user's password counts. It is safe for concurrent use where its functions are.
+// Passwords verifies users' passwords. It is safe for concurrent use if its functions are.
 type Passwords struct {
-	// Secrets returns what passwords are derived from, the newest first. An error refuses everybody for as long as it
-	// lasts.
+	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users are
+	// refused.
 	Secrets func() (trust.TokenSecrets, error)
-	// InForce returns the lowest generation of a user's password that counts. An error refuses everybody for as long as it
-	// lasts.
+	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are refused.
 	InForce func(user string) (int, error)
 }
 
-// Check returns an error unless the password is the user's and in force. Which is the place of the secret that it was
-// derived from: 0 is the newest.
+// Check returns an error unless the password is valid for the user. It returns the index of the secret that the
+// password was derived from: 0 is the newest.
 func (p Passwords) Check(user, password string) (which int, err error) {
-	// Only users whose names can be trusted in a log get further than here.
+	// From here on, the user's name is safe to log.
 	if CheckUser(user) != nil {
 		return 0, errRefused
 	}
@@ -35,5 +34,5 @@ func (p Passwords) Check(user, password string) (which int, err error) {
 	return authenticate(secrets, user, password, generation)
 }
 
-// IsRefused reports whether an error of Check says that the password does not count, and not that this is not known.
+// IsRefused reports whether an error of Check means that the password is invalid, rather than that the check failed.
 func IsRefused(err error) bool { return errors.Is(err, errRefused) }

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Access is what one token allows in one repository, as the registry reads it.
+// Access is the access of one token to one repository, as the registry reads it.
 type Access struct {
 	Type    string   `json:"type"`
 	Name    string   `json:"name"`
 	Actions []string `json:"actions"`
 }
 
-// Limits of a request for a token. Clients ask for two or three scopes at once: a mount needs two.
+// Limits of a token request. Clients request two or three scopes at once: a mount needs two.
 const (
 	maxScopes      = 16
 	maxNameBytes   = 255
@@ -29,15 +29,15 @@ const (
 )
 
 // repositoryName is the grammar of a repository's name. It has no upper case, no empty part, no "." and no "..", so
-// that a name has one spelling only and can be compared as it is.
+// each repository has only one spelling, which can be compared directly.
 //
 // Source: OCI distribution-spec 1.1, "Pulling manifests".
 var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 
 var scopeWord = regexp.MustCompile(`^([a-z]+|\*)$`)
 
-// parseScopes reads the scope parameters of a request, each with one or more scopes TYPE:NAME:ACTION[,ACTION] between
-// single spaces.
+// parseScopes parses the scope parameters of a request, each with one or more scopes TYPE:NAME:ACTION[,ACTION]
+// separated by single spaces.
 //
 // Source: distribution, docs/spec/auth/scope.md.
 func parseScopes(parameters []string) ([]Access, error) {

@@ -15,17 +15,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Refusals are answered and logged at this rate at most, with bursts of so many: a fleet that starts with old passwords
-// is seen, a flood costs neither disk nor time.
+// Rate and burst of responses to refusals and of their log. A fleet that starts with old passwords is visible in the
+// log, and a flood costs neither disk nor time.
 const (
 	refusalsPerSecond = 10
 	refusalsAtOnce    = 50
 )
 
-// maxQueryBytes bounds what is parsed: 16 scopes with the longest names.
+// maxQueryBytes limits the parsed query: 16 scopes with the longest names.
 const maxQueryBytes = 8 << 10
 
-// Service answers requests for tokens. It is safe for concurrent use.
+// Service serves requests for tokens. It is safe for concurrent use.
 type Service struct {
 	passwords Passwords
 	policy    Policy
@@ -35,26 +35,25 @@ type Service struct {
 	log       logr.Logger
 	refusals  *rate.Limiter
 
-	mu       sync.Mutex      // guards what follows
-	outdated map[string]bool // users who were told of: they come with a password of the secret before
+	mu       sync.Mutex      // guards the fields below
+	outdated map[string]bool // users that were logged because their password is of the previous secret
 }
 
-// Options are what a Service needs.
+// Options are the inputs of a Service.
 type Options struct {
-	// Secrets gives what passwords are derived from, the newest first. An error refuses everybody for as long as it lasts.
+	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users are
+	// refused.
 	Secrets func() (trust.TokenSecrets, error)
 	Policy  Policy
 	Issuer  *Issuer
-	// InForce gives the lowest generation of a user's password that counts. An error refuses everybody for as long as it
-	// lasts.
+	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are refused.
 	InForce func(user string) (int, error)
 	Now     func() time.Time
-	// FreshID gives an identifier that was never given before.
+	// FreshID returns a unique identifier.
 	FreshID func() string
 	Log     logr.Logger
 }
 
-// NewService returns a service.
 func NewService(o Options) (*Service, error) {
 	secrets, err := o.Secrets()
 	if err != nil {
@@ -71,7 +70,7 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
-// answer is what a client gets.
+// answer is the response to a client.
 //
 // Source: distribution, docs/spec/auth/token.md, "Token Response Fields".
 type answer struct {
@@ -81,12 +80,12 @@ type answer struct {
 	IssuedAt    time.Time `json:"issued_at"`
 }
 
-// ServeHTTP answers GET with service, scope and Basic credentials. Credentials are never logged, nor is what was asked
-// for: it is the caller's text.
+// ServeHTTP accepts GET with service, scope and Basic credentials. It logs neither credentials nor the requested
+// scopes, which are text of the caller.
 func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if request.Method != http.MethodGet {
-		// Clients that try OAuth 2 first come back with GET.
+		// Clients that try OAuth 2 first repeat the request with GET.
 		w.Header().Set("Allow", http.MethodGet)
 		problem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "want GET")
 		return
@@ -124,8 +123,8 @@ func (s *Service) authenticated(request *http.Request) (string, error) {
 	return user, err
 }
 
-// announceOutdated logs once that a user has to be given another password before the next rotation. Users are no more
-// than the fleet has.
+// announceOutdated logs once that a user needs another password before the next rotation. The fleet limits the number
+// of users.
 func (s *Service) announceOutdated(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +166,7 @@ func (s *Service) refuse(w http.ResponseWriter, request *http.Request, err error
 	problem(w, http.StatusUnauthorized, "UNAUTHORIZED", err.Error())
 }
 
-// problem answers as registries do.
+// problem writes an error in the registry API's format.
 //
 // Source: OCI distribution-spec 1.1, "Error Codes".
 func problem(w http.ResponseWriter, status int, code, message string) {

@@ -41,7 +41,7 @@ func newIssuer(t *testing.T) *Issuer {
 	return issuer
 }
 
-// desk is a service with what it logged.
+// desk is a service with its log.
 type desk struct {
 	*Service
 	issuer *Issuer
@@ -90,7 +90,7 @@ func query(scopes ...string) url.Values {
 	return url.Values{"service": {"registry.example"}, "scope": scopes}
 }
 
-func TestARuntimeGetsAShortLivedTokenForWhatItMay(t *testing.T) {
+func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 	d := newDesk(t, nil)
 	response := d.ask("a", passwordOf(t, "a", 1), query("repository:fleet/reports/a:pull,push", "repository:fleet/runtimes/b:pull"))
 	if response.Code != http.StatusOK || response.Header().Get("Cache-Control") != "no-store" {
@@ -137,7 +137,7 @@ func TestARuntimeGetsAShortLivedTokenForWhatItMay(t *testing.T) {
 	}
 }
 
-func TestATokenForNothingNamesNoAccess(t *testing.T) {
+func TestTokenWithoutAccessIsIssued(t *testing.T) {
 	d := newDesk(t, nil)
 	response := d.ask("a", passwordOf(t, "a", 1), url.Values{"service": {"registry.example"}})
 	var got answer
@@ -157,7 +157,7 @@ func TestATokenForNothingNamesNoAccess(t *testing.T) {
 	}
 }
 
-func TestWhoIsRefused(t *testing.T) {
+func TestInvalidCredentialsAreRefused(t *testing.T) {
 	two := func(string) (int, error) { return 2, nil }
 	for name, c := range map[string]struct {
 		user, password string
@@ -197,7 +197,7 @@ func TestWhoIsRefused(t *testing.T) {
 	}
 }
 
-func TestRequestsThatNoClientMakes(t *testing.T) {
+func TestMalformedRequestsAreRefused(t *testing.T) {
 	d := newDesk(t, nil)
 	password := passwordOf(t, "a", 1)
 	for name, q := range map[string]url.Values{
@@ -219,7 +219,7 @@ func TestRequestsThatNoClientMakes(t *testing.T) {
 	}
 }
 
-func TestAFloodOfRefusalsIsCutShortAndLocksNobodyOut(t *testing.T) {
+func TestFloodOfRefusalsIsLimitedAndLocksNoUserOut(t *testing.T) {
 	d := newDesk(t, nil)
 	last := 0
 	for range refusalsAtOnce + 20 {
@@ -236,7 +236,7 @@ func TestAFloodOfRefusalsIsCutShortAndLocksNobodyOut(t *testing.T) {
 	}
 }
 
-func TestGenerationsAreReadAgainWhenTheyChange(t *testing.T) {
+func TestGenerationsAreReadAgainAfterAChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "generations.yaml")
 	write := func(text string) {
 		t.Helper()

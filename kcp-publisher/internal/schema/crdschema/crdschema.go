@@ -1,6 +1,6 @@
-// Package crdschema says what the API server would say of an object of the control plane: by the schemas of the chart's
-// own CustomResourceDefinitions, with the API server's own defaulting and validation. An object that nobody validated
-// goes in, such as one from a file or a report; what is wrong with it comes out, by its fields. It is pure.
+// Package crdschema validates objects of the control plane as the API server would, by the schemas of the chart's own
+// CustomResourceDefinitions and with the API server's own defaulting and validation. It takes an unvalidated object,
+// such as one from a file or a report, and returns its problems by field. It is pure.
 package crdschema
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-// Schema is that of one kind, in the version that is stored.
+// Schema is the schema of one kind in its storage version.
 type Schema struct {
 	structural *schema.Structural
 	validator  validation.SchemaValidator
@@ -39,7 +39,7 @@ type Schema struct {
 
 const folder = "kcp-publisher/files/crds/"
 
-// schemas are read when the first object of a kind comes: compiling their rules takes a while.
+// schemas are read at the first object of a kind, because compiling their rules takes a while.
 var schemas = map[string]func() (*Schema, error){
 	"Kyma":              once("operator.kyma-project.io_kymas.yaml"),
 	"Manifest":          once("operator.kyma-project.io_manifests.yaml"),
@@ -102,13 +102,12 @@ func read(file string) (*Schema, error) {
 // Default sets the defaults of an object as the API server sets them.
 func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
 
-// Problem is a field that the API server would refuse. Its text is bounded: values are whatever somebody wrote.
+// Problem is a field that the API server would refuse. Its text is limited, because values are external input.
 type Problem struct{ Field, Message string }
 
 func (p *Problem) Error() string { return p.Field + ": " + p.Message }
 
-// Validate returns what the API server would refuse in an object that has its defaults. Rules are not evaluated where
-// values are wrong.
+// Validate returns the problems of an object that has its defaults. It does not evaluate rules if values are invalid.
 func (s *Schema) Validate(object map[string]any) []*Problem {
 	found := validation.ValidateCustomResource(nil, object, s.validator)
 	if len(found) == 0 {
@@ -120,8 +119,8 @@ func (s *Schema) Validate(object map[string]any) []*Problem {
 	return problems(found)
 }
 
-// ValidateMeta returns what the API server would refuse of the metadata that people write of a namespaced object. One
-// without a namespace is put into some.
+// ValidateMeta returns the problems in the user-written metadata of a namespaced object. A missing namespace is not a
+// problem.
 func ValidateMeta(object map[string]any) []*Problem {
 	whole := unstructured.Unstructured{Object: object}
 	meta := metav1.ObjectMeta{
@@ -139,7 +138,7 @@ func problems(found field.ErrorList) []*Problem {
 	return told
 }
 
-// quoted returns the value that is wrong, bounded, where it helps to see it.
+// quoted returns the invalid value, limited, if showing it helps.
 func quoted(wrong *field.Error) string {
 	const most = 64
 	switch value := wrong.BadValue.(type) {

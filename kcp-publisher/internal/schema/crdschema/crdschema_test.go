@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 )
 
-func TestEveryDefinitionOfTheChartHasItsSchema(t *testing.T) {
+func TestDefinitionsOfTheChartHaveASchema(t *testing.T) {
 	files, err := charts.PublisherCRDs.ReadDir(strings.TrimSuffix(folder, "/"))
 	if err != nil || len(files) != len(schemas) {
 		t.Fatalf("%d files and %d schemas, %v", len(files), len(schemas), err)
@@ -33,7 +33,7 @@ func TestEveryDefinitionOfTheChartHasItsSchema(t *testing.T) {
 	}
 }
 
-func TestProblemsNameFieldsInFewWords(t *testing.T) {
+func TestProblemsNameTheField(t *testing.T) {
 	policies, err := Of("RolloutPolicy")
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package kymaschema says what the API server would say of the parts of a Kyma that a runtime reports. They go in as
-// they were reported; the first thing that is wrong with them comes out, or nothing. It is pure.
+// Package kymaschema validates the parts of a Kyma that a runtime reports, as the API server would. It returns the
+// first problem. It is pure.
 package kymaschema
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
 )
 
-// Schema is that of a Kyma in the version that is stored.
+// Schema is the schema of a Kyma in its storage version.
 type Schema struct{ *crdschema.Schema }
 
 // New reads the schema from the chart.
@@ -18,8 +18,8 @@ func New() (*Schema, error) {
 	return &Schema{kymas}, err
 }
 
-// Check returns the first thing that the API server would refuse in a Kyma with these parts, naming its field; defaults
-// are set as it sets them. Without a spec only the modules are checked.
+// Check returns the first problem that the API server would find in a Kyma with these parts, and names its field. It
+// sets defaults as the API server does. Without a spec it checks only the modules.
 func (s *Schema) Check(spec *v1beta2.KymaSpec, modules []v1beta2.ModuleStatus) error {
 	object := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: modules}}
 	if spec != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestWhatTheAPIServerWouldRefuseIsRefusedByItsField(t *testing.T) {
+func TestInvalidPartsAreRefusedWithTheField(t *testing.T) {
 	schema, err := New()
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +20,7 @@ func TestWhatTheAPIServerWouldRefuseIsRefusedByItsField(t *testing.T) {
 		modules []v1beta2.ModuleStatus
 		want    string
 	}{
-		"What a runtime's Kyma may have is no trouble":   {modules: ready},
+		"Valid parts are accepted":                       {modules: ready},
 		"A channel in capitals":                          {spec: func(s *v1beta2.KymaSpec) { s.Channel = "Ü!" }, want: "spec.channel: "},
 		"A channel of a few thousand letters":            {spec: func(s *v1beta2.KymaSpec) { s.Channel = strings.Repeat("a", 9000) }, want: "spec.channel: "},
 		"No channel":                                     {spec: func(s *v1beta2.KymaSpec) { s.Channel = "" }, want: "spec.channel: "},
