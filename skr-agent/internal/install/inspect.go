@@ -41,7 +41,7 @@ const (
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
 	look := inspection{actor: i.actor(m), wanted: wanted, details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
 	telling, _ := i.telling(m, m.Status.Synced)
-	seen, err := i.readAll(ctx, m, telling, func(v1beta2.Resource) bool { return false })
+	seen, err := i.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
 	if err != nil {
 		look.missed(err)
 		return &look.details
