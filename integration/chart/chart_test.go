@@ -421,6 +421,9 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "metrics", "ui"},
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
+		"the agent that adds details to its reports": {
+			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false, "reportDetails": true}}, []string{"agent", "report-details"},
+		},
 		"the agent with an account for modules": {
 			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false}, "modules": map[string]any{"serviceAccount": "modules"}}, []string{"agent", "module-account"},
 		},
