@@ -379,6 +379,9 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "operator", "metrics", "ui"},
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent"}},
+		"the agent that adds details to its reports": {
+			"skr-agent", map[string]any{"rbac": map[string]any{"reportDetails": true}}, []string{"agent", "report-details"},
+		},
 		"the agent with all rights": {
 			"skr-agent", map[string]any{
 				"rbac": map[string]any{"clusterAdmin": true},
