@@ -96,7 +96,8 @@ func TestPermissionsMatchTheCharts(t *testing.T) {
 		}
 		for _, path := range paths {
 			all, err := Permissions(c.files, path, nil)
-			if err != nil || len(all) == 0 {
+			forOperators := path == "kcp-publisher/rbac/operator.yaml" // bound to no program
+			if err != nil || (len(all) == 0) != forOperators {
 				t.Errorf("%s: %d permissions, %v", path, len(all), err)
 			}
 		}
