@@ -172,6 +172,13 @@ func (p *Process) PeakMemoryBytes() (int64, error) {
 	return memory(p.process.Pid, "VmHWM")
 }
 
+// AnonymousMemoryBytes returns the part of the resident memory that is not the program's own file.
+func (p *Process) AnonymousMemoryBytes() (int64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return memory(p.process.Pid, "RssAnon")
+}
+
 // memory reads a value from the kernel's status of a process.
 func memory(pid int, name string) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -24,7 +24,10 @@ func Typical(number string) sample.Version {
 	return sample.Version{
 		Module: TypicalModule, Version: number, Manifest: content, Manager: TypicalManager, DefaultCR: typicalCR,
 		Resources: []sample.Resource{
-			{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar(TypicalModule+".yaml", content)},
+			{
+				Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar",
+				Content: sample.Tar(TypicalModule+".yaml", content),
+			},
 			{Name: TypicalManager, Type: "ociImage", Image: image},
 		},
 	}

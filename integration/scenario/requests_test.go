@@ -48,7 +48,7 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	lantern := []v1beta2.Module{managed(samplemodule.TypicalModule)}
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = lantern }))
 	must(t, r.UntilState(ctx, samplemodule.TypicalModule, "1.0.0", v1beta2.StateReady))
-	settled("install of 27 objects", 95)
+	settled("install of 27 objects", 105)
 
 	release("1.1.0")
 	must(t, r.UntilState(ctx, samplemodule.TypicalModule, "1.1.0", v1beta2.StateReady))
