@@ -1,6 +1,7 @@
 package lifecyclemanager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -97,9 +98,14 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "selfLink"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
-	o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+	fields := slices.DeleteFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 		return slices.Contains(others, f.Manager) && f.Manager != Operator
-	}))
+	})
+	// The API server orders them by time.
+	slices.SortFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
+		return cmp.Or(strings.Compare(a.Manager, b.Manager), strings.Compare(string(a.Operation), string(b.Operation)), strings.Compare(a.Subresource, b.Subresource))
+	})
+	o.SetManagedFields(fields)
 	switch o.GetKind() {
 	case "CustomResourceDefinition": // its schema is lifecycle-manager's own, which other files have
 		unstructured.RemoveNestedField(o.Object, "spec")

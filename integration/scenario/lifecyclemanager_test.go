@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,6 +77,27 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	deleteKyma(t, l.f, one)
 	untilForgotten(t, one, fleet.Generous)
 	untilNone(t, one, &appsv1.Deployment{}, "mailer")
+}
+
+// TestKymaDeletedWhileLifecycleManagerRuns deletes a Kyma whose modules are adopted, before the takeover is finished.
+// Lifecycle-manager runs all the time, and neither keeps the Kyma nor installs anything again.
+func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
+	suite.Long(t)
+	l, one := newManagedLandscape(t, lifecyclemanager.Program(t))
+	l.untilManaged("1.7.0", "guard", "mailer", "scaler")
+	l.asks(true, "start", "one")
+	l.untilAdopted(3)
+	deleteKyma(t, l.f, one)
+	untilForgotten(t, one, fleet.Generous)
+	untilNone(t, one, scalerOfModule(), "default")
+	untilNone(t, one, &appsv1.Deployment{}, "scaler-manager")
+	untilNone(t, one, &appsv1.Deployment{}, "mailer")
+	untilNone(t, one, &corev1.ConfigMap{}, "guard-settings")
+	var left v1beta2.ManifestList
+	must(t, l.f.Control.List(t.Context(), &left, client.InNamespace(sample.Namespace)))
+	if len(left.Items) > 0 {
+		t.Errorf("lifecycle-manager's Manifest %s is left", left.Items[0].Name)
+	}
 }
 
 // newManagedLandscape is a control plane with a publisher and a running lifecycle-manager, which installs two modules and
