@@ -115,7 +115,7 @@ func (p *plan) unpassed(m *member, r *Runtime) string {
 	return bundle.Bounded(strings.Join(texts, ", "), maxReasonBytes)
 }
 
-// measured reports whether a runtime's agent has stopped to measure.
+// measured reports whether the time for a runtime's measurements has passed.
 func (p *plan) measured(m *member, r *Runtime) bool {
 	return p.situation.Now.After(r.Given.Time.Add(checkFor(p.spec.Waves[m.wave])))
 }

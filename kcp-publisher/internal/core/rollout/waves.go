@@ -111,7 +111,7 @@ type wave struct {
 	unread int
 	// unchecked describes the runtimes whose checks keep the wave from being proven. measuring counts those of them that
 	// are ready with the version, outdated those whose agents do not support checks, and overdue the measuring runtimes
-	// whose agents have stopped to measure. measuring is part of inFlight.
+	// whose time for measurements has passed. measuring is part of inFlight.
 	unchecked                    []string
 	measuring, outdated, overdue int
 	// broken has the runtimes with failed checks.
