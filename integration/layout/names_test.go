@@ -41,14 +41,16 @@ func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	constants, rollouts := apiConstants(t, operatorAPI, 80), apiConstants(t, fleetAPI, 20)
 	var page strings.Builder
 	page.WriteString("# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
-		"Those [of Rollouts](#conditions-of-rollouts) follow, as `apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
+		"Those [of Rollouts and PromotionPolicies](#conditions-of-rollouts-and-promotionpolicies) follow, as `apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
 		"Reasons of refused bundles are in [attacks](attacks.md#attacks-on-bundles), reasons for publishing a bundle in\n" +
 		"[metrics](metrics.md#why-bundles-are-published).\n")
 	writeTable(&page, "Conditions", "condition", withPrefix(constants, "Condition"))
 	writeTable(&page, "Reasons", "reason", withPrefix(constants, "Reason"))
 	writeTable(&page, "States", "state", withPrefix(constants, "State"))
-	writeTable(&page, "Conditions of Rollouts", "condition", withPrefix(rollouts, "Condition"))
+	writeTable(&page, "Conditions of Rollouts and PromotionPolicies", "condition", withPrefix(rollouts, "Condition"))
 	writeTable(&page, "Reasons of Events on Rollouts and RolloutPolicies", "reason", withPrefix(rollouts, "Reason"))
+	writeTable(&page, "Reasons of versions in PromotionPolicies", "reason", withPrefix(rollouts, "Wait"))
+	writeTable(&page, "Reasons of PromotionPolicies and of Events on them", "reason", withPrefix(rollouts, "Policy"))
 	writeTable(&page, "States of Rollouts", "state", withPrefix(rollouts, "Rollout"))
 	writeTable(&page, "States of waves", "state", withPrefix(rollouts, "Wave"))
 	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())

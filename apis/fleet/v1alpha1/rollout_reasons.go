@@ -1,8 +1,9 @@
 package v1alpha1
 
-// Conditions of a Rollout. Their reason is the rollout's state.
+// Conditions of a Rollout, whose reason is the rollout's state, and of a PromotionPolicy.
 const (
-	// ConditionReady is True on a Rollout that has updated all its runtimes or was superseded.
+	// ConditionReady is True on a Rollout that has updated all its runtimes or was superseded, and on a
+	// PromotionPolicy that is in effect.
 	ConditionReady = "Ready"
 	// ConditionStalled is True on a Rollout that was stopped or rolled back. The condition is absent otherwise.
 	ConditionStalled = "Stalled"

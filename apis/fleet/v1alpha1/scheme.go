@@ -15,6 +15,7 @@ var GroupVersion = schema.GroupVersion{Group: Group, Version: "v1alpha1"}
 // AddToScheme registers the types.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &RolloutPolicy{}, &RolloutPolicyList{}, &Rollout{}, &RolloutList{})
+	scheme.AddKnownTypes(GroupVersion, &PromotionPolicy{}, &PromotionPolicyList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -163,6 +163,9 @@ const (
 	// AnnotationUpgradeAt is specific to kyma-pull: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from
 	// which upgrades do not wait for the next maintenance window. The choice ends when that window begins.
 	AnnotationUpgradeAt = "kyma-pull.dev/upgrade-at"
+	// AnnotationHoldPromotion is specific to kyma-pull: on a ModuleTemplate, the reason why PromotionPolicies do not
+	// promote its version. It never leaves the control plane.
+	AnnotationHoldPromotion = "kyma-pull.dev/hold-promotion"
 	// AnnotationTarget is set on a ModuleTemplate to its target cluster: spec.target of v1beta1.
 	AnnotationTarget = Group + "/target"
 	// AnnotationSyncCatalog is "false" on a Kyma whose runtime must not see the catalog. AnnotationNoModuleCopy is

@@ -190,9 +190,12 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// private are annotations that mean nothing in another cluster: kubectl's own record, which repeats the whole object,
-// and the commit that an object came with, which would make every runtime's catalog another one.
-var private = []string{"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest, v1beta2.AnnotationPrune}
+// private are annotations without a meaning in another cluster, such as kubectl's copy of the whole object. A change of
+// one, such as the commit that an object came with, must not change the catalogs of all runtimes.
+var private = []string{
+	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest, v1beta2.AnnotationPrune,
+	v1beta2.AnnotationHoldPromotion,
+}
 
 func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	raw, err := json.Marshal(spec)

@@ -45,6 +45,7 @@ var schemas = map[string]func() (*Schema, error){
 	"Manifest":          once("operator.kyma-project.io_manifests.yaml"),
 	"ModuleReleaseMeta": once("operator.kyma-project.io_modulereleasemetas.yaml"),
 	"ModuleTemplate":    once("operator.kyma-project.io_moduletemplates.yaml"),
+	"PromotionPolicy":   once("fleet.kyma-project.io_promotionpolicies.yaml"),
 	"Rollout":           once("fleet.kyma-project.io_rollouts.yaml"),
 	"RolloutPolicy":     once("fleet.kyma-project.io_rolloutpolicies.yaml"),
 	"Watcher":           once("operator.kyma-project.io_watchers.yaml"),

@@ -1,0 +1,270 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PromotionPolicy moves versions of the selected modules through a chain of channels. Each channel follows the one
+// before it. If several policies promote a module to the same channel, the one whose name sorts first applies.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:storageversion
+// +kubebuilder:resource:path=promotionpolicies,categories=kyma-pull
+// +kubebuilder:printcolumn:name="Modules",type=string,JSONPath=".spec.modules"
+// +kubebuilder:printcolumn:name="Hold",type=boolean,JSONPath=".spec.hold"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].status"
+// +kubebuilder:printcolumn:name="Last Promotion",type=date,JSONPath=".status.lastPromotion"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=".status.conditions[?(@.type=='Ready')].message"
+type PromotionPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   PromotionPolicySpec   `json:"spec"`
+	Status PromotionPolicyStatus `json:"status,omitempty"`
+}
+
+// PromotionPolicyList is a list of PromotionPolicies.
+//
+// +kubebuilder:object:root=true
+type PromotionPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PromotionPolicy `json:"items"`
+}
+
+// PromotionPolicySpec selects modules and defines the chain of channels.
+type PromotionPolicySpec struct {
+	// Modules lists the modules that the policy applies to. If empty, it applies to all.
+	// +optional
+	// +kubebuilder:validation:MaxItems:=300
+	// +kubebuilder:validation:items:MaxLength:=64
+	// +listType=set
+	Modules []string `json:"modules,omitempty"`
+	// Channels is the chain. A version that a channel proved is promoted to the next one.
+	// +kubebuilder:validation:MinItems:=2
+	// +kubebuilder:validation:MaxItems:=5
+	// +listType=map
+	// +listMapKey=name
+	Channels TrainChannels `json:"channels"`
+	// Calendar restricts the days of promotions. If unset, a promotion can happen at any time.
+	// +optional
+	Calendar *PromotionCalendar `json:"calendar,omitempty"`
+	// Hold stops all promotions of the policy. To hold one version, annotate its ModuleTemplate with
+	// kyma-pull.dev/hold-promotion.
+	// +optional
+	Hold bool `json:"hold,omitempty"`
+	// PromoteBy is who performs a promotion. Publisher: the publisher edits the ModuleReleaseMeta, except one that a Git
+	// commit applied. Command: `kcp-publisher train promote` does, such as in a CI job.
+	// +kubebuilder:default:=Publisher
+	PromoteBy PromoteBy `json:"promoteBy,omitempty"`
+}
+
+// PromoteBy is who performs a promotion.
+// +kubebuilder:validation:Enum=Publisher;Command
+type PromoteBy string
+
+// PromoteByPublisher: the publisher edits the ModuleReleaseMeta. PromoteByCommand: `kcp-publisher train promote`
+// performs the promotion.
+const (
+	PromoteByPublisher PromoteBy = "Publisher"
+	PromoteByCommand   PromoteBy = "Command"
+)
+
+// TrainChannels is a chain of channels.
+//
+// +kubebuilder:validation:XValidation:rule="self.exists_one(c, !has(c.after))",message="all but the last need after"
+// +kubebuilder:validation:XValidation:rule="!has(self[size(self)-1].after)",message="after: not for the last channel"
+type TrainChannels []TrainChannel
+
+// TrainChannel is a channel of the chain, with the conditions for leaving it.
+type TrainChannel struct {
+	// +kubebuilder:validation:Pattern:=^[a-z]+$
+	// +kubebuilder:validation:MaxLength:=32
+	// +kubebuilder:validation:MinLength:=3
+	Name string `json:"name"`
+	// After is the time that a version spends in the channel, such as 168h. It begins when the channel has the version
+	// and, with a RolloutPolicy, when the Rollout has succeeded.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be more than 0"
+	After *metav1.Duration `json:"after,omitempty"`
+	// MinRuntimes is the number of runtimes in the channel that must report the version as ready.
+	// +kubebuilder:default:=1
+	// +kubebuilder:validation:Minimum:=1
+	MinRuntimes int32 `json:"minRuntimes,omitempty"`
+	// MaxFailurePercent is the highest share of failed runtimes among those that reported the version as ready or
+	// failed, in percent. Failures of the channel's Rollout count, too.
+	// +optional
+	// +kubebuilder:validation:Minimum:=0
+	// +kubebuilder:validation:Maximum:=99
+	MaxFailurePercent int32 `json:"maxFailurePercent,omitempty"`
+}
+
+// PromotionCalendar lists the times without promotions, in one time zone.
+type PromotionCalendar struct {
+	// TimeZone is the name of a time zone in the IANA database.
+	// +kubebuilder:default:=UTC
+	// +kubebuilder:validation:MinLength:=1
+	// +kubebuilder:validation:MaxLength:=64
+	// +kubebuilder:validation:XValidation:rule="self != 'Local'",message="must be the name of a time zone"
+	// +kubebuilder:validation:XValidation:rule="timestamp(0).getHours(self) >= 0",message="must be a time zone"
+	TimeZone string `json:"timeZone,omitempty"`
+	// NotOn lists the days of the week without promotions.
+	// +optional
+	// +kubebuilder:validation:MaxItems:=6
+	// +listType=set
+	NotOn []Weekday `json:"notOn,omitempty"`
+	// Freezes lists periods without promotions.
+	// +optional
+	// +kubebuilder:validation:MaxItems:=50
+	// +listType=map
+	// +listMapKey=name
+	Freezes []Freeze `json:"freezes,omitempty"`
+}
+
+// Weekday is a day of the week.
+// +kubebuilder:validation:Enum=Mon;Tue;Wed;Thu;Fri;Sat;Sun
+type Weekday string
+
+// Freeze is a period without promotions. Its times are local times of the calendar's time zone.
+//
+// +kubebuilder:validation:XValidation:rule="self.from < self.until",message="until must be after from"
+type Freeze struct {
+	// +kubebuilder:validation:MinLength:=1
+	// +kubebuilder:validation:MaxLength:=63
+	Name string `json:"name"`
+	// From is the begin, a date such as 2026-12-18 or a local time such as 2026-12-18T17:00.
+	// +kubebuilder:validation:Pattern:=`^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?$`
+	// +kubebuilder:validation:MaxLength:=19
+	From string `json:"from"`
+	// Until is the end, in the same form. Promotions are possible again from this time on.
+	// +kubebuilder:validation:Pattern:=`^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?$`
+	// +kubebuilder:validation:MaxLength:=19
+	Until string `json:"until"`
+}
+
+// PromotionPolicyStatus is the observed state of a PromotionPolicy. It is the publisher's only memory of the time that
+// a version has spent in a channel.
+type PromotionPolicyStatus struct {
+	// ObservedGeneration is the generation of the spec that the status refers to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Conditions has Ready: True while the policy is in effect. It is False if the policy cannot be evaluated or a
+	// promotion failed.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// LastPromotion is the time of the policy's latest promotion by the publisher.
+	// +optional
+	LastPromotion *metav1.Time `json:"lastPromotion,omitempty"`
+	// Modules lists the selected modules by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Modules []ModuleTrain `json:"modules,omitempty"`
+}
+
+// ModuleTrain is the position of a module's versions in the chain.
+type ModuleTrain struct {
+	Name string `json:"name"`
+	// Versions has the version of each channel of the chain, in the order of the chain.
+	// +optional
+	// +listType=map
+	// +listMapKey=channel
+	Versions []TrainVersion `json:"versions,omitempty"`
+	// Rejected lists the latest versions that were rolled back in a channel of the chain. The train does not promote them.
+	// At most 20.
+	// +optional
+	// +listType=map
+	// +listMapKey=version
+	Rejected []RejectedVersion `json:"rejected,omitempty"`
+}
+
+// TrainVersion is a version in a channel of the chain.
+type TrainVersion struct {
+	Channel string `json:"channel"`
+	Version string `json:"version"`
+	// Since is when the time of the version in the channel began.
+	Since metav1.Time `json:"since"`
+	// Reason is the first reason why the version is not in the next channel.
+	Reason WaitReason `json:"reason"`
+	// Message describes everything that the version waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// Arrival is the expected time of the promotion to the next channel. Unset if it is unknown.
+	// +optional
+	Arrival *metav1.Time `json:"arrival,omitempty"`
+	// Ready and Failed are the runtimes of the channel that reported the version as ready and as failed. They are
+	// recorded when the reason changes.
+	// +optional
+	Ready int32 `json:"ready,omitempty"`
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+}
+
+// RejectedVersion is a version that was rolled back.
+type RejectedVersion struct {
+	Version string `json:"version"`
+	Channel string `json:"channel"`
+	// Message describes the rollback.
+	Message string `json:"message"`
+}
+
+// WaitReason is the reason why a version is not in the next channel of the chain.
+type WaitReason string
+
+// Reasons why a version is not in the next channel, in the order of their precedence.
+const (
+	// WaitArrived: the version is in the last channel.
+	WaitArrived WaitReason = "Arrived"
+	// WaitPromoted: the next channel has the version.
+	WaitPromoted WaitReason = "Promoted"
+	// WaitRejected: the version was rolled back or stopped in a channel of the chain. The train never promotes it.
+	WaitRejected WaitReason = "Rejected"
+	// WaitNotNewer: the next channel has a newer version.
+	WaitNotNewer WaitReason = "NotNewer"
+	// WaitChannelMissing: the ModuleReleaseMeta has no entry for the next channel. An operator adds the first version.
+	WaitChannelMissing WaitReason = "ChannelMissing"
+	// WaitTemplateMissing: no ModuleTemplate of the version exists, or several exist.
+	WaitTemplateMissing WaitReason = "TemplateMissing"
+	// WaitOtherPolicy: another PromotionPolicy promotes the module to the next channel.
+	WaitOtherPolicy WaitReason = "OtherPolicy"
+	// WaitPolicyHeld: spec.hold of the policy is set.
+	WaitPolicyHeld WaitReason = "PolicyHeld"
+	// WaitVersionHeld: the version's ModuleTemplate has the annotation kyma-pull.dev/hold-promotion.
+	WaitVersionHeld WaitReason = "VersionHeld"
+	// WaitFleetUnknown: the publisher does not know all runtimes of the channel.
+	WaitFleetUnknown WaitReason = "FleetUnknown"
+	// WaitTooManyFailures: more runtimes failed than maxFailurePercent allows.
+	WaitTooManyFailures WaitReason = "TooManyFailures"
+	// WaitRolloutActive: the version's Rollout in the channel has not succeeded yet.
+	WaitRolloutActive WaitReason = "RolloutActive"
+	// WaitTooFewRuntimes: fewer runtimes than minRuntimes reported the version as ready.
+	WaitTooFewRuntimes WaitReason = "TooFewRuntimes"
+	// WaitTimeNotReached: the version has not been in the channel for the time of after.
+	WaitTimeNotReached WaitReason = "TimeNotReached"
+	// WaitNextChannelBusy: the next channel's version is on its way, or its Rollout is active.
+	WaitNextChannelBusy WaitReason = "NextChannelBusy"
+	// WaitCalendarClosed: the calendar allows no promotion now.
+	WaitCalendarClosed WaitReason = "CalendarClosed"
+	// WaitDue: the version can be promoted now. With promoteBy: Command, or with Git, `kcp-publisher train promote` does.
+	WaitDue WaitReason = "Due"
+)
+
+// Reasons of the condition Ready of a PromotionPolicy, and of Events on it.
+const (
+	// PolicyEvaluated: the policy is in effect.
+	PolicyEvaluated = "Evaluated"
+	// PolicyModulesMissing: the policy is in effect, but modules of its spec have no ModuleReleaseMeta.
+	PolicyModulesMissing = "ModulesMissing"
+	// PolicyInvalid: a field of the spec is invalid. Nothing is promoted. The message names the field.
+	PolicyInvalid = "Invalid"
+	// PolicyPromotionFailed: the publisher failed to edit a ModuleReleaseMeta. It retries.
+	PolicyPromotionFailed = "PromotionFailed"
+	// PolicyVersionPromoted is an Event on the policy and the ModuleReleaseMeta: the publisher promoted a version.
+	PolicyVersionPromoted = "VersionPromoted"
+	// PolicyPromotionDue is an Event on the policy: a promotion waits for `kcp-publisher train promote`.
+	PolicyPromotionDue = "PromotionDue"
+)

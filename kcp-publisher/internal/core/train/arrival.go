@@ -1,0 +1,58 @@
+package train
+
+import (
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// arrival returns the expected time of the promotion, zero if a condition depends on more than time.
+func (c *chain) arrival(
+	entry *fleet.TrainVersion,
+	channel *fleet.TrainChannel,
+	to string,
+	after *fleet.TrainVersion,
+	waits []wait,
+) time.Time {
+	at := c.Now
+	later := func(t time.Time) {
+		if t.After(at) {
+			at = t
+		}
+	}
+	for _, w := range waits {
+		switch w.reason {
+		case fleet.WaitTimeNotReached:
+			later(entry.Since.Add(channel.After.Duration))
+		case fleet.WaitRolloutActive:
+			end := c.estimatedEnd(channel.Name)
+			if end.IsZero() {
+				return time.Time{}
+			}
+			later(end.Add(channel.After.Duration))
+		case fleet.WaitNextChannelBusy:
+			free := c.estimatedEnd(to)
+			if travels(after) && after.Arrival != nil && after.Arrival.After(free) {
+				free = after.Arrival.Time
+			}
+			if free.IsZero() {
+				return time.Time{}
+			}
+			later(free)
+		case fleet.WaitCalendarClosed:
+		default:
+			return time.Time{}
+		}
+	}
+	return c.calendar.next(at).UTC()
+}
+
+// estimatedEnd returns the expected end of the active rollout of a channel, zero if it is unknown.
+func (c *chain) estimatedEnd(channel string) time.Time {
+	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
+	if newest == nil || rollout.Finished(newest.Status.State) || newest.Status.EstimatedEnd == nil {
+		return time.Time{}
+	}
+	return newest.Status.EstimatedEnd.Time
+}

@@ -1,0 +1,113 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	_ "time/tzdata" // the image has no time zones
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// calendar knows the times without promotions. Windows of bundle/window do not fit: they have offsets and no time zone,
+// so a freeze over a change to summer time would end an hour too early or too late.
+type calendar struct {
+	zone    *time.Location
+	notOn   [7]bool
+	freezes []freeze
+}
+
+type freeze struct {
+	name        string
+	from, until time.Time
+}
+
+// newCalendar reads a calendar. The error names the field.
+func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
+	c := &calendar{zone: time.UTC}
+	if spec == nil {
+		return c, nil
+	}
+	if spec.TimeZone != "" {
+		zone, err := time.LoadLocation(spec.TimeZone)
+		if err != nil || spec.TimeZone == "Local" {
+			return c, fmt.Errorf("timeZone: %q is not a time zone", spec.TimeZone)
+		}
+		c.zone = zone
+	}
+	for _, day := range spec.NotOn {
+		number := slices.Index(weekdays[:], day)
+		if number < 0 {
+			return c, fmt.Errorf("notOn: %q is not a day of the week", day)
+		}
+		c.notOn[number] = true
+	}
+	if !slices.Contains(c.notOn[:], false) {
+		return c, fmt.Errorf("notOn: excludes every day")
+	}
+	for i, f := range spec.Freezes {
+		from, err := c.local(f.From)
+		if err != nil {
+			return c, fmt.Errorf("freezes[%d].from: %w", i, err)
+		}
+		until, err := c.local(f.Until)
+		if err != nil {
+			return c, fmt.Errorf("freezes[%d].until: %w", i, err)
+		}
+		if !until.After(from) {
+			return c, fmt.Errorf("freezes[%d].until: %s is not after from", i, f.Until)
+		}
+		c.freezes = append(c.freezes, freeze{f.Name, from, until})
+	}
+	return c, nil
+}
+
+var weekdays = [...]fleet.Weekday{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
+
+// local reads a date or a local time.
+func (c *calendar) local(text string) (time.Time, error) {
+	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
+		if t, err := time.ParseInLocation(layout, text, c.zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf(
+		"%q: want a date such as 2026-12-18, or a local time such as 2026-12-18T17:00",
+		text,
+	)
+}
+
+// closed returns why the calendar allows no promotion at a time, empty if it does.
+func (c *calendar) closed(now time.Time) string {
+	for _, f := range c.freezes {
+		if !now.Before(f.from) && now.Before(f.until) {
+			return fmt.Sprintf("freeze %s lasts until %s", f.name, f.until.Format(time.RFC3339))
+		}
+	}
+	if day := now.In(c.zone).Weekday(); c.notOn[day] {
+		return fmt.Sprintf("no promotions on %s in %s", weekdays[day], c.zone)
+	}
+	return ""
+}
+
+// maxSteps limits the search for an open time: two for each freeze, and one for each closed day of a year.
+const maxSteps = 500
+
+// next returns the first time from now on at which the calendar allows a promotion, zero if there is none in a year.
+func (c *calendar) next(now time.Time) time.Time {
+	at := now
+	for range maxSteps {
+		if c.closed(at) == "" {
+			return at
+		}
+		for _, f := range c.freezes {
+			if !at.Before(f.from) && at.Before(f.until) {
+				at = f.until
+			}
+		}
+		if local := at.In(c.zone); c.notOn[local.Weekday()] {
+			at = time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, c.zone)
+		}
+	}
+	return time.Time{}
+}

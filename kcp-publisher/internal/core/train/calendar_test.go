@@ -1,0 +1,56 @@
+package train
+
+import (
+	"testing"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+func TestCalendarFollowsItsTimeZone(t *testing.T) {
+	berlin := &fleet.PromotionCalendar{
+		TimeZone: "Europe/Berlin", NotOn: []fleet.Weekday{"Fri", "Sat", "Sun"},
+		Freezes: []fleet.Freeze{
+			{Name: "new year", From: "2026-12-21", Until: "2027-01-07T09:00"},
+			{Name: "change to summer time", From: "2027-03-26T12:00", Until: "2027-03-29T06:00"},
+		},
+	}
+	c, err := newCalendar(berlin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, want := range map[string]string{
+		"2026-11-26T22:59:59Z": "2026-11-26T22:59:59Z", // Thursday, 23:59:59 in Berlin
+		"2026-11-26T23:00:00Z": "2026-11-29T23:00:00Z", // Friday begins in Berlin
+		"2026-11-29T22:59:59Z": "2026-11-29T23:00:00Z",
+		"2026-12-20T23:00:00Z": "2027-01-07T08:00:00Z", // the freeze begins at midnight in Berlin
+		"2027-03-28T12:00:00Z": "2027-03-29T04:00:00Z", // 06:00 in summer time
+	} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.next(now).UTC().Format(time.RFC3339); got != want {
+			t.Errorf("next open time after %s: got %s, want %s", at, got, want)
+		}
+		if open := c.closed(now) == ""; open != (at == want) {
+			t.Errorf("open at %s: %v", at, open)
+		}
+	}
+}
+
+func TestCalendarWithoutAnOpenTimeEnds(t *testing.T) {
+	c, err := newCalendar(
+		&fleet.PromotionCalendar{Freezes: []fleet.Freeze{{Name: "odd", From: "2026-01-01", Until: "2099-01-01"}}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.next(monday); got.Year() != 2099 {
+		t.Errorf("got %s", got)
+	}
+	all := fleet.PromotionCalendar{NotOn: []fleet.Weekday{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}}
+	if _, err := newCalendar(&all); err == nil {
+		t.Error("a calendar that excludes every day is valid")
+	}
+}

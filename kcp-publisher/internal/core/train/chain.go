@@ -1,0 +1,353 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// chain plans one module of a policy.
+type chain struct {
+	*world
+	policy   *fleet.PromotionPolicy
+	module   string
+	meta     *v1beta2.ModuleReleaseMeta // nil if it is unknown
+	calendar *calendar
+	// invalid is the problem of the policy's spec, empty for none.
+	invalid string
+	before  fleet.ModuleTrain
+	next    fleet.ModuleTrain
+}
+
+// wait is one reason why a version is not promoted.
+type wait struct {
+	reason  fleet.WaitReason
+	message string
+}
+
+// plan adds the module to the outcome.
+func (c *chain) plan(out *Outcome) {
+	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
+	channels := c.policy.Spec.Channels
+	// The last channel comes first: whether a channel is busy depends on its own version's next step.
+	after := (*fleet.TrainVersion)(nil)
+	for i := len(channels) - 1; i >= 0; i-- {
+		version := versionIn(c.meta, channels[i].Name)
+		if version == "" {
+			after = nil
+			continue
+		}
+		entry := fleet.TrainVersion{
+			Channel: channels[i].Name,
+			Version: version,
+			Since:   c.since(channels[i].Name, version),
+		}
+		c.position(&entry, i, after, out)
+		c.next.Versions = append(c.next.Versions, entry)
+		after = &entry
+	}
+	slices.Reverse(c.next.Versions)
+	if len(c.next.Versions)+len(c.next.Rejected) > 0 {
+		out.Status.Modules = append(out.Status.Modules, c.next)
+	}
+}
+
+// position fills in what the version of the channel i waits for. after is the entry of the next channel.
+func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
+	channels := c.policy.Spec.Channels
+	switch {
+	case i == len(channels)-1:
+		entry.Reason = fleet.WaitArrived
+		return
+	case after != nil && after.Version == entry.Version:
+		entry.Reason = fleet.WaitPromoted
+		return
+	}
+	to := channels[i+1].Name
+	counts, counted := c.counts(entry)
+	entry.Ready, entry.Failed = counts.Ready, c.failed(entry, counts)
+	waits := c.final(entry, to)
+	if len(waits) == 0 {
+		waits = slices.Concat(
+			c.unknown(entry, to, counted),
+			c.unproven(entry, &channels[i], counts, counted),
+			c.early(entry, &channels[i]),
+			c.busy(to, after),
+			c.closed(),
+		)
+	}
+	if len(waits) == 0 {
+		promotion := Promotion{
+			Policy:  c.policy.Name,
+			Module:  c.module,
+			Meta:    c.meta.Name,
+			From:    entry.Channel,
+			To:      to,
+			Had:     after.Version,
+			Version: entry.Version,
+			ByCommand: c.policy.Spec.PromoteBy == fleet.PromoteByCommand ||
+				c.meta.Annotations[v1beta2.AnnotationGitCommit] != "",
+		}
+		out.Due = append(out.Due, promotion)
+		entry.Reason, entry.Message = fleet.WaitDue, promotion.due()
+		return
+	}
+	entry.Reason, entry.Message = waits[0].reason, joined(waits)
+	if at := c.arrival(entry, &channels[i], to, after, waits); !at.IsZero() {
+		entry.Arrival = &metav1.Time{Time: at}
+		if out.Next.IsZero() || at.Before(out.Next) {
+			out.Next = at
+		}
+	}
+}
+
+// due describes who performs the promotion.
+func (p Promotion) due() string {
+	if p.ByCommand {
+		return fmt.Sprintf("run `kcp-publisher train promote %s` with the flags of the Git repository", p.Policy)
+	}
+	return "the publisher promotes it next"
+}
+
+// final returns why the train never promotes the version to the channel, unless an operator changes a channel.
+func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
+	for _, r := range c.next.Rejected {
+		if r.Version == entry.Version {
+			return []wait{{fleet.WaitRejected, r.Message}}
+		}
+	}
+	switch has := versionIn(c.meta, to); {
+	case has == "":
+		return []wait{
+			{
+				fleet.WaitChannelMissing,
+				fmt.Sprintf(
+					"channel %s has no version: add the first one to ModuleReleaseMeta %s",
+					to,
+					c.meta.Name,
+				),
+			},
+		}
+	case !bundle.Older(has, entry.Version):
+		return []wait{{fleet.WaitNotNewer, fmt.Sprintf("channel %s has %s", to, has)}}
+	}
+	return nil
+}
+
+// unknown returns what operators decided about the version, or the publisher does not know.
+func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (waits []wait) {
+	templates := c.templatesOf(entry.Version)
+	if len(templates) != 1 {
+		waits = append(
+			waits,
+			wait{
+				fleet.WaitTemplateMissing,
+				fmt.Sprintf("%d ModuleTemplates have version %s, want 1", len(templates), entry.Version),
+			},
+		)
+	}
+	if owner := c.owner(c.module, to); owner != c.policy.Name {
+		waits = append(
+			waits,
+			wait{fleet.WaitOtherPolicy, fmt.Sprintf("policy %s promotes the module to channel %s", owner, to)},
+		)
+	}
+	if c.policy.Spec.Hold || c.invalid != "" {
+		why := c.invalid
+		if c.policy.Spec.Hold {
+			why = "spec.hold is set"
+		}
+		waits = append(waits, wait{fleet.WaitPolicyHeld, why})
+	}
+	for _, t := range templates {
+		if why, held := t.Annotations[v1beta2.AnnotationHoldPromotion]; held {
+			waits = append(
+				waits,
+				wait{
+					fleet.WaitVersionHeld,
+					fmt.Sprintf("ModuleTemplate %s holds it: %s", t.Name, bounded(why, 200)),
+				},
+			)
+			break
+		}
+	}
+	if !counted {
+		waits = append(
+			waits,
+			wait{fleet.WaitFleetUnknown, "the publisher does not know all runtimes of channel " + entry.Channel},
+		)
+	}
+	return waits
+}
+
+// templatesOf returns the ModuleTemplates of a version.
+func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
+	for i := range c.Templates {
+		t := &c.Templates[i]
+		of := t.Spec.ModuleName
+		if of == "" {
+			of = t.Labels[v1beta2.LabelModuleName]
+		}
+		if !t.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if of == c.module && t.Spec.Version == version || t.Spec.Version == "" && t.Name == c.module+"-"+version {
+			found = append(found, t)
+		}
+	}
+	return found
+}
+
+// unproven returns what the runtimes of the channel do not prove yet.
+func (c *chain) unproven(
+	entry *fleet.TrainVersion,
+	channel *fleet.TrainChannel,
+	counts Counts,
+	counted bool,
+) (waits []wait) {
+	if failed, all := entry.Failed, entry.Ready+entry.Failed; int64(
+		failed,
+	)*100 > int64(
+		channel.MaxFailurePercent,
+	)*int64(
+		all,
+	) {
+		waits = append(
+			waits,
+			wait{
+				fleet.WaitTooManyFailures,
+				fmt.Sprintf(
+					"%d of %d runtimes failed, maxFailurePercent is %d",
+					failed,
+					all,
+					channel.MaxFailurePercent,
+				),
+			},
+		)
+	}
+	track := rollout.Track{Module: c.module, Channel: channel.Name}
+	switch newest := rollout.Newest(c.rollouts[track]); {
+	case newest != nil && newest.Spec.To == entry.Version && newest.Status.State != fleet.RolloutSucceeded:
+		waits = append(
+			waits,
+			wait{fleet.WaitRolloutActive, fmt.Sprintf("rollout %s is %s", newest.Name, stateOf(newest))},
+		)
+	case (newest == nil || newest.Spec.To != entry.Version) && counts.Behind > 0 &&
+		rollout.Covering(c.Waves, track) != nil:
+		waits = append(
+			waits,
+			wait{fleet.WaitRolloutActive, fmt.Sprintf("the rollout in channel %s has not started", channel.Name)},
+		)
+	}
+	if least := max(channel.MinRuntimes, 1); counted && entry.Ready < least {
+		waits = append(
+			waits,
+			wait{
+				fleet.WaitTooFewRuntimes,
+				fmt.Sprintf(
+					"%d runtimes of channel %s are ready with it, minRuntimes is %d",
+					entry.Ready,
+					channel.Name,
+					least,
+				),
+			},
+		)
+	}
+	return waits
+}
+
+func stateOf(r *fleet.Rollout) string {
+	if r.Status.State == "" {
+		return "new"
+	}
+	return string(r.Status.State)
+}
+
+// early returns whether the version has not spent its time in the channel.
+func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []wait {
+	if channel.After == nil {
+		return []wait{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s needs after", channel.Name)}}
+	}
+	until := entry.Since.Add(channel.After.Duration)
+	if !c.Now.Before(until) {
+		return nil
+	}
+	return []wait{
+		{
+			fleet.WaitTimeNotReached,
+			fmt.Sprintf("its time in channel %s ends at %s", channel.Name, until.UTC().Format(time.RFC3339)),
+		},
+	}
+}
+
+// busy returns whether the next channel is occupied: by a version on its way, or by an active Rollout. Otherwise a fast
+// sequence of versions would replace each other there, and none would reach the end.
+func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
+	if newest := rollout.Newest(
+		c.rollouts[rollout.Track{Module: c.module, Channel: to}],
+	); newest != nil &&
+		!rollout.Finished(newest.Status.State) {
+		return []wait{
+			{
+				fleet.WaitNextChannelBusy,
+				fmt.Sprintf("rollout %s in channel %s is %s", newest.Name, to, stateOf(newest)),
+			},
+		}
+	}
+	if travels(after) {
+		return []wait{
+			{
+				fleet.WaitNextChannelBusy,
+				fmt.Sprintf("channel %s has %s, which is on its way to the next channel", to, after.Version),
+			},
+		}
+	}
+	return nil
+}
+
+// travels reports whether a version is expected to move on without an operator.
+func travels(entry *fleet.TrainVersion) bool {
+	switch entry.Reason {
+	case fleet.WaitPolicyHeld,
+		fleet.WaitFleetUnknown,
+		fleet.WaitRolloutActive,
+		fleet.WaitTooFewRuntimes,
+		fleet.WaitTimeNotReached,
+		fleet.WaitNextChannelBusy,
+		fleet.WaitCalendarClosed,
+		fleet.WaitDue:
+		return true
+	}
+	return false
+}
+
+func (c *chain) closed() []wait {
+	if why := c.calendar.closed(c.Now); why != "" {
+		return []wait{{fleet.WaitCalendarClosed, why}}
+	}
+	return nil
+}
+
+func joined(waits []wait) string {
+	texts := make([]string, len(waits))
+	for i, w := range waits {
+		texts[i] = w.message
+	}
+	return bounded(strings.Join(texts, "; "), 600)
+}
+
+// bounded shortens a text that users wrote.
+func bounded(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytes], "") + "…"
+}

@@ -1,0 +1,86 @@
+package train
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// Fleet has the counts of the runtimes that follow each track.
+type Fleet map[rollout.Track]Counts
+
+// Counts are numbers of runtimes that follow a track.
+type Counts struct {
+	// Version is the channel's version to which the counts refer.
+	Version string
+	// Ready runtimes are not silent and last reported the module as ready in that version. Failed ones reported an error
+	// in it.
+	Ready, Failed int32
+	// Behind runtimes were last published an older version, or nothing.
+	Behind int32
+}
+
+// Count counts the runtimes of a fleet.
+func Count(members []plan.Member) Fleet {
+	all := Fleet{}
+	for i := range members {
+		kyma := members[i].Kyma
+		for _, follow := range members[i].Follows {
+			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
+			counts := all[track]
+			counts.Version = follow.Version
+			counts.add(kyma, follow.Module)
+			all[track] = counts
+		}
+	}
+	return all
+}
+
+// add counts one runtime.
+func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
+	published := ""
+	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
+		published = r.Published.Versions[module]
+	}
+	if published == "" || bundle.Older(published, c.Version) {
+		c.Behind++
+	}
+	for i := range kyma.Status.Modules {
+		m := &kyma.Status.Modules[i]
+		if m.Name != module || m.Version != c.Version {
+			continue
+		}
+		switch {
+		case m.State == v1beta2.StateError:
+			c.Failed++
+		case m.State == v1beta2.StateReady && meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReporting):
+			c.Ready++
+		}
+	}
+}
+
+// counts returns the counts of a channel's version. They are unknown if they refer to another version. A channel that
+// no runtime follows has none.
+func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
+	if c.Fleet == nil {
+		return Counts{}, false
+	}
+	counts, followed := c.Fleet[rollout.Track{Module: c.module, Channel: entry.Channel}]
+	if followed && counts.Version != entry.Version {
+		return Counts{}, false
+	}
+	return counts, true
+}
+
+// failed returns the number of failed runtimes, at least those of the version's rollout.
+func (c *chain) failed(entry *fleet.TrainVersion, counts Counts) int32 {
+	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
+	if newest != nil && newest.Spec.To == entry.Version {
+		return max(counts.Failed, newest.Status.Failed)
+	}
+	return counts.Failed
+}

@@ -1,0 +1,286 @@
+package train
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+var chainOf = []string{"dev", "fast", "regular"}
+
+// history is a control plane with its own records, which the plan does not see.
+type history struct {
+	t        *rapid.T
+	policy   fleet.PromotionPolicy
+	now      time.Time
+	versions map[string]string    // by channel
+	changed  map[string]time.Time // when each channel got its version
+	rollouts []fleet.Rollout
+	revision int64
+	newest   int // minor version
+	held     map[string]bool
+	rejected map[string]bool
+	counts   map[string]Counts
+	unknown  bool
+	promoted int
+}
+
+func newHistory(t *rapid.T) *history {
+	h := &history{
+		t:        t,
+		policy:   policy(),
+		now:      monday,
+		versions: map[string]string{},
+		changed:  map[string]time.Time{},
+		held:     map[string]bool{},
+		rejected: map[string]bool{},
+		counts:   map[string]Counts{},
+	}
+	h.policy.Spec.Calendar = &fleet.PromotionCalendar{
+		TimeZone: "Europe/Berlin", NotOn: []fleet.Weekday{"Fri"},
+		Freezes: []fleet.Freeze{{Name: "one", From: "2026-12-01", Until: "2026-12-04T12:00"}},
+	}
+	for _, c := range chainOf {
+		h.versions[c], h.changed[c] = "1.0.0", h.now
+		h.count(c, 5, 0)
+	}
+	return h
+}
+
+func (h *history) count(channel string, ready, failed int32) {
+	h.counts[channel] = Counts{Version: h.versions[channel], Ready: ready, Failed: failed}
+}
+
+// set gives a channel a version, and the version a rollout if it is newer.
+func (h *history) set(channel, version string) {
+	before := h.versions[channel]
+	h.versions[channel], h.changed[channel] = version, h.now
+	if bundle.Older(version, before) {
+		h.rejected[before] = true
+	}
+	for i := range h.rollouts {
+		if r := &h.rollouts[i]; r.Spec.Channel == channel && !rollout.Finished(r.Status.State) {
+			h.end(r, fleet.RolloutSuperseded)
+		}
+	}
+	if bundle.Older(before, version) {
+		h.revision++
+		h.rollouts = append(
+			h.rollouts,
+			rolloutOf(channel, version, h.revision, fleet.RolloutProgressing, stamp(h.now)),
+		)
+	}
+	h.count(channel, 0, 0)
+}
+
+func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
+	r.Status.State, r.Status.FinishedAt = state, new(stamp(h.now))
+	if state == fleet.RolloutStopped || state == fleet.RolloutRolledBack {
+		h.rejected[r.Spec.To] = true
+	}
+}
+
+// step lets one event happen.
+func (h *history) step() {
+	channel := rapid.SampledFrom(chainOf).Draw(h.t, "channel")
+	switch rapid.SampledFrom(
+		[]string{
+			"time",
+			"time",
+			"time",
+			"time",
+			"release",
+			"finish",
+			"finish",
+			"finish",
+			"finish",
+			"back",
+			"hold",
+			"counts",
+			"counts",
+			"counts",
+			"unknown",
+			"forget",
+		},
+	).Draw(
+		h.t,
+		"event",
+	) {
+	case "time":
+		h.now = h.now.Add(
+			rapid.SampledFrom(
+				[]time.Duration{
+					time.Millisecond,
+					time.Hour,
+					23 * time.Hour,
+					24 * time.Hour,
+					week,
+					week + time.Second,
+				},
+			).Draw(
+				h.t,
+				"time",
+			),
+		)
+	case "release":
+		if h.newest < 12 {
+			h.newest++
+			h.set("dev", fmt.Sprintf("1.%d.0", h.newest))
+		}
+	case "finish":
+		for i := range h.rollouts {
+			if r := &h.rollouts[i]; r.Spec.Channel == channel && !rollout.Finished(r.Status.State) {
+				h.end(
+					r,
+					rapid.SampledFrom(
+						[]fleet.RolloutState{
+							fleet.RolloutSucceeded,
+							fleet.RolloutSucceeded,
+							fleet.RolloutSucceeded,
+							fleet.RolloutRolledBack,
+							fleet.RolloutStopped,
+						},
+					).Draw(
+						h.t,
+						"state",
+					),
+				)
+			}
+		}
+	case "back":
+		if rapid.IntRange(0, 3).Draw(h.t, "rare") == 0 {
+			h.set(channel, "1.0.0")
+		}
+	case "hold":
+		version := h.versions[channel]
+		h.held[version] = !h.held[version]
+	case "counts":
+		h.count(channel, rapid.Int32Range(0, 20).Draw(h.t, "ready"), rapid.Int32Range(0, 2).Draw(h.t, "failed")/2)
+	case "unknown":
+		h.unknown = !h.unknown
+	case "forget":
+		if len(h.rollouts) > 0 && rollout.Finished(h.rollouts[0].Status.State) {
+			h.rollouts = h.rollouts[1:]
+		}
+	}
+}
+
+// plan evaluates the policy as a publisher that has just started, checks every promotion, and performs it.
+func (h *history) plan() {
+	in := Input{
+		Policies: []fleet.PromotionPolicy{h.policy},
+		Rollouts: h.rollouts,
+		Now:      h.now,
+		Metas: []v1beta2.ModuleReleaseMeta{
+			metaOf(h.versions["dev"], h.versions["fast"], h.versions["regular"]),
+		},
+	}
+	for minor := range h.newest + 1 {
+		t := template(fmt.Sprintf("1.%d.0", minor))
+		if h.held[t.Spec.Version] {
+			t.Annotations = map[string]string{v1beta2.AnnotationHoldPromotion: "wait"}
+		}
+		in.Templates = append(in.Templates, t)
+	}
+	if !h.unknown {
+		in.Fleet = Fleet{}
+		for _, c := range chainOf {
+			in.Fleet[rollout.Track{Module: module, Channel: c}] = h.counts[c]
+		}
+	}
+	out := Plan(in)[0]
+	for _, p := range out.Due {
+		h.check(p)
+		out.Record(p, h.now)
+		h.set(p.To, p.Version)
+		h.promoted++
+	}
+	data, err := json.Marshal(out.Status)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.policy.Status = fleet.PromotionPolicyStatus{}
+	if err := json.Unmarshal(data, &h.policy.Status); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// check fails if a promotion breaks a rule, by the history's own records.
+func (h *history) check(p Promotion) {
+	from := -1
+	for i, c := range chainOf {
+		if c == p.From {
+			from = i
+		}
+	}
+	channel, counts := h.policy.Spec.Channels[from], h.counts[p.From]
+	switch berlin := h.now.In(mustZone(h.t, "Europe/Berlin")); {
+	case chainOf[from+1] != p.To || h.versions[p.From] != p.Version || h.versions[p.To] != p.Had:
+		h.t.Fatalf("%+v does not follow the chain %v", p, h.versions)
+	case h.now.Before(h.changed[p.From].Add(channel.After.Duration)):
+		h.t.Fatalf(
+			"%+v at %s is too early: channel %s has the version since %s",
+			p,
+			h.now,
+			p.From,
+			h.changed[p.From],
+		)
+	case !bundle.Older(p.Had, p.Version):
+		h.t.Fatalf("%+v goes backwards", p)
+	case h.rejected[p.Version]:
+		h.t.Fatalf("%+v was rolled back", p)
+	case h.held[p.Version]:
+		h.t.Fatalf("%+v is held", p)
+	case h.unknown || counts.Version != p.Version || counts.Ready < channel.MinRuntimes ||
+		counts.Failed*100 > channel.MaxFailurePercent*(counts.Ready+counts.Failed):
+		h.t.Fatalf("%+v is not proven by %+v", p, counts)
+	case berlin.Weekday() == time.Friday:
+		h.t.Fatalf("%+v at %s is on a Friday", p, berlin)
+	case !berlin.Before(time.Date(2026, 12, 1, 0, 0, 0, 0, berlin.Location())) &&
+		berlin.Before(time.Date(2026, 12, 4, 12, 0, 0, 0, berlin.Location())):
+		h.t.Fatalf("%+v at %s is in a freeze", p, berlin)
+	}
+	for _, r := range h.rollouts {
+		if r.Spec.To != p.Version || r.Spec.Channel != p.From {
+			continue
+		}
+		if !rollout.Finished(r.Status.State) || h.now.Before(r.Status.FinishedAt.Add(channel.After.Duration)) {
+			h.t.Fatalf("%+v at %s is too early after its rollout: %+v", p, h.now, r.Status)
+		}
+	}
+}
+
+func mustZone(t *rapid.T, name string) *time.Location {
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// Random histories with restarts between all steps: no version is promoted too early, in a freeze, backwards, while it
+// is held or unproven, or after it was rolled back.
+func TestRandomHistoriesPromoteOnlyProvenVersions(t *testing.T) {
+	promoted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHistory(t)
+		h.plan()
+		for range rapid.IntRange(20, 120).Draw(t, "steps") {
+			h.step()
+			h.plan()
+		}
+		promoted += h.promoted
+	})
+	if promoted == 0 {
+		t.Error("no history promoted a version, so nothing was checked")
+	}
+	t.Logf("%d promotions", promoted)
+}

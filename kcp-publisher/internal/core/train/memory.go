@@ -1,0 +1,189 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// since returns when the time of a version in a channel began. The record counts while the channel keeps the version.
+// Without a record, the version counts from the end of its rollout, or from now.
+func (c *chain) since(channel, version string) metav1.Time {
+	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
+	var proven *metav1.Time
+	if newest != nil && newest.Spec.To == version && newest.Status.State == fleet.RolloutSucceeded {
+		proven = newest.Status.FinishedAt
+	}
+	since := stamp(c.Now)
+	switch recorded := c.recorded(channel); {
+	case recorded != nil && recorded.Version == version:
+		since = recorded.Since
+	case recorded == nil && proven != nil && proven.Time.Before(c.Now):
+		return *proven
+	}
+	if proven != nil && proven.After(since.Time) {
+		return *proven
+	}
+	return since
+}
+
+// recorded returns the recorded version of a channel, nil without one.
+func (c *chain) recorded(channel string) *fleet.TrainVersion {
+	for i := range c.before.Versions {
+		if c.before.Versions[i].Channel == channel {
+			return &c.before.Versions[i]
+		}
+	}
+	return nil
+}
+
+// stamp returns the time in whole seconds, as the API stores it. It rounds up, so that no version is promoted too
+// early.
+func stamp(now time.Time) metav1.Time {
+	at := now.UTC().Truncate(time.Second)
+	if at.Before(now) {
+		at = at.Add(time.Second)
+	}
+	return metav1.NewTime(at)
+}
+
+// maxRejected limits the size of a status.
+const maxRejected = 20
+
+// rejected returns the versions that were rolled back in a channel of the chain: by a rollout, or because the channel
+// has an older version than recorded. Of too many, the oldest versions are dropped.
+func (c *chain) rejected() []fleet.RejectedVersion {
+	all := slices.Clone(c.before.Rejected)
+	add := func(version, channel, message string) {
+		if !slices.ContainsFunc(all, func(r fleet.RejectedVersion) bool { return r.Version == version }) {
+			all = append(
+				all,
+				fleet.RejectedVersion{Version: version, Channel: channel, Message: bounded(message, 300)},
+			)
+		}
+	}
+	for _, channel := range c.policy.Spec.Channels {
+		for _, r := range c.rollouts[rollout.Track{Module: c.module, Channel: channel.Name}] {
+			if ended := r.Status.State; ended == fleet.RolloutStopped || ended == fleet.RolloutRollingBack ||
+				ended == fleet.RolloutRolledBack {
+				add(
+					r.Spec.To,
+					channel.Name,
+					fmt.Sprintf(
+						"rollout %s in channel %s is %s: %s",
+						r.Name,
+						channel.Name,
+						ended,
+						r.Status.Message,
+					),
+				)
+			} else if r.Spec.Undo ||
+				r.Spec.Abort && !rollout.Finished(ended) {
+				add(
+					r.Spec.To,
+					channel.Name,
+					fmt.Sprintf("an operator stopped rollout %s in channel %s", r.Name, channel.Name),
+				)
+			}
+		}
+		had, has := c.recorded(channel.Name), versionIn(c.meta, channel.Name)
+		if had != nil && bundle.Older(has, had.Version) {
+			add(
+				had.Version,
+				channel.Name,
+				fmt.Sprintf("channel %s was set back from %s to %s", channel.Name, had.Version, has),
+			)
+		}
+	}
+	slices.SortFunc(all, func(a, b fleet.RejectedVersion) int {
+		switch {
+		case bundle.Older(a.Version, b.Version):
+			return -1
+		case bundle.Older(b.Version, a.Version):
+			return 1
+		}
+		return strings.Compare(a.Version, b.Version)
+	})
+	return all[max(0, len(all)-maxRejected):]
+}
+
+// condition sets the condition Ready of a status.
+func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, missing []string, now time.Time) {
+	ready := metav1.Condition{
+		Type:               fleet.ConditionReady,
+		Status:             metav1.ConditionTrue,
+		Reason:             fleet.PolicyEvaluated,
+		ObservedGeneration: generation,
+		Message:            "the policy is in effect",
+		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	}
+	if len(missing) > 0 {
+		ready.Reason, ready.Message = fleet.PolicyModulesMissing, bounded(
+			"no ModuleReleaseMeta found for modules: "+strings.Join(missing, ", "),
+			1000,
+		)
+	}
+	if len(problems) > 0 {
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, fleet.PolicyInvalid, bounded(
+			strings.Join(problems, "; "),
+			1000,
+		)
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+}
+
+// Record records a promotion in the outcome's status. Otherwise a channel that is set back before the next plan would
+// look as if it never had the version.
+func (o *Outcome) Record(p Promotion, now time.Time) {
+	at := stamp(now)
+	o.Status.LastPromotion = &at
+	for i := range o.Status.Modules {
+		if o.Status.Modules[i].Name != p.Module {
+			continue
+		}
+		for j := range o.Status.Modules[i].Versions {
+			switch entry := &o.Status.Modules[i].Versions[j]; entry.Channel {
+			case p.From:
+				*entry = fleet.TrainVersion{
+					Channel: p.From,
+					Version: p.Version,
+					Since:   entry.Since,
+					Reason:  fleet.WaitPromoted,
+				}
+			case p.To:
+				*entry = fleet.TrainVersion{
+					Channel: p.To,
+					Version: p.Version,
+					Since:   at,
+					Reason:  fleet.WaitTimeNotReached,
+				}
+				if last := o.Policy.Spec.Channels; last[len(last)-1].Name == p.To {
+					entry.Reason = fleet.WaitArrived
+				}
+			}
+		}
+	}
+}
+
+// Fail records that the publisher failed to promote a version.
+func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
+	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
+		Type:               fleet.ConditionReady,
+		Status:             metav1.ConditionFalse,
+		Reason:             fleet.PolicyPromotionFailed,
+		ObservedGeneration: o.Policy.Generation,
+		Message: bounded(
+			fmt.Sprintf("promote module %s to %s in channel %s: %v", p.Module, p.Version, p.To, err),
+			1000,
+		),
+		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	})
+}

@@ -1,0 +1,210 @@
+// Package train decides which versions a PromotionPolicy promotes from channel to channel. It is pure.
+//
+// Plan takes the policies with their statuses, the catalog, the rollouts, facts about the runtimes, and the time. It
+// returns the next status of each policy and the promotions that are due. The status is the only memory: it records
+// since when each channel has its version, and which versions were rolled back. The caller writes it, so a restarted
+// publisher continues to count.
+//
+// A version is promoted only if every condition is known to be met. An unknown fact, such as a runtime without a report
+// or a version without a ModuleTemplate, never promotes. A version moves forward only: a version that is older than the
+// next channel's, or that was rolled back in any channel of the chain, stays where it is.
+package train
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+// Input is the state of a control plane.
+type Input struct {
+	// Policies are all PromotionPolicies with their recorded statuses.
+	Policies  []fleet.PromotionPolicy
+	Metas     []v1beta2.ModuleReleaseMeta
+	Templates []v1beta2.ModuleTemplate
+	Rollouts  []fleet.Rollout
+	// Waves are the RolloutPolicies.
+	Waves []fleet.RolloutPolicy
+	// Fleet has the counts of runtimes by track. It is nil if not all runtimes are known.
+	Fleet Fleet
+	Now   time.Time
+}
+
+// Promotion gives the channel To the version of the channel From.
+type Promotion struct {
+	Policy string `json:"policy"`
+	Module string `json:"module"`
+	// Meta is the name of the ModuleReleaseMeta.
+	Meta string `json:"meta"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Had is the version that the channel To has, Version the one that it gets.
+	Had     string `json:"had"`
+	Version string `json:"version"`
+	// ByCommand is true if the publisher must not edit the ModuleReleaseMeta.
+	ByCommand bool `json:"byCommand,omitempty"`
+}
+
+// Outcome is the result for one policy.
+type Outcome struct {
+	Policy *fleet.PromotionPolicy
+	// Status is the next status.
+	Status fleet.PromotionPolicyStatus
+	// Due are the promotions that can happen now.
+	Due []Promotion
+	// Next is the earliest time after now at which time alone can change the outcome, zero for none.
+	Next time.Time
+}
+
+// maxModules limits the size of a status.
+const maxModules = 300
+
+// Plan decides for all policies, sorted by name. Equal inputs give equal outcomes.
+func Plan(in Input) []Outcome {
+	w := newWorld(in)
+	all := make([]Outcome, 0, len(w.policies))
+	for _, policy := range w.policies {
+		all = append(all, w.plan(policy))
+	}
+	return all
+}
+
+// world is an indexed input.
+type world struct {
+	Input
+	// policies are those in effect, sorted by name.
+	policies []*fleet.PromotionPolicy
+	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module
+	rollouts map[rollout.Track][]*fleet.Rollout
+}
+
+func newWorld(in Input) *world {
+	w := &world{
+		Input:    in,
+		metas:    map[string][]*v1beta2.ModuleReleaseMeta{},
+		rollouts: map[rollout.Track][]*fleet.Rollout{},
+	}
+	for i := range in.Policies {
+		if p := &in.Policies[i]; p.DeletionTimestamp.IsZero() {
+			w.policies = append(w.policies, p)
+		}
+	}
+	slices.SortFunc(w.policies, func(a, b *fleet.PromotionPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range in.Metas {
+		if m := &in.Metas[i]; m.DeletionTimestamp.IsZero() {
+			w.metas[m.Spec.ModuleName] = append(w.metas[m.Spec.ModuleName], m)
+		}
+	}
+	for i := range in.Rollouts {
+		r := &in.Rollouts[i]
+		track := rollout.Track{Module: r.Spec.Module, Channel: r.Spec.Channel}
+		w.rollouts[track] = append(w.rollouts[track], r)
+	}
+	return w
+}
+
+// plan decides for one policy.
+func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
+	out := Outcome{Policy: policy, Status: *policy.Status.DeepCopy()}
+	out.Status.ObservedGeneration = policy.Generation
+	modules := w.selected(policy)
+	var problems []string
+	var calendar *calendar
+	var err error
+	if calendar, err = newCalendar(policy.Spec.Calendar); err != nil {
+		problems = append(problems, "spec.calendar."+err.Error())
+	}
+	if len(modules) > maxModules {
+		problems = append(
+			problems,
+			fmt.Sprintf("spec.modules: selects %d modules, at most %d: name them", len(modules), maxModules),
+		)
+		modules = modules[:maxModules]
+	}
+	before := map[string]fleet.ModuleTrain{}
+	for _, m := range policy.Status.Modules {
+		before[m.Name] = m
+	}
+	out.Status.Modules = nil
+	invalid := strings.Join(problems, "; ")
+	var missing []string
+	for _, name := range modules {
+		c := &chain{
+			world:    w,
+			policy:   policy,
+			module:   name,
+			calendar: calendar,
+			invalid:  invalid,
+			before:   before[name],
+		}
+		switch metas := w.metas[name]; len(metas) {
+		case 0:
+			missing = append(missing, name)
+		case 1:
+			c.meta = metas[0]
+		default:
+			problems = append(
+				problems,
+				fmt.Sprintf("module %s has %d ModuleReleaseMetas: remove all except one", name, len(metas)),
+			)
+		}
+		c.plan(&out)
+	}
+	condition(&out.Status, policy.Generation, problems, missing, w.Now)
+	return out
+}
+
+// selected returns the names of a policy's modules, sorted. An empty list selects every module with a channel of the
+// chain.
+func (w *world) selected(policy *fleet.PromotionPolicy) []string {
+	if len(policy.Spec.Modules) > 0 {
+		return slices.Compact(slices.Sorted(slices.Values(policy.Spec.Modules)))
+	}
+	var all []string
+	for name, metas := range w.metas {
+		for _, meta := range metas {
+			if slices.ContainsFunc(
+				policy.Spec.Channels,
+				func(c fleet.TrainChannel) bool { return versionIn(meta, c.Name) != "" },
+			) {
+				all = append(all, name)
+				break
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// owner returns the name of the first policy that promotes a module to a channel.
+func (w *world) owner(module, to string) string {
+	for _, p := range w.policies {
+		if len(p.Spec.Modules) > 0 && !slices.Contains(p.Spec.Modules, module) {
+			continue
+		}
+		for i, c := range p.Spec.Channels {
+			if i > 0 && c.Name == to {
+				return p.Name
+			}
+		}
+	}
+	return ""
+}
+
+func versionIn(meta *v1beta2.ModuleReleaseMeta, channel string) string {
+	if meta == nil {
+		return ""
+	}
+	for _, c := range meta.Spec.Channels {
+		if c.Channel == channel {
+			return c.Version
+		}
+	}
+	return ""
+}

@@ -1,0 +1,400 @@
+package train
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+var inFast = rollout.Track{Module: module, Channel: "fast"}
+
+func TestPlan(t *testing.T) {
+	noon := func(day int) string { return time.Date(2026, 11, day, 12, 0, 0, 0, time.UTC).Format(time.RFC3339) }
+	for name, c := range map[string]struct {
+		change  func(in *Input)
+		channel string // default: fast
+		reason  fleet.WaitReason
+		message string
+		arrival string
+		due     bool
+	}{
+		"a version that met every condition is due": {
+			reason: fleet.WaitDue, due: true, message: "the publisher promotes it next",
+		},
+		"a version of a Git commit is due by the command": {
+			change: func(in *Input) {
+				in.Metas[0].Annotations = map[string]string{v1beta2.AnnotationGitCommit: "e28bd21"}
+			},
+			reason: fleet.WaitDue, due: true, message: "kcp-publisher train promote train",
+		},
+		"a version whose time is not over waits": {
+			change:  func(in *Input) { in.Policies[0].Status.Modules[0].Versions[1].Since = ago(6 * 24 * time.Hour) },
+			reason:  fleet.WaitTimeNotReached,
+			message: "its time in channel fast ends at " + noon(24), arrival: noon(24),
+		},
+		"a version without a record counts from now": {
+			change: func(in *Input) { in.Policies[0].Status = fleet.PromotionPolicyStatus{} },
+			reason: fleet.WaitTimeNotReached, arrival: noon(30),
+		},
+		"a version without a record counts from the end of its rollout": {
+			change: func(in *Input) {
+				in.Policies[0].Status = fleet.PromotionPolicyStatus{}
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(6*24*time.Hour))}
+			},
+			reason: fleet.WaitTimeNotReached, arrival: noon(24),
+		},
+		"a recorded version counts from the end of a later rollout": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(24*time.Hour))}
+			},
+			reason: fleet.WaitTimeNotReached, arrival: noon(29),
+		},
+		"a version that the channel had before an older rollout counts from its record": {
+			change: func(in *Input) {
+				in.Policies[0].Status.Modules[0].Versions[1] = weekOld("fast", "1.7.5")
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(3*week))}
+			},
+			reason: fleet.WaitTimeNotReached, arrival: noon(30),
+		},
+		"a version waits for its rollout": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutProgressing, metav1.Time{})}
+				in.Rollouts[0].Status.EstimatedEnd = &metav1.Time{Time: monday.Add(time.Hour)}
+			},
+			reason: fleet.WaitRolloutActive, message: "rollout keda-fast-3 is Progressing", arrival: "2026-11-30T13:00:00Z",
+		},
+		"a version waits for a rollout that is not created yet": {
+			change: func(in *Input) {
+				in.Waves = []fleet.RolloutPolicy{{Spec: fleet.RolloutPolicySpec{}}}
+				in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 5, Behind: 1}
+			},
+			reason: fleet.WaitRolloutActive, message: "the rollout in channel fast has not started",
+		},
+		"a version that was rolled back in its channel stays": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutRolledBack, ago(time.Hour))}
+			},
+			reason: fleet.WaitRejected, message: "rollout keda-fast-3 in channel fast is RolledBack",
+		},
+		"a version that was stopped in an earlier channel stays": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("dev", "1.8.0", 3, fleet.RolloutStopped, ago(time.Hour))}
+			},
+			reason: fleet.WaitRejected,
+		},
+		"a version that was rolled back in the next channel stays": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("regular", "1.8.0", 3, fleet.RolloutRolledBack, ago(time.Hour))}
+			},
+			reason: fleet.WaitRejected,
+		},
+		"a version whose rollout is being undone stays": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(week))}
+				in.Rollouts[0].Spec.Undo = true
+			},
+			reason: fleet.WaitRejected,
+		},
+		"a rejection is remembered after its rollout is deleted": {
+			change: func(in *Input) {
+				in.Policies[0].Status.Modules[0].Rejected = []fleet.RejectedVersion{
+					{Version: "1.8.0", Channel: "dev", Message: "rollout keda-dev-1 was undone"},
+				}
+			},
+			reason: fleet.WaitRejected, message: "rollout keda-dev-1 was undone",
+		},
+		"a version that a channel was set back from stays": {
+			change: func(in *Input) {
+				in.Policies[0].Status.Modules[0].Versions[2].Version = "1.8.0"
+			},
+			reason: fleet.WaitRejected, message: "channel regular was set back from 1.8.0 to 1.7.0",
+		},
+		"a retried and successful rollout does not clear a rejection": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{
+					rolloutOf("fast", "1.8.0", 3, fleet.RolloutRolledBack, ago(3*week)),
+					rolloutOf("fast", "1.8.0", 4, fleet.RolloutSucceeded, ago(2*week)),
+				}
+			},
+			reason: fleet.WaitRejected,
+		},
+		"a version never goes backwards": {
+			change: func(in *Input) { in.Metas[0] = metaOf("1.8.0", "1.8.0", "1.8.1") },
+			reason: fleet.WaitNotNewer, message: "channel regular has 1.8.1",
+		},
+		"an operator adds the first version of a channel": {
+			change: func(in *Input) { in.Metas[0] = metaOf("1.8.0", "1.8.0", "") },
+			reason: fleet.WaitChannelMissing, message: "add the first one to ModuleReleaseMeta keda",
+		},
+		"a version without a ModuleTemplate waits": {
+			change: func(in *Input) { in.Templates = in.Templates[:1] },
+			reason: fleet.WaitTemplateMissing,
+		},
+		"a held version waits": {
+			change: func(in *Input) {
+				in.Templates[1].Annotations = map[string]string{v1beta2.AnnotationHoldPromotion: "the audit"}
+			},
+			reason: fleet.WaitVersionHeld, message: "ModuleTemplate keda-1.8.0 holds it: the audit",
+		},
+		"a held policy promotes nothing": {
+			change: func(in *Input) { in.Policies[0].Spec.Hold = true },
+			reason: fleet.WaitPolicyHeld, message: "spec.hold is set",
+		},
+		"a policy with an invalid calendar promotes nothing": {
+			change: func(in *Input) {
+				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{TimeZone: "Europe/Atlantis"}
+			},
+			reason: fleet.WaitPolicyHeld, message: `spec.calendar.timeZone: "Europe/Atlantis" is not a time zone`,
+		},
+		"the first policy by name promotes": {
+			change: func(in *Input) {
+				other := policy()
+				other.Name, other.Spec.Modules = "a-train", nil
+				in.Policies = append(in.Policies, other)
+			},
+			reason: fleet.WaitOtherPolicy, message: "policy a-train promotes the module to channel regular",
+		},
+		"an unknown fleet proves nothing": {
+			change: func(in *Input) { in.Fleet = nil },
+			reason: fleet.WaitFleetUnknown,
+		},
+		"counts of another version prove nothing": {
+			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.7.0", Ready: 9} },
+			reason: fleet.WaitFleetUnknown,
+		},
+		"a channel without runtimes proves nothing": {
+			change: func(in *Input) { delete(in.Fleet, inFast) },
+			reason: fleet.WaitTooFewRuntimes, message: "0 runtimes of channel fast are ready with it, minRuntimes is 3",
+		},
+		"a share of failures above the limit": {
+			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 8, Failed: 1} },
+			reason: fleet.WaitTooManyFailures, message: "1 of 9 runtimes failed, maxFailurePercent is 10",
+		},
+		"a share of failures at the limit": {
+			change: func(in *Input) { in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 9, Failed: 1} },
+			reason: fleet.WaitDue, due: true,
+		},
+		"failures of the rollout count after the runtimes recovered": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(2*week))}
+				in.Rollouts[0].Status.Failed = 2
+			},
+			reason: fleet.WaitTooManyFailures, message: "2 of 7 runtimes failed",
+		},
+		"the next channel's rollout is active": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("regular", "1.7.0", 3, fleet.RolloutWaiting, metav1.Time{})}
+			},
+			reason: fleet.WaitNextChannelBusy, message: "rollout keda-regular-3 in channel regular is Waiting",
+		},
+		"a version waits for the one before it": {
+			change: func(in *Input) {
+				in.Metas[0], in.Fleet = metaOf("1.9.0", "1.8.0", "1.7.0"), ready(metaOf("1.9.0", "1.8.0", "1.7.0"), 5)
+				in.Policies[0].Status.Modules[0].Versions[0] = weekOld("dev", "1.9.0")
+				in.Policies[0].Status.Modules[0].Versions[1].Since = ago(6 * 24 * time.Hour)
+			},
+			channel: "dev", reason: fleet.WaitNextChannelBusy, arrival: noon(24),
+			message: "channel fast has 1.8.0, which is on its way",
+		},
+		"a version passes a rejected one": {
+			change: func(in *Input) {
+				in.Metas[0], in.Fleet = metaOf("1.9.0", "1.8.0", "1.7.0"), ready(metaOf("1.9.0", "1.8.0", "1.7.0"), 5)
+				in.Policies[0].Status.Modules[0].Versions[0] = weekOld("dev", "1.9.0")
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutRolledBack, ago(time.Hour))}
+			},
+			channel: "dev", reason: fleet.WaitDue, due: true,
+		},
+		"a version in the next channel is promoted": {channel: "dev", reason: fleet.WaitPromoted, due: true},
+		"a version in the last channel arrived":     {channel: "regular", reason: fleet.WaitArrived, due: true},
+		"a day without promotions": {
+			change: func(in *Input) {
+				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{TimeZone: "UTC", NotOn: []fleet.Weekday{"Mon", "Tue"}}
+			},
+			reason: fleet.WaitCalendarClosed, message: "no promotions on Mon in UTC", arrival: "2026-11-25T00:00:00Z",
+		},
+		"a freeze in a time zone": {
+			change: func(in *Input) {
+				in.Policies[0].Spec.Calendar = freezeUntil("2026-11-23T14:00")
+			},
+			reason: fleet.WaitCalendarClosed, arrival: "2026-11-23T13:00:00Z",
+			message: "freeze fair lasts until 2026-11-23T14:00:00+01:00",
+		},
+		"a freeze that is over in its time zone": {
+			change: func(in *Input) {
+				in.Policies[0].Spec.Calendar = freezeUntil("2026-11-23T13:00")
+			},
+			reason: fleet.WaitDue, due: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := due()
+			if c.change != nil {
+				c.change(&in)
+			}
+			all := Plan(in)
+			out := all[len(all)-1]
+			channel := c.channel
+			if channel == "" {
+				channel = "fast"
+			}
+			got := entry(t, out, channel)
+			if got.Reason != c.reason || !strings.Contains(got.Message, c.message) {
+				t.Errorf("channel %s: got %s %q, want %s %q", channel, got.Reason, got.Message, c.reason, c.message)
+			}
+			arrival := ""
+			if got.Arrival != nil {
+				arrival = got.Arrival.UTC().Format(time.RFC3339)
+			}
+			if arrival != c.arrival {
+				t.Errorf("arrival: got %q, want %q", arrival, c.arrival)
+			}
+			if (len(out.Due) == 1) != c.due {
+				t.Errorf("due: %+v", out.Due)
+			}
+		})
+	}
+}
+
+func TestPolicyConditionNamesProblems(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(in *Input)
+		status metav1.ConditionStatus
+		reason string
+		want   string
+	}{
+		"a valid policy": {func(*Input) {}, metav1.ConditionTrue, fleet.PolicyEvaluated, "the policy is in effect"},
+		"a module that does not exist": {
+			func(in *Input) { in.Policies[0].Spec.Modules = []string{module, "kedda"} },
+			metav1.ConditionTrue, fleet.PolicyModulesMissing, "no ModuleReleaseMeta found for modules: kedda",
+		},
+		"two ModuleReleaseMetas": {
+			func(in *Input) { in.Metas = append(in.Metas, in.Metas[0]) },
+			metav1.ConditionFalse, fleet.PolicyInvalid, "module keda has 2 ModuleReleaseMetas",
+		},
+		"a date that does not exist": {
+			func(in *Input) {
+				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{
+					Freezes: []fleet.Freeze{{From: "2026-02-30", Until: "2026-03-01"}},
+				}
+			}, metav1.ConditionFalse, fleet.PolicyInvalid, "spec.calendar.freezes[0].from: ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := due()
+			c.change(&in)
+			out := Plan(in)[0]
+			got := meta.FindStatusCondition(out.Status.Conditions, fleet.ConditionReady)
+			if got == nil || got.Status != c.status || got.Reason != c.reason ||
+				!strings.Contains(got.Message, c.want) {
+				t.Errorf("got %+v, want %s %s %q", got, c.status, c.reason, c.want)
+			}
+			if c.status == metav1.ConditionFalse && len(out.Due) > 0 {
+				t.Errorf("due: %+v", out.Due)
+			}
+		})
+	}
+}
+
+func TestEmptyModulesSelectModulesOfTheChain(t *testing.T) {
+	in := due()
+	in.Policies[0].Spec.Modules = nil
+	other := v1beta2.ModuleReleaseMeta{
+		Spec: v1beta2.ModuleReleaseMetaSpec{
+			ModuleName: "mail",
+			Channels:   []v1beta2.ChannelVersion{{Channel: "beta", Version: "1.0.0"}},
+		},
+	}
+	in.Metas = append(in.Metas, other)
+	out := Plan(in)[0]
+	if len(out.Status.Modules) != 1 || out.Status.Modules[0].Name != module {
+		t.Errorf("got %+v", out.Status.Modules)
+	}
+}
+
+func TestRecordedPromotionSurvivesASetBackChannel(t *testing.T) {
+	in := due()
+	out := Plan(in)[0]
+	out.Record(out.Due[0], monday)
+	if got := entry(
+		t,
+		out,
+		"regular",
+	); got.Version != "1.8.0" || got.Reason != fleet.WaitArrived ||
+		!got.Since.Equal(&metav1.Time{Time: monday}) {
+		t.Errorf("regular has %+v", got)
+	}
+	if got := entry(t, out, "fast"); got.Reason != fleet.WaitPromoted || out.Status.LastPromotion == nil {
+		t.Errorf("fast has %+v, last promotion %v", got, out.Status.LastPromotion)
+	}
+	in.Policies[0].Status = out.Status // and the ModuleReleaseMeta still has 1.7.0: another tool reverted the edit
+	again := Plan(in)[0]
+	if got := entry(t, again, "fast"); got.Reason != fleet.WaitRejected || len(again.Due) > 0 {
+		t.Errorf("fast has %+v, due %+v", got, again.Due)
+	}
+}
+
+func TestFailedPromotionIsACondition(t *testing.T) {
+	in := due()
+	out := Plan(in)[0]
+	out.Fail(out.Due[0], errors.New("forbidden"), monday)
+	got := meta.FindStatusCondition(out.Status.Conditions, fleet.ConditionReady)
+	if got.Reason != fleet.PolicyPromotionFailed ||
+		!strings.Contains(got.Message, "promote module keda to 1.8.0 in channel regular: forbidden") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestRejectedVersionsAreBounded(t *testing.T) {
+	in := due()
+	for i := range 30 {
+		in.Rollouts = append(
+			in.Rollouts,
+			rolloutOf(
+				"dev",
+				"1.6."+string(rune('0'+i%10))+string(rune('0'+i/10)),
+				int64(i+1),
+				fleet.RolloutRolledBack,
+				ago(week),
+			),
+		)
+	}
+	in.Rollouts = append(in.Rollouts, rolloutOf("fast", "1.8.0", 1, fleet.RolloutRolledBack, ago(week)))
+	rejected := Plan(in)[0].Status.Modules[0].Rejected
+	if len(rejected) != maxRejected ||
+		!slices.ContainsFunc(rejected, func(r fleet.RejectedVersion) bool { return r.Version == "1.8.0" }) {
+		t.Errorf("got %d: %+v", len(rejected), rejected)
+	}
+}
+
+func TestPlanIsStable(t *testing.T) {
+	in := due()
+	in.Policies[0].Status.Modules[0].Versions[1].Since = ago(time.Hour)
+	first := Plan(in)[0]
+	in.Policies[0].Status = first.Status
+	in.Now = in.Now.Add(time.Minute)
+	second := Plan(in)[0]
+	if a, b := entry(
+		t,
+		first,
+		"fast",
+	), entry(
+		t,
+		second,
+		"fast",
+	); a != b &&
+		(a.Message != b.Message || !a.Arrival.Equal(b.Arrival)) {
+		t.Errorf("the status changes although nothing happened:\n%+v\n%+v", a, b)
+	}
+	if second.Next.IsZero() {
+		t.Error("no time for the next evaluation")
+	}
+}
