@@ -34,7 +34,7 @@ const version = "0.9.1-rc.1"
 func made(t *testing.T, key string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
-	ran(t, ".", "git", "clone", "--quiet", "--local", "../..", clone)
+	ran(t, ".", "git", "clone", "--quiet", "--no-hardlinks", "../..", clone)
 	ran(
 		t,
 		clone,
@@ -142,7 +142,7 @@ func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 	})
 	t.Run("a build by the guide is the same", func(t *testing.T) {
 		beside := t.TempDir()
-		ran(t, ".", "git", "clone", "--quiet", "--local", "../..", filepath.Join(beside, "clone"))
+		ran(t, ".", "git", "clone", "--quiet", "--no-hardlinks", "../..", filepath.Join(beside, "clone"))
 		if err := os.WriteFile(filepath.Join(beside, checksumsFile), read(t, dir, checksumsFile), 0o600); err != nil {
 			t.Fatal(err)
 		}

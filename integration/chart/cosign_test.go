@@ -48,7 +48,7 @@ func TestAReleaseIsVerifiedByCosign(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	images := r.Host() + "/kyma-pull"
-	must(checkout, "git", "clone", "--quiet", "--local", checkout, clone)
+	must(checkout, "git", "clone", "--quiet", "--no-hardlinks", checkout, clone)
 	release := []string{"run", "./hack/release", "-version", "0.2.0", "-output", dir, "-images", images}
 	key := filepath.Join(tools, "release.key")
 	must(clone, "go", append(release, "-platforms", "linux/"+runtime.GOARCH, "-key", key)...)

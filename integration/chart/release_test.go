@@ -27,7 +27,7 @@ func released(t *testing.T, version string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
 	for _, args := range [][]string{
-		{"git", "clone", "--quiet", "--local", filepath.Join("..", ".."), clone},
+		{"git", "clone", "--quiet", "--no-hardlinks", filepath.Join("..", ".."), clone},
 		{
 			"go",
 			"-C",
