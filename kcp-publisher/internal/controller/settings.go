@@ -48,7 +48,7 @@ type settingsClient struct {
 }
 
 // restrictSettings returns a client that ignores settings that need a permission unless the API server enforces it.
-func restrictSettings(c client.Client, recorder events.EventRecorder, now func() time.Time) client.Client {
+func restrictSettings(c client.Client, recorder events.EventRecorder, now func() time.Time) *settingsClient {
 	return &settingsClient{Client: c, events: recorder, now: now, warned: map[types.UID]string{}}
 }
 

@@ -285,11 +285,10 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	now = now.Add(enforcedFor)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	failing := restricted.(*settingsClient)
-	if enforced, err := failing.probed(canceled, kyma); err != nil || !enforced {
+	if enforced, err := restricted.probed(canceled, kyma); err != nil || !enforced {
 		t.Errorf("a failed probe changed the result: %t, %v", enforced, err)
 	}
-	fresh := restrictSettings(u.admin, recorder, func() time.Time { return now }).(*settingsClient)
+	fresh := restrictSettings(u.admin, recorder, func() time.Time { return now })
 	gone := kymaIn("kcp-system", "gone")
 	gone.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage}
 	if _, err := fresh.probed(ctx, gone); !errors.Is(err, errPolicyUnknown) {

@@ -177,8 +177,8 @@ A stored Kyma does not prove its author, so the publisher checks the policy by i
 these settings, it asks the API server for a dry run of a change that the policy refuses for every user, and repeats
 this every few minutes. If the change is allowed, or the policy is older than the publisher, the publisher ignores the
 settings as the table says, and emits the Event ` + "`SettingsIgnored`" + ` on the Kyma. ` +
-		`If the check fails, nothing is decided for that Kyma
-until it succeeds.
+		`If the check fails, nothing is decided
+for that Kyma until it succeeds.
 
 - Settings that were made before the policy existed stay, and are honored afterwards. Review them first:
   ` + "`kubectl -n kcp-system get kymas -o yaml`" + `.
