@@ -53,7 +53,8 @@ func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma,
 	entries := kyma.Status.Modules
 	kyma.Status.Modules = nil
 	for _, m := range modules {
-		entry := *entries[shapeOf(m)].DeepCopy()
+		at := slices.IndexFunc(entries, func(s v1beta2.ModuleStatus) bool { return s.Name == shapeOf(m) })
+		entry := *entries[at].DeepCopy()
 		entry.Name, entry.FQDN, entry.OcmComponentName = m.Module, m.Component(), m.Component()
 		entry.Channel, entry.Version = m.Channel, m.Version.Version
 		entry.Manifest.PartialMeta.Name = ManifestName(name, m.Module)
@@ -67,20 +68,18 @@ func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma,
 	return kyma, nil
 }
 
-// The recorded modules are shapes for others: scaler has a default CR, mailer has none.
-var shapes = []string{"scaler", "mailer"}
-
-func shapeOf(m Module) int {
+// shapeOf returns the recorded module that is the shape of another: scaler has a default CR, mailer has none.
+func shapeOf(m Module) string {
 	if m.DefaultCR != "" {
-		return 0
+		return "scaler"
 	}
-	return 1
+	return "mailer"
 }
 
 // Manifest returns lifecycle-manager's Manifest of a module in the control plane, as recorded. Its status is written apart.
 func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	manifest := &v1beta2.Manifest{}
-	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapes[shapeOf(m)]), manifest); err != nil {
+	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapeOf(m)), manifest); err != nil {
 		return nil, err
 	}
 	manifest.Name, manifest.Namespace = ManifestName(kyma.Name, m.Module), kyma.Namespace

@@ -17,7 +17,7 @@ import (
 const identity = "00000000-0000-0000-0000-000000000000"
 
 func recordedModules() []Module {
-	return []Module{{Prioritized(), "regular"}, {sample.Mailer("1.1.0"), "regular"}}
+	return []Module{{sample.Mailer("1.1.0"), "regular"}, {Prioritized(), "regular"}}
 }
 
 func TestLandscapeOfRecordedModulesIsTheRecording(t *testing.T) {

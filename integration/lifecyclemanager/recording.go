@@ -91,6 +91,8 @@ const (
 	identity = "00000000-0000-0000-0000-000000000000"
 )
 
+var isUID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
 var isTime = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 
 // normalize replaces what differs between two recordings, and removes what only other programs wrote.
@@ -115,6 +117,8 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 		for key := range o.Object["data"].(map[string]any) {
 			o.Object["data"].(map[string]any)[key] = "cmVwbGFjZWQ=" // "replaced"
 		}
+	case "Kyma":
+		sortModules(o)
 	case "Service":
 		for _, field := range []string{"clusterIP", "clusterIPs"} {
 			unstructured.RemoveNestedField(o.Object, "spec", field)
@@ -123,6 +127,18 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 		unstructured.RemoveNestedField(o.Object, "status")
 	}
 	o.Object = replaced(o.Object, replace).(map[string]any)
+}
+
+// sortModules orders the modules of a Kyma's status, which lifecycle-manager writes in any order.
+func sortModules(o *unstructured.Unstructured) {
+	status, _ := o.Object["status"].(map[string]any)
+	modules, _ := status["modules"].([]any)
+	name := func(m any) string {
+		module, _ := m.(map[string]any)
+		text, _ := module["name"].(string)
+		return text
+	}
+	slices.SortFunc(modules, func(a, b any) int { return strings.Compare(name(a), name(b)) })
 }
 
 // withoutSpec returns the owners of an object's fields without those below its spec.
@@ -148,6 +164,10 @@ func replaced(value any, by map[string]string) any {
 			case "operator.kyma-project.io/pod-restart-trigger":
 				v[key] = "1"
 			default:
+				if renamed := isUID.ReplaceAllString(key, identity); renamed != key { // an owner's field
+					delete(v, key)
+					key = renamed
+				}
 				v[key] = replaced(item, by)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -215,14 +216,17 @@ func (r *recorder) record(step string) {
 		if err != nil && !(*update && errors.Is(err, fs.ErrNotExist)) {
 			r.t.Fatal(err)
 		}
-		seen, last := map[string]*unstructured.Unstructured{}, ""
+		seen, last, since := map[string]*unstructured.Unstructured{}, "", time.Now()
 		err = fleet.Until(r.t.Context(), fleet.Generous/6, step+" is stable", func() (bool, string) {
 			if seen, err = of.Objects(r.t.Context()); err != nil {
 				return false, err.Error()
 			}
 			text, err = changes(r.before[name], seen)
-			stable := text == last
-			last = text
+			if text != last {
+				last, since = text, time.Now()
+			}
+			// Lifecycle-manager reconciles again every two seconds.
+			stable := time.Since(since) > 5*time.Second
 			return err == nil && stable && (*update || text == string(want)), ""
 		})
 		r.before[name] = seen
