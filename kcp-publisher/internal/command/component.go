@@ -146,11 +146,7 @@ func newComponentVerify() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				installed := []ocm.Resource{selection.Install}
-				if selection.Values != nil {
-					installed = append(installed, *selection.Values)
-				}
-				for _, r := range installed {
+				for _, r := range selection.Needed() {
 					if _, err := opened.reader.Bytes(ctx, found, r); err != nil {
 						return err
 					}

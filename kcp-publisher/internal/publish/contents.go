@@ -204,12 +204,18 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	if content.Install, err = p.part(ctx, found, selection.Install, selection.Type, evidence); err != nil {
 		return resolve.Content{}, err
 	}
-	if selection.Values != nil {
-		values, err := p.part(ctx, found, *selection.Values, v1beta2.OCIRef, evidence)
+	for _, more := range []struct {
+		resource *ocm.Resource
+		part     **resolve.Part
+	}{{selection.Values, &content.Values}, {selection.Checks, &content.Checks}} {
+		if more.resource == nil {
+			continue
+		}
+		part, err := p.part(ctx, found, *more.resource, v1beta2.OCIRef, evidence)
 		if err != nil {
 			return resolve.Content{}, err
 		}
-		content.Values = &values
+		*more.part = &part
 	}
 	return content, p.prove(ctx, root, all, evidence, &content)
 }

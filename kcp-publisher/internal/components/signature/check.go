@@ -178,10 +178,7 @@ func complete(all []component.Component) error {
 			if err != nil {
 				return err
 			}
-			needed = append(needed, selection.Install)
-			if selection.Values != nil {
-				needed = append(needed, *selection.Values)
-			}
+			needed = append(needed, selection.Needed()...)
 		}
 		for _, r := range needed {
 			switch {

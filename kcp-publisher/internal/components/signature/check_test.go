@@ -135,6 +135,8 @@ func TestOnlyWhatIsSignedAsDemandedMayBeUsed(t *testing.T) {
 		d.Resources = append(slices.Clone(d.Resources), r...)
 		return d
 	}
+	shipped := module("keda").Resources[0]
+	shipped.Name, shipped.Digest = "checks", nil
 	without := module("keda")
 	without.Resources[0].Digest = nil
 	excluded := module("keda")
@@ -156,6 +158,7 @@ func TestOnlyWhatIsSignedAsDemandedMayBeUsed(t *testing.T) {
 		"changed after it was signed":                 {"", []ocm.Descriptor{changedAfter}, "is for another descriptor"},
 		"a content that no digest covers":             {"", []ocm.Descriptor{signed(t, without, "release", key)}, `resource "raw-manifest": has no digest`},
 		"a content that is excluded":                  {"", []ocm.Descriptor{signed(t, excluded, "release", key)}, `resource "raw-manifest": has no digest`},
+		"checks that no digest covers":                {"", []ocm.Descriptor{signed(t, with(module("keda"), shipped), "release", key)}, `resource "checks": has no digest`},
 		"an image that no digest covers":              {"", []ocm.Descriptor{signed(t, with(module("keda"), image(nil)), "release", key)}, `resource "operator": has no digest`},
 		"a reference that is what was signed":         {"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), part}, ""},
 		"a reference that is another":                 {"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), otherPart}, `reference "part": component kyma-pull.dev/module/part:1.0.0 has digest`},

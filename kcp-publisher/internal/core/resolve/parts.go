@@ -38,6 +38,8 @@ type Content struct {
 	Install Part
 	// Values are those of a chart, nil for none.
 	Values *Part
+	// Checks are those that the module ships, nil for none.
+	Checks *Part
 	// Images are the references of all images of the component and its referenced components, sorted.
 	Images []string
 	// Release is the proof of the release, empty if the root of trust does not require one.
@@ -45,12 +47,15 @@ type Content struct {
 	Err     error
 }
 
-// Parts returns the blobs to install.
+// Parts returns the blobs that a runtime needs.
 func (c Content) Parts() []bundle.Content {
-	if c.Values != nil {
-		return []bundle.Content{c.Install.Content, c.Values.Content}
+	parts := []bundle.Content{c.Install.Content}
+	for _, more := range []*Part{c.Values, c.Checks} {
+		if more != nil {
+			parts = append(parts, more.Content)
+		}
 	}
-	return []bundle.Content{c.Install.Content}
+	return parts
 }
 
 // Part is one blob of a module at the location that runtimes read.
@@ -77,10 +82,12 @@ type Selection struct {
 	Type    v1beta2.ImageSpecType
 	// Values are those of a chart, nil for none.
 	Values *ocm.Resource
+	// Checks are those that the module ships, nil for none.
+	Checks *ocm.Resource
 }
 
 // Select decides which of a component's resources are installed: the one named "raw-manifest", else the only one that
-// is a chart or an overlay, with the resource "config" as a chart's values.
+// is a chart or an overlay, with the resource "config" as a chart's values. The resource "checks" comes with it.
 func Select(d ocm.Descriptor) (Selection, error) {
 	var candidates []ocm.Resource
 	for _, r := range d.Resources {
@@ -108,23 +115,37 @@ func Select(d ocm.Descriptor) (Selection, error) {
 		return Selection{}, fmt.Errorf("%s: has several things to install (%s): name the one that is meant %q", subject, strings.Join(names, ", "), rawManifest)
 	}
 	selection := Selection{Install: candidates[0], Type: installType(candidates[0])}
-	if selection.Type != v1beta2.HelmChart {
-		return selection, nil
+	var err error
+	if selection.Checks, err = only(d, bundle.ContentChecks); err == nil && selection.Type == v1beta2.HelmChart {
+		selection.Values, err = only(d, config)
 	}
-	values := slices.Collect(func(yield func(ocm.Resource) bool) {
-		for _, r := range d.Resources {
-			if r.Name == config && !yield(r) {
-				return
-			}
-		}
-	})
-	if len(values) > 1 {
-		return Selection{}, fmt.Errorf("%s: has %d resources %q: keep one", subject, len(values), config)
-	}
-	if len(values) == 1 {
-		selection.Values = &values[0]
+	if err != nil {
+		return Selection{}, fmt.Errorf("%s: %w", subject, err)
 	}
 	return selection, nil
+}
+
+// Needed returns all selected resources.
+func (s Selection) Needed() []ocm.Resource {
+	needed := []ocm.Resource{s.Install}
+	for _, more := range []*ocm.Resource{s.Values, s.Checks} {
+		if more != nil {
+			needed = append(needed, *more)
+		}
+	}
+	return needed
+}
+
+// only returns the resource with a name, nil if there is none.
+func only(d ocm.Descriptor, name string) (*ocm.Resource, error) {
+	named := slices.DeleteFunc(slices.Clone(d.Resources), func(r ocm.Resource) bool { return r.Name != name })
+	switch len(named) {
+	case 0:
+		return nil, nil
+	case 1:
+		return &named[0], nil
+	}
+	return nil, fmt.Errorf("has %d resources %q: keep one", len(named), name)
 }
 
 // installType returns the packaging of a resource.

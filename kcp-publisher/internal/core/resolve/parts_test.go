@@ -21,6 +21,7 @@ func resource(name, kind, mediaType string) ocm.Resource {
 func TestOneResourceOfAComponentIsInstalled(t *testing.T) {
 	raw, chart := resource("raw-manifest", "directoryTree", "application/x-tar"), resource("podinfo", "helmChart", "application/vnd.oci.image.manifest.v1+tar+gzip")
 	values, image := resource("config", "yaml", "application/octet-stream"), resource("operator", "ociArtifact", "")
+	shipped := resource("checks", "yaml", "application/yaml")
 	other := chart
 	other.Name = "other"
 	named := chart
@@ -44,6 +45,9 @@ func TestOneResourceOfAComponentIsInstalled(t *testing.T) {
 		"Two charts do not say which is meant":               {[]ocm.Resource{chart, other}, `has several things to install (podinfo:1.0.0, other:1.0.0): name the one that is meant "raw-manifest"`},
 		"Two raw manifests do not say which is meant":        {[]ocm.Resource{raw, raw}, "has several things to install"},
 		"Two sets of values do not say which are meant":      {[]ocm.Resource{chart, values, values}, `has 2 resources "config": keep one`},
+		"Checks come with a folder":                          {[]ocm.Resource{raw, shipped}, "raw-manifest oci-dir checks"},
+		"Checks come with a chart and its values":            {[]ocm.Resource{shipped, chart, values}, "podinfo helm-chart config checks"},
+		"Two sets of checks do not say which are meant":      {[]ocm.Resource{raw, shipped, shipped}, `has 2 resources "checks": keep one`},
 		"Values of what is no chart are left where they are": {[]ocm.Resource{raw, values, values}, "raw-manifest oci-dir"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +59,8 @@ func TestOneResourceOfAComponentIsInstalled(t *testing.T) {
 				return
 			}
 			text := got.Install.Name + " " + string(got.Type)
-			if got.Values != nil {
-				text += " " + got.Values.Name
+			for _, more := range got.Needed()[1:] {
+				text += " " + more.Name
 			}
 			if text != c.want {
 				t.Errorf("got %q, want %q", text, c.want)

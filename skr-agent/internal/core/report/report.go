@@ -322,56 +322,6 @@ func judged(before v1beta2.KymaStatus, facts Facts) int64 {
 	return facts.Kyma.Generation
 }
 
-// secrets sets condition Secrets, and returns the problem of the Secrets.
-func secrets(facts Facts, set func(string, string, string, bool)) string {
-	switch s := facts.Secrets; {
-	case s == nil:
-		return ""
-	case s.Trouble != "":
-		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, s.Trouble, false)
-		return s.Trouble
-	}
-	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets of the bundle in force are written", true)
-	return ""
-}
-
-// synced sets condition Synced once a write failed, and returns the problem.
-func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
-	switch t := facts.Trouble; {
-	case t != nil:
-		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
-		return t.Message
-	case meta.FindStatusCondition(conditions, v1beta2.ConditionSynced) != nil:
-		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects of the bundle in force are written", true)
-	}
-	return ""
-}
-
-// watchers sets the condition of the bundle's Watchers, or removes it without Watchers.
-func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
-	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
-		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
-		return
-	}
-	for _, w := range facts.Watched {
-		if w.Trouble != "" {
-			set(
-				v1beta2.ConditionSKRWebhook,
-				v1beta2.ReasonNotWatched,
-				fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble),
-				false,
-			)
-			return
-		}
-	}
-	set(
-		v1beta2.ConditionSKRWebhook,
-		v1beta2.ReasonWatching,
-		fmt.Sprintf("the agent watches the resources of %d Watchers", len(facts.Bundle.State.Watchers)),
-		true,
-	)
-}
-
 func worse(a, b v1beta2.State) bool {
 	order := []v1beta2.State{v1beta2.StateReady, v1beta2.StateProcessing, v1beta2.StateWarning, v1beta2.StateError}
 	return slices.Index(order, a) > slices.Index(order, b)

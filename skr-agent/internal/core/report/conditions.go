@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// secrets sets condition Secrets, and returns the problem of the Secrets.
+func secrets(facts Facts, set func(string, string, string, bool)) string {
+	switch s := facts.Secrets; {
+	case s == nil:
+		return ""
+	case s.Trouble != "":
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, s.Trouble, false)
+		return s.Trouble
+	}
+	set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the Secrets of the bundle in force are written", true)
+	return ""
+}
+
+// synced sets condition Synced once a write failed, and returns the problem.
+func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
+	switch t := facts.Trouble; {
+	case t != nil:
+		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
+		return t.Message
+	case meta.FindStatusCondition(conditions, v1beta2.ConditionSynced) != nil:
+		set(v1beta2.ConditionSynced, v1beta2.ReasonSynced, "all objects of the bundle in force are written", true)
+	}
+	return ""
+}
+
+// watchers sets the condition of the bundle's Watchers, or removes it without Watchers.
+func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
+		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
+		return
+	}
+	for _, w := range facts.Watched {
+		if w.Trouble != "" {
+			set(
+				v1beta2.ConditionSKRWebhook,
+				v1beta2.ReasonNotWatched,
+				fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble),
+				false,
+			)
+			return
+		}
+	}
+	set(
+		v1beta2.ConditionSKRWebhook,
+		v1beta2.ReasonWatching,
+		fmt.Sprintf("the agent watches the resources of %d Watchers", len(facts.Bundle.State.Watchers)),
+		true,
+	)
+}
