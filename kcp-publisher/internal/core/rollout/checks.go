@@ -3,6 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,17 @@ func (p *plan) accepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
 }
 
+// waitsForAgent reports whether a runtime's agent must support checks before the runtime gets the version.
+func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
+	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
+}
+
+// shows reports whether a runtime that has the promoted version from elsewhere proves it.
+func (p *plan) shows(m *member, r *Runtime) bool {
+	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
+	return r.Version == p.spec.To && works
+}
+
 // outcome returns the result of a check in a runtime, nil without one.
 func (r *Runtime) outcome(check string) *v1beta2.CheckOutcome {
 	if r.Given == nil {
@@ -141,6 +153,20 @@ func (w *wave) unproven() string {
 func (w *wave) stalled() bool {
 	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
 	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
+}
+
+// missing returns what a wave lacks to be proven, empty for nothing. unready is what it lacks to be ready. A wave that
+// only waits for checks is marked as waiting.
+func (p *plan) missing(number int, unready string, soaked bool) string {
+	w := &p.waves[number]
+	switch {
+	case w.stalled() && !p.spec.Paused:
+		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
+		return "waits: " + w.unproven() + "; correct the cause, or approve the wave"
+	case unready == "" && soaked:
+		return cmp.Or(w.unseen(), w.unproven())
+	}
+	return unready
 }
 
 // brokenCheck is a failed check in a runtime.
@@ -281,7 +307,7 @@ type reading struct {
 // read adds a value if it is a number.
 func read(all []reading, runtime, text string) []reading {
 	number, err := strconv.ParseFloat(text, 64)
-	if err != nil || number != number {
+	if err != nil || math.IsNaN(number) {
 		return all
 	}
 	return append(all, reading{number, text, runtime})

@@ -143,9 +143,9 @@ func TestARuntimeWithoutMeasurementsDoesNotProveAWaveWithChecks(t *testing.T) {
 }
 
 func TestGatesWithOtherChecksAreNotTheSame(t *testing.T) {
-	gate := func(max string) Gates {
+	gate := func(bound string) Gates {
 		spec := checkedWaves()
-		spec.Waves[0].Checks[0].PromQL.Max = max
+		spec.Waves[0].Checks[0].PromQL.Max = bound
 		runtimes := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
 		step := Plan(first, spec, fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: noon})
 		return Gates{keda: NewGate(&fleet.Rollout{Spec: spec}, step, runtimes)}

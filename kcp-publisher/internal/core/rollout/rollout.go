@@ -11,7 +11,6 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -294,13 +293,7 @@ func (p *plan) advance() {
 			s.State = fleet.WaveSoaking
 		}
 		soaked := s.ReadyAt != nil && !p.situation.Now.Before(p.soakedAt(i, s.ReadyAt.Time))
-		if why == "" && soaked {
-			why = cmp.Or(w.unseen(), w.unproven())
-		}
-		if w.stalled() && !p.spec.Paused {
-			s.State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
-			why = "waits: " + w.unproven() + "; correct the cause, or approve the wave"
-		}
+		why = p.missing(i, why, soaked)
 		if why != "" || !soaked || p.spec.Paused {
 			if !p.spec.Paused {
 				p.status.Message = "wave " + s.Name + ": " + w.doing(why, s.ReadyAt != nil)

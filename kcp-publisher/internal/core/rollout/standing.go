@@ -132,11 +132,10 @@ func (p *plan) stand(m *member, r *Runtime) {
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
 		m.touched, m.standing = false, aside
-		works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
-		m.shows = r.Version == p.spec.To && works
+		m.shows = p.shows(m, r)
 	case quiet, r.Unpublishable:
 		m.touched, m.standing = false, silent
-	case r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave):
+	case p.waitsForAgent(m, r):
 		m.touched, m.standing = false, outdated
 	default:
 		m.touched, m.standing = false, waiting
