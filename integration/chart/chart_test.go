@@ -422,7 +422,8 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent", "all-modules", "self-upgrade"}},
 		"the agent that adds details to its reports": {
-			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false, "reportDetails": true}}, []string{"agent", "report-details"},
+			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false,
+				"reportDetails": true}}, []string{"agent", "report-details"},
 		},
 		"the agent with an account for modules": {
 			"skr-agent", map[string]any{"rbac": map[string]any{"clusterAdmin": false}, "modules": map[string]any{"serviceAccount": "modules"}}, []string{"agent", "module-account"},

@@ -80,9 +80,11 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 	}
 	found := signedReport{Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma}
 	if len(args) == 2 {
-		found.Modules = slices.DeleteFunc(found.Modules, func(m bundle.ReportedModule) bool { return m.Name != args[1] })
+		found.Modules = slices.DeleteFunc(found.Modules,
+			func(m bundle.ReportedModule) bool { return m.Name != args[1] })
 		if len(found.Modules) == 0 {
-			return found, fmt.Errorf("runtime %s: its report has no module %s%s", id, args[1], cli.Meant(args[1], moduleNames(report.Modules)))
+			return found, fmt.Errorf("runtime %s: its report has no module %s%s", id, args[1], cli.Meant(args[1],
+				moduleNames(report.Modules)))
 		}
 	}
 	return found, nil

@@ -24,7 +24,8 @@ func newProgram(version string) *cobra.Command {
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"watch", "Watch a fleet:", []*cobra.Command{newStatus(), newWhy(), newLogs(), newTree(), newEvents(), newImages(), newUI(g), newCheck()}},
+		{"watch", "Watch a fleet:", []*cobra.Command{newStatus(), newWhy(), newLogs(), newTree(), newEvents(),
+			newImages(), newUI(g), newCheck()}},
 		{"change", "Change a fleet:", []*cobra.Command{newDiff(), newRemovals(), newPromote(), newRollout(), newReconcile(), newSuspend(), newResume()}},
 		{"serve", "Publish:", []*cobra.Command{newRun(g), newPublish(g), newRegistry(), newTokenService(g)}},
 		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke(), newMove()}},

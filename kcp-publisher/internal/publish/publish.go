@@ -310,7 +310,8 @@ func (p *Publisher) next(ctx context.Context, record *Record, d *decision, runti
 	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
 	}
-	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical(), Values: request.AllValues().Only(result.State.UsedValues())}
+	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions,
+		KeepsAll: request.KeepsAll(), Critical: result.State.Critical(), Values: request.AllValues().Only(result.State.UsedValues())}
 	d.predicate, d.reason = plan.Next(d.adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	return nil
 }

@@ -53,7 +53,8 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &actor{pods: pods, user: user, cluster: cluster, apply: ssa.NewResourceManager(cluster, nil, ssa.Owner{Field: fieldManager}), discovery: served}
+	a := &actor{pods: pods, user: user, cluster: cluster, apply: ssa.NewResourceManager(cluster, nil,
+		ssa.Owner{Field: fieldManager}), discovery: served}
 	a.apply.SetConcurrency(4)
 	return a, nil
 }

@@ -84,7 +84,8 @@ type Choice struct {
 // New indexes templates and metas. Order does not matter. A restricted module is shown to nobody unless its
 // ModuleReleaseMeta has a kymaSelector.
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
-	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
+	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{},
+		called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
 			continue // somebody's finalizer keeps the object, not what it said

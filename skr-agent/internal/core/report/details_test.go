@@ -13,12 +13,14 @@ import (
 func largest(failing bool) *bundle.ModuleDetails {
 	d := &bundle.ModuleDetails{}
 	for i := range bundle.MaxDetailedObjects {
-		d.Objects = append(d.Objects, bundle.DetailedObject{Kind: "ConfigMap", Name: fmt.Sprint(i, strings.Repeat("x", 60)), Namespace: "kyma-system"})
+		d.Objects = append(d.Objects, bundle.DetailedObject{Kind: "ConfigMap", Name: fmt.Sprint(i, strings.Repeat("x",
+			60)), Namespace: "kyma-system"})
 	}
 	for i := range bundle.MaxFailingObjects {
 		if failing {
 			d.Failing = append(d.Failing, bundle.FailingObject{
-				DetailedObject: bundle.DetailedObject{Kind: "Pod", Name: fmt.Sprint(i)}, Logs: []bundle.ContainerLog{{Text: strings.Repeat("x", bundle.MaxLogBytes)}},
+				DetailedObject: bundle.DetailedObject{Kind: "Pod",
+					Name: fmt.Sprint(i)}, Logs: []bundle.ContainerLog{{Text: strings.Repeat("x", bundle.MaxLogBytes)}},
 			})
 		}
 	}
