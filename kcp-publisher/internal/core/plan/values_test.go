@@ -23,7 +23,7 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 	for name, c := range map[string]struct{ annotation, want string }{
 		"broken":       {`{"tier":`, "annotation kyma-pull.dev/values"},
 		"a bad name":   {`{"Tier":"x"}`, "value name"},
-		"a secret":     {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key holds what looks like a private key"},
+		"a secret":     {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key looks like a private key"},
 		"a fake label": {`{"labels.kyma-project.io/region":"us"}`, "set the label"},
 	} {
 		kyma.Annotations[v1beta2.AnnotationValues] = c.annotation
