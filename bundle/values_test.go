@@ -49,7 +49,8 @@ func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, tree, err)
 		}
 	}
-	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil || tree["a"] != "${kyma-pull.dev/values.region}" {
+	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil ||
+		tree["a"] != "${kyma-pull.dev/values.region}" {
 		t.Errorf("a module that uses no values is changed: %v", tree)
 	}
 }

@@ -86,7 +86,8 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 			return err == nil && strings.Contains(text,
 				"Pod kyma-system/scaler-manager-1-a") && strings.Contains(text, "exit 1, DB_PASSWORD=[masked]") &&
 				strings.Contains(text, "Warning BackOff (x7)") && strings.Contains(text,
-				"log of container manager, its run before the last restart\n      | (empty)") && !strings.Contains(text, "hunter2"), text
+				"log of container manager, its run before the last restart\n      | (empty)") &&
+				!strings.Contains(text, "hunter2"), text
 		})
 	})
 	t.Run("tree lists the objects, those that are not ready first", func(t *testing.T) {

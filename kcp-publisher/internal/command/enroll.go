@@ -87,7 +87,8 @@ func (f *enrollFlags) check(args []string) error {
 	case !one && (f.owner != "" || f.uid != ""):
 		return cli.Usage(errors.New("--kyma and --kyma-uid: name one runtime"))
 	case !one && f.output == "" && !f.dryRun:
-		return cli.Usage(errors.New("--output-dir is required to enroll several runtimes: the folder for their Secrets"))
+		return cli.Usage(errors.New(
+			"--output-dir is required to enroll several runtimes: the folder for their Secrets"))
 	}
 	return nil
 }

@@ -130,7 +130,8 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
 		}
-		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues]) // an invalid list is reported by resolution
+		used, _ := bundle.ParseUsedValues(
+			t.Annotations[v1beta2.AnnotationUsesValues]) // an invalid list is reported by resolution
 		for _, name := range used {
 			s.values[name] = true
 		}

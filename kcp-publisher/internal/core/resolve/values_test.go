@@ -54,7 +54,8 @@ func TestAnUndefinedValueBlocksItsModuleOnly(t *testing.T) {
 	w := regional("region,labels.example.org/tier", region)
 	result := w.with(bundle.Values{"region": "eu"}, t).resolve(t)
 	p := result.State.Problems
-	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueUndefined || p[0].State != v1beta2.StateError ||
+	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueUndefined ||
+		p[0].State != v1beta2.StateError ||
 		!strings.Contains(p[0].Message, "module keda: value labels.example.org/tier is not defined") {
 		t.Errorf("problems: %+v", p)
 	}
@@ -84,7 +85,8 @@ func TestAnAgentWithoutValuesKeepsWhatItHas(t *testing.T) {
 	w := regional("region", region).with(bundle.Values{"region": "eu"}, t)
 	w.request.Lacks = []bundle.Feature{bundle.FeatureValues}
 	result := w.resolve(t)
-	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated || len(result.State.Critical()) != 0 {
+	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated ||
+		len(result.State.Critical()) != 0 {
 		t.Errorf("problems %+v, critical %v", p, result.State.Critical())
 	}
 }

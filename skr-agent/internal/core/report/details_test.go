@@ -52,7 +52,8 @@ func TestDetailsOfTheMostUrgentModulesFit(t *testing.T) {
 			with++
 		}
 	}
-	if with == 0 || with == 30 || bytes > maxDetailBytes || r.Truncated == nil || !r.Truncated.Details || r.Truncated.Messages {
+	if with == 0 || with == 30 || bytes > maxDetailBytes || r.Truncated == nil || !r.Truncated.Details ||
+		r.Truncated.Messages {
 		t.Errorf("%d modules with objects, %d bytes of details, truncated %+v", with, bytes, r.Truncated)
 	}
 	if len(facts.Details[facts.Manifests[0].Name].Objects) != bundle.MaxDetailedObjects {
