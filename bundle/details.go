@@ -98,7 +98,8 @@ func (d *ModuleDetails) check() error {
 		return nil
 	}
 	if len(d.Failing) > MaxFailingObjects || len(d.Objects) > MaxDetailedObjects || d.LeftOut < 0 {
-		return fmt.Errorf("%d failing objects and %d objects, at most %d and %d", len(d.Failing), len(d.Objects), MaxFailingObjects, MaxDetailedObjects)
+		return fmt.Errorf("%d failing objects and %d objects, at most %d and %d", len(d.Failing), len(d.Objects),
+			MaxFailingObjects, MaxDetailedObjects)
 	}
 	if len(d.Problem) > MaxMessageBytes {
 		return fmt.Errorf("problem: %d bytes, at most %d", len(d.Problem), MaxMessageBytes)
@@ -117,7 +118,8 @@ func (d *ModuleDetails) check() error {
 }
 
 func (o DetailedObject) check() error {
-	if longest := max(len(o.Group), len(o.Kind), len(o.Namespace), len(o.Name), len(o.State)); longest > MaxModuleNameBytes {
+	if longest := max(len(o.Group), len(o.Kind), len(o.Namespace), len(o.Name),
+		len(o.State)); longest > MaxModuleNameBytes {
 		return fmt.Errorf(": name of %d bytes, at most %d", longest, MaxModuleNameBytes)
 	}
 	if len(o.Message) > MaxDetailTextBytes {

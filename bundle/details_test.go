@@ -15,23 +15,30 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 		details ModuleDetails
 		want    string
 	}{
-		"nothing":           {ModuleDetails{}, ""},
-		"a usual excerpt":   {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{Kind: "Pod", Name: "a"}, Logs: []ContainerLog{{Container: "a", Text: long[1:]}}}}}, ""},
+		"nothing": {ModuleDetails{}, ""},
+		"a usual excerpt": {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{Kind: "Pod",
+			Name: "a"}, Logs: []ContainerLog{{Container: "a", Text: long[1:]}}}}}, ""},
 		"many failing":      {ModuleDetails{Failing: make([]FailingObject, MaxFailingObjects+1)}, "failing objects"},
 		"many objects":      {ModuleDetails{Objects: make([]DetailedObject, MaxDetailedObjects+1)}, "201 objects"},
 		"a negative number": {ModuleDetails{LeftOut: -1}, "objects"},
 		"a long problem":    {ModuleDetails{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem"},
-		"a long name":       {ModuleDetails{Objects: []DetailedObject{{Name: strings.Repeat("x", MaxModuleNameBytes+1)}}}, "objects[0]: name"},
-		"a long message":    {ModuleDetails{Objects: []DetailedObject{{Message: line}}}, "objects[0].message"},
-		"a long event":      {ModuleDetails{Failing: []FailingObject{{Events: []string{line}}}}, "failing[0]: line"},
-		"many conditions":   {ModuleDetails{Failing: []FailingObject{{Conditions: make([]string, MaxDetailLines+1)}}}, "7 conditions"},
-		"many logs":         {ModuleDetails{Failing: []FailingObject{{Logs: make([]ContainerLog, MaxDetailLogs+1)}}}, "4 logs"},
-		"a long log":        {ModuleDetails{Failing: []FailingObject{{Logs: []ContainerLog{{Text: long}}}}}, "failing[0].logs[0]"},
-		"a long state":      {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{State: strings.Repeat("x", MaxModuleNameBytes+1)}}}}, "failing[0]: name"},
+		"a long name": {ModuleDetails{Objects: []DetailedObject{{Name: strings.Repeat("x",
+			MaxModuleNameBytes+1)}}}, "objects[0]: name"},
+		"a long message": {ModuleDetails{Objects: []DetailedObject{{Message: line}}}, "objects[0].message"},
+		"a long event":   {ModuleDetails{Failing: []FailingObject{{Events: []string{line}}}}, "failing[0]: line"},
+		"many conditions": {ModuleDetails{Failing: []FailingObject{{Conditions: make([]string, MaxDetailLines+1)}}},
+			"7 conditions"},
+		"many logs": {ModuleDetails{Failing: []FailingObject{{Logs: make([]ContainerLog, MaxDetailLogs+1)}}},
+			"4 logs"},
+		"a long log": {ModuleDetails{Failing: []FailingObject{{Logs: []ContainerLog{{Text: long}}}}},
+			"failing[0].logs[0]"},
+		"a long state": {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{State: strings.Repeat("x", MaxModuleNameBytes+1)}}}}, "failing[0]: name"},
 	} {
-		r := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), Modules: []ReportedModule{{Name: "keda", State: v1beta2.StateError, Details: &c.details}}}
+		r := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), Modules: []ReportedModule{{Name: "keda",
+			State: v1beta2.StateError, Details: &c.details}}}
 		err := r.checkModules()
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "modules[0].details.") || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(),
+			"modules[0].details.") || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -42,7 +42,8 @@ const (
 func CheckValueName(name string) error {
 	if key, label := strings.CutPrefix(name, LabelValuePrefix); label {
 		if len(validation.IsQualifiedName(key)) > 0 {
-			return fmt.Errorf("value name %s: want %s followed by the key of a label", Quote(name, maxQuotedBytes), LabelValuePrefix)
+			return fmt.Errorf("value name %s: want %s followed by the key of a label", Quote(name, maxQuotedBytes),
+				LabelValuePrefix)
 		}
 		return nil
 	}
@@ -95,7 +96,8 @@ func ParseValues(text string) (Values, error) {
 	}
 	for name := range values {
 		if strings.HasPrefix(name, LabelValuePrefix) {
-			return nil, fmt.Errorf("value %s: names with %s are labels of the Kyma: set the label", Quote(name, maxQuotedBytes), LabelValuePrefix)
+			return nil, fmt.Errorf("value %s: names with %s are labels of the Kyma: set the label", Quote(name,
+				maxQuotedBytes), LabelValuePrefix)
 		}
 	}
 	return values, values.Check()
@@ -160,7 +162,8 @@ func UndefinedValues(module string, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return reason.Errorf(reason.ValueUndefined, "module %s: value %s is not defined for this runtime: set annotation %s or the label of its Kyma in the control plane",
+	return reason.Errorf(reason.ValueUndefined,
+		"module %s: value %s is not defined for this runtime: set annotation %s or the label of its Kyma in the control plane",
 		module, strings.Join(names, ", "), v1beta2.AnnotationValues)
 }
 
@@ -232,7 +235,8 @@ func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	for field, value := range object {
 		if slices.Contains(identityFields, field) {
 			if hasPlaceholder(value) {
-				return fmt.Errorf("%s: placeholders of values are not allowed in %s", field, strings.Join(identityFields, ", "))
+				return fmt.Errorf("%s: placeholders of values are not allowed in %s", field,
+					strings.Join(identityFields, ", "))
 			}
 			continue
 		}
@@ -309,7 +313,8 @@ func (s *substitution) text(text string) (string, error) {
 		value, listed := s.values[name]
 		switch {
 		case !listed:
-			return "", fmt.Errorf("value %s: annotation %s of the ModuleTemplate does not list it", Quote(name, maxQuotedBytes), v1beta2.AnnotationUsesValues)
+			return "", fmt.Errorf("value %s: annotation %s of the ModuleTemplate does not list it", Quote(name,
+				maxQuotedBytes), v1beta2.AnnotationUsesValues)
 		case value == nil:
 			return "", fmt.Errorf("value %s is not defined", name)
 		}

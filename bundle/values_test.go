@@ -13,22 +13,29 @@ import (
 
 func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 	hostile := "a\"}\nadmin: true # {{ .Values }} ${kyma-pull.dev/values.zone}"
-	values := ModuleValues{"region": new(string), "zone": new(string), "labels.example.org/tier": new(string), "gone": nil}
+	values := ModuleValues{"region": new(string), "zone": new(string), "labels.example.org/tier": new(string),
+		"gone": nil}
 	*values["region"], *values["zone"], *values["labels.example.org/tier"] = "eu", "a", hostile
 	for name, c := range map[string]struct{ text, want, wrong string }{
-		"no placeholder":                     {"region: $region ${region} ${{ values.region }}", "region: $region ${region} ${{ values.region }}", ""},
-		"the whole string":                   {"${kyma-pull.dev/values.region}", "eu", ""},
-		"several in one string":              {"${kyma-pull.dev/values.region}-${kyma-pull.dev/values.zone}!", "eu-a!", ""},
-		"a label":                            {"tier=${kyma-pull.dev/values.labels.example.org/tier}", "tier=" + hostile, ""},
-		"an escaped placeholder":             {"$${kyma-pull.dev/values.region} ${kyma-pull.dev/values.region}", "${kyma-pull.dev/values.region} eu", ""},
-		"a dollar sign elsewhere":            {"$5 ${kyma-pull.dev/values.region}", "$5 eu", ""},
-		"a name that is not listed":          {"${kyma-pull.dev/values.other}", "", "does not list it"},
-		"an undefined value":                 {"${kyma-pull.dev/values.gone}", "", "value gone is not defined"},
-		"no closing brace":                   {"${kyma-pull.dev/values.region", "", "no closing brace"},
-		"an empty name":                      {"${kyma-pull.dev/values.}", "", "does not list it"},
-		"a placeholder inside a placeholder": {"${kyma-pull.dev/values.${kyma-pull.dev/values.region}}", "", "does not list it"},
+		"no placeholder": {"region: $region ${region} ${{ values.region }}",
+			"region: $region ${region} ${{ values.region }}", ""},
+		"the whole string": {"${kyma-pull.dev/values.region}", "eu", ""},
+		"several in one string": {"${kyma-pull.dev/values.region}-${kyma-pull.dev/values.zone}!",
+			"eu-a!", ""},
+		"a label": {"tier=${kyma-pull.dev/values.labels.example.org/tier}",
+			"tier=" + hostile, ""},
+		"an escaped placeholder": {"$${kyma-pull.dev/values.region} ${kyma-pull.dev/values.region}",
+			"${kyma-pull.dev/values.region} eu", ""},
+		"a dollar sign elsewhere":   {"$5 ${kyma-pull.dev/values.region}", "$5 eu", ""},
+		"a name that is not listed": {"${kyma-pull.dev/values.other}", "", "does not list it"},
+		"an undefined value":        {"${kyma-pull.dev/values.gone}", "", "value gone is not defined"},
+		"no closing brace":          {"${kyma-pull.dev/values.region", "", "no closing brace"},
+		"an empty name":             {"${kyma-pull.dev/values.}", "", "does not list it"},
+		"a placeholder inside a placeholder": {"${kyma-pull.dev/values.${kyma-pull.dev/values.region}}", "",
+			"does not list it"},
 	} {
-		tree := map[string]any{"a": []any{map[string]any{"b": c.text}, int64(1), true, nil}, "${kyma-pull.dev/values.region}": 1.5}
+		tree := map[string]any{"a": []any{map[string]any{"b": c.text}, int64(1), true, nil},
+			"${kyma-pull.dev/values.region}": 1.5}
 		err := values.Substitute(tree)
 		if c.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
@@ -36,12 +43,14 @@ func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 			}
 			continue
 		}
-		want := map[string]any{"a": []any{map[string]any{"b": c.want}, int64(1), true, nil}, "${kyma-pull.dev/values.region}": 1.5}
+		want := map[string]any{"a": []any{map[string]any{"b": c.want}, int64(1), true, nil},
+			"${kyma-pull.dev/values.region}": 1.5}
 		if err != nil || !reflect.DeepEqual(tree, want) {
 			t.Errorf("%s: got %v, %v", name, tree, err)
 		}
 	}
-	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil || tree["a"] != "${kyma-pull.dev/values.region}" {
+	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil ||
+		tree["a"] != "${kyma-pull.dev/values.region}" {
 		t.Errorf("a module that uses no values is changed: %v", tree)
 	}
 }
@@ -73,7 +82,8 @@ func TestValuesDoNotDecideWhichObjectItIs(t *testing.T) {
 		if err := json.Unmarshal([]byte(object), &o); err != nil {
 			t.Fatal(err)
 		}
-		if err := values.SubstituteObject(o); err == nil || !strings.Contains(err.Error(), "not allowed in apiVersion, kind, metadata") {
+		if err := values.SubstituteObject(o); err == nil || !strings.Contains(err.Error(),
+			"not allowed in apiVersion, kind, metadata") {
 			t.Errorf("%s: got %v", object, err)
 		}
 	}
@@ -97,8 +107,10 @@ func TestValuesWithinLimitsAreAccepted(t *testing.T) {
 		"a label":             {Values{"labels.kyma-project.io/region": "eu"}, ""},
 		"too many":            {many, "65 values, at most 64"},
 		"a long value":        {Values{"a": strings.Repeat("x", MaxValueBytes+1)}, "value a: 1025 bytes"},
-		"too much in total": {Values{"a": strings.Repeat("x", 1024), "b": strings.Repeat("x", 1024), "c": strings.Repeat("x", 1024),
-			"d": strings.Repeat("x", 1024), "e": strings.Repeat("x", 1024), "f": strings.Repeat("x", 1024)}, "in total"},
+		"too much in total": {Values{"a": strings.Repeat("x", 1024), "b": strings.Repeat("x", 1024),
+			"c": strings.Repeat("x", 1024),
+			"d": strings.Repeat("x", 1024), "e": strings.Repeat("x", 1024), "f": strings.Repeat("x",
+				1024)}, "in total"},
 		"an upper-case name":     {Values{"Region": "x"}, "value name"},
 		"a name with a brace":    {Values{"a}b": "x"}, "value name"},
 		"a label with a bad key": {Values{"labels.a b": "x"}, "value name"},
@@ -144,7 +156,8 @@ func TestAgentsRefuseStatementsWithInvalidValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	predicate.Values = Values{"region": strings.Repeat("x", MaxValueBytes+1)}
-	if _, err := Compose(sampleDocuments(t), predicate, trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "values: value region") {
+	if _, err := Compose(sampleDocuments(t), predicate,
+		trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "values: value region") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -164,7 +177,8 @@ func TestAModuleWithValuesNeedsAnAgentThatKnowsThem(t *testing.T) {
 	}
 	used := values.For(state.Manifests[0])
 	err := UndefinedValues("keda", used.Undefined())
-	if reason.Of(err) != reason.ValueUndefined || !strings.Contains(err.Error(), "module keda: value zone is not defined") {
+	if reason.Of(err) != reason.ValueUndefined || !strings.Contains(err.Error(),
+		"module keda: value zone is not defined") {
 		t.Errorf("got %v", err)
 	}
 	if again, err := ParseModuleValues(used.String()); err != nil || !reflect.DeepEqual(again, used) {

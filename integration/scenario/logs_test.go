@@ -24,7 +24,8 @@ func crashing(t *testing.T, r *fleet.Runtime) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: v1beta2.RuntimeNamespace, Name: "scaler-manager-1-a", Labels: map[string]string{"app": "scaler"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "scaler-manager-1", UID: "x", Controller: &controller}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet",
+				Name: "scaler-manager-1", UID: "x", Controller: &controller}},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "example.org/scaler"}}},
 	}
@@ -50,22 +51,27 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 	t.Run("promote shows the affected runtimes and asks", func(t *testing.T) {
 		command := []string{"promote", "scaler", "--from", "fast", "--to", "regular"}
 		text, err := f.Ask(ctx, append(command, "--dry-run")...)
-		if err != nil || !strings.Contains(text, "1 of 1 runtimes would change") || !strings.Contains(text, "one") || !strings.Contains(text, "nothing is changed") {
+		if err != nil || !strings.Contains(text, "1 of 1 runtimes would change") || !strings.Contains(text,
+			"one") || !strings.Contains(text, "nothing is changed") {
 			t.Errorf("dry run: %v\n%s", err, text)
 		}
-		if text, err := f.Ask(ctx, command...); err == nil || !strings.Contains(text, "promote scaler to 2.0.0 in channel regular, which changes 1 runtime: add --yes") {
+		if text, err := f.Ask(ctx, command...); err == nil || !strings.Contains(text,
+			"promote scaler to 2.0.0 in channel regular, which changes 1 runtime: add --yes") {
 			t.Errorf("without --yes: %v\n%s", err, text)
 		}
-		if text, err := f.Ask(ctx, append(command, "--yes")...); err != nil || !strings.Contains(text, "promoted: channel regular of module scaler has version 2.0.0") {
+		if text, err := f.Ask(ctx, append(command, "--yes")...); err != nil || !strings.Contains(text,
+			"promoted: channel regular of module scaler has version 2.0.0") {
 			t.Fatalf("with --yes: %v\n%s", err, text)
 		}
-		if text, err := f.Ask(ctx, append(command, "--yes")...); err != nil || !strings.Contains(text, "there is nothing to promote") {
+		if text, err := f.Ask(ctx, append(command, "--yes")...); err != nil || !strings.Contains(text,
+			"there is nothing to promote") {
 			t.Errorf("once more: %v\n%s", err, text)
 		}
 	})
 	must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateProcessing))
 	read := func(args ...string) (string, error) { return f.Ask(ctx, append(args, "--location", f.Location())...) }
-	if text, err := read("logs", "one"); err != nil || !strings.Contains(text, "kyma-pull.dev/report-details=events,logs") {
+	if text, err := read("logs", "one"); err != nil || !strings.Contains(text,
+		"kyma-pull.dev/report-details=events,logs") {
 		t.Errorf("a report without details: %v\n%s", err, text)
 	}
 	crashing(t, r)
@@ -77,23 +83,29 @@ func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
 	t.Run("logs shows the signed excerpt without secrets", func(t *testing.T) {
 		until(t, 60*time.Second, "the report has the excerpt", func() (bool, string) {
 			text, err := read("logs", "one", "scaler")
-			return err == nil && strings.Contains(text, "Pod kyma-system/scaler-manager-1-a") && strings.Contains(text, "exit 1, DB_PASSWORD=[masked]") &&
-				strings.Contains(text, "Warning BackOff (x7)") && strings.Contains(text, "log of container manager, its run before the last restart\n      | (empty)") && !strings.Contains(text, "hunter2"), text
+			return err == nil && strings.Contains(text,
+				"Pod kyma-system/scaler-manager-1-a") && strings.Contains(text, "exit 1, DB_PASSWORD=[masked]") &&
+				strings.Contains(text, "Warning BackOff (x7)") && strings.Contains(text,
+				"log of container manager, its run before the last restart\n      | (empty)") &&
+				!strings.Contains(text, "hunter2"), text
 		})
 	})
 	t.Run("tree lists the objects, those that are not ready first", func(t *testing.T) {
 		text, err := read("tree", "one", "scaler")
-		first, last := strings.Index(text, "Deployment kyma-system/scaler-manager"), strings.Index(text, "CustomResourceDefinition scalers.sample.kyma-pull.dev")
+		first, last := strings.Index(text, "Deployment kyma-system/scaler-manager"), strings.Index(text,
+			"CustomResourceDefinition scalers.sample.kyma-pull.dev")
 		if err != nil || first < 0 || last < first {
 			t.Errorf("%v\n%s", err, text)
 		}
 	})
 	t.Run("a carried report is verified", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "report.json")
-		if out, code := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", f.Location(), "--runtime", "one", "-o", file); code != 0 {
+		if out, code := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", f.Location(), "--runtime",
+			"one", "-o", file); code != 0 {
 			t.Fatalf("export-report: %s", out)
 		}
-		s := newPlainShell(t, f.Dir, f.Binaries(), "RUNTIME", "one", "MODULE", "scaler", "registry.example/fleet", f.Location(), "report.json", file)
+		s := newPlainShell(t, f.Dir, f.Binaries(), "RUNTIME", "one", "MODULE", "scaler", "registry.example/fleet",
+			f.Location(), "report.json", file)
 		s.env = append(s.env, "KUBECONFIG="+f.ControlKubeconfig())
 		for _, line := range lines(blocksOf(t, "docs/guides/failure-details.md", 1)[0]) {
 			if text, err := s.try(line); err != nil || !strings.Contains(text, "scaler-manager") {

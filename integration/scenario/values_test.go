@@ -84,7 +84,8 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 		until(t, 30*time.Second, "why names value and module", func() (bool, string) {
 			text, err := s.try(why)
 			return err == nil && strings.Contains(text, "kyma-pull.dev/values") &&
-				strings.Contains(text, "module greeter: value labels.kyma-project.io/tier, region is not defined for this runtime"), text
+				strings.Contains(text,
+					"module greeter: value labels.kyma-project.io/tier, region is not defined for this runtime"), text
 		})
 	})
 	setValues(t, f, eu, `{"region":"eu","unused":"a"}`, "gold")
@@ -112,7 +113,8 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 		})
 		manifest := &v1beta2.Manifest{}
 		must(t, eu.API.Get(ctx, inKyma("greeter"), manifest))
-		change(t, eu.API, manifest, func(m *v1beta2.Manifest) { m.Annotations[v1beta2.AnnotationValues] = `{"region":"moon"}` })
+		change(t, eu.API, manifest,
+			func(m *v1beta2.Manifest) { m.Annotations[v1beta2.AnnotationValues] = `{"region":"moon"}` })
 		until(t, 30*time.Second, "the Manifest has the signed values again", func() (bool, string) {
 			must(t, eu.API.Get(ctx, inKyma("greeter"), manifest))
 			text := manifest.Annotations[v1beta2.AnnotationValues]
@@ -126,7 +128,8 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 	})
 	t.Run("a value that is taken away keeps what runs", func(t *testing.T) {
 		setValues(t, f, eu, `{}`, "gold")
-		untilCondition(t, eu, "greeter", v1beta2.ConditionReady, "ValueUndefined: module greeter: value region is not defined")
+		untilCondition(t, eu, "greeter", v1beta2.ConditionReady,
+			"ValueUndefined: module greeter: value region is not defined")
 		untilGreeting(t, eu, "hello from eu-central-1")
 		must(t, eu.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		setValues(t, f, eu, `{"region":"eu"}`, "gold")

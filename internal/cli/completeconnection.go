@@ -22,8 +22,12 @@ func CompleteConnections(root *cobra.Command) {
 			continue
 		}
 		// The error means that the command completes the flag itself.
-		_ = root.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return listed(cmd.Context(), nil, func(ctx context.Context, _ []string) ([]string, error) { return names(ctx, clusterOf(cmd.Flags())) })
+		_ = root.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string,
+			cobra.ShellCompDirective) {
+			return listed(cmd.Context(), nil, func(ctx context.Context, _ []string) ([]string,
+				error) {
+				return names(ctx, clusterOf(cmd.Flags()))
+			})
 		})
 	}
 	for _, cmd := range root.Commands() {
@@ -69,7 +73,8 @@ func namespaces(ctx context.Context, c *Cluster) ([]string, error) {
 		return nil, err
 	}
 	data, err := api.RESTClient().Get().AbsPath("/api/v1/namespaces").
-		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json").DoRaw(ctx)
+		SetHeader("Accept",
+			"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json").DoRaw(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -55,16 +55,21 @@ func newEnroll() *cobra.Command {
 	flags := cmd.Flags()
 	flags.Lookup("dry-run").Usage = "list the selected runtimes and write nothing"
 	flags.Lookup("yes").Usage = fmt.Sprintf("enroll more than %d runtimes without asking", unconfirmed)
-	flags.StringVar(&f.output, "output-dir", "", "folder for one file per runtime, RUNTIME-ID.yaml; required for several runtimes")
+	flags.StringVar(&f.output, "output-dir", "",
+		"folder for one file per runtime, RUNTIME-ID.yaml; required for several runtimes")
 	keysFlag(flags, &f.dir)
 	flags.StringVar(&f.location, "location", "", "registry prefix that the runtime pulls from, HOST/PATH")
-	flags.StringVar(&f.owner, "kyma", "", "[NAMESPACE/]NAME of the Kyma that the token counts for; default: "+defaultNamespace+"/RUNTIME-ID")
+	flags.StringVar(&f.owner, "kyma", "",
+		"[NAMESPACE/]NAME of the Kyma that the token counts for; default: "+defaultNamespace+"/RUNTIME-ID")
 	flags.StringVar(&f.uid, "kyma-uid", "", "UID of that Kyma; the token then counts for this object alone")
-	flags.BoolVar(&f.replace, "replace", false, "replace the runtime's former control plane: its agent drops the root of trust that it remembers")
+	flags.BoolVar(&f.replace, "replace", false,
+		"replace the runtime's former control plane: its agent drops the root of trust that it remembers")
 	flags.DurationVar(&f.validity, "token-validity", 24*time.Hour, "validity of the token that the agent enrolls with")
 	f.registry.AddConfigFlag(flags, "docker config.json with the agent's own credentials, never the publisher's")
-	flags.BoolVar(&f.password, "registry-password", false, "include the agent's password for the registry's token service, derived from the key folder")
-	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of that password; a higher one in the service's --generations revokes earlier ones")
+	flags.BoolVar(&f.password, "registry-password", false,
+		"include the agent's password for the registry's token service, derived from the key folder")
+	flags.IntVar(&f.generation, "registry-password-generation", 1,
+		"generation of that password; a higher one in the service's --generations revokes earlier ones")
 	flags.StringVar(&f.notifications, "notifications-url", "",
 		"https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
 	f.registry.AddCAFlag(flags)
@@ -82,7 +87,8 @@ func (f *enrollFlags) check(args []string) error {
 	case !one && (f.owner != "" || f.uid != ""):
 		return cli.Usage(errors.New("--kyma and --kyma-uid: name one runtime"))
 	case !one && f.output == "" && !f.dryRun:
-		return cli.Usage(errors.New("--output-dir is required to enroll several runtimes: the folder for their Secrets"))
+		return cli.Usage(errors.New(
+			"--output-dir is required to enroll several runtimes: the folder for their Secrets"))
 	}
 	return nil
 }
@@ -127,7 +133,8 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		fmt.Fprintf(out, "runtime %s: wrote %s\n", one.id, path)
 	}
-	fmt.Fprintf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", several(len(all), "runtime"))
+	fmt.Fprintf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", several(len(all),
+		"runtime"))
 	return nil
 }
 
@@ -200,12 +207,14 @@ func (f *enrollFlags) secret(one enrolled) ([]byte, error) {
 		return nil, err
 	}
 	if f.password {
-		if access.DockerConfig, err = registryCredentials(access.DockerConfig, f.dir, f.location, one.id, f.generation); err != nil {
+		if access.DockerConfig, err = registryCredentials(access.DockerConfig, f.dir, f.location, one.id,
+			f.generation); err != nil {
 			return nil, err
 		}
 	}
 	if f.notifications != "" {
-		if access.DockerConfig, err = notificationCredentials(access.DockerConfig, f.dir, f.notifications, one.id, f.generation); err != nil {
+		if access.DockerConfig, err = notificationCredentials(access.DockerConfig, f.dir, f.notifications, one.id,
+			f.generation); err != nil {
 			return nil, err
 		}
 	}

@@ -27,7 +27,10 @@ func newLogs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Print(cmd.OutOrStdout(), f.format, report, func(out io.Writer) { report.drawLogs(out, time.Now()) })
+			return cli.Print(cmd.OutOrStdout(), f.format, report, func(out io.Writer) {
+				report.drawLogs(out,
+					time.Now())
+			})
 		},
 	}
 	f.addTo(cmd)
@@ -44,7 +47,8 @@ func (r signedReport) drawLogs(out io.Writer, now time.Time) {
 			continue
 		}
 		shown++
-		fmt.Fprintf(out, "\nmodule %s %s is %s: %s\n", m.Name, m.Version, palette.Paint(colorOfState(m.State), string(m.State)), m.Message)
+		fmt.Fprintf(out, "\nmodule %s %s is %s: %s\n", m.Name, m.Version, palette.Paint(colorOfState(m.State),
+			string(m.State)), m.Message)
 		for _, o := range d.Failing {
 			drawFailing(out, o)
 		}

@@ -14,23 +14,28 @@ func TestExcerptsAndObjectsAreDrawn(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	kyma := &v1beta2.Kyma{}
 	kyma.Name, kyma.Namespace = "berlin", "kcp-system"
-	r := signedReport{Runtime: "berlin", Time: now.Add(-time.Minute), kyma: kyma, Modules: []bundle.ReportedModule{{Name: "nats", State: v1beta2.StateReady}}}
+	r := signedReport{Runtime: "berlin", Time: now.Add(-time.Minute), kyma: kyma,
+		Modules: []bundle.ReportedModule{{Name: "nats", State: v1beta2.StateReady}}}
 	var out bytes.Buffer
 	r.drawLogs(&out, now)
 	r.drawTree(&out, now)
-	for _, want := range []string{"60s ago", "kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs", "kyma-pull.dev/report-details=objects"} {
+	for _, want := range []string{"60s ago",
+		"kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs", "kyma-pull.dev/report-details=objects"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("without details: %q is missing in\n%s", want, &out)
 		}
 	}
-	deployment := bundle.DetailedObject{Group: "apps", Kind: "Deployment", Namespace: "kyma-system", Name: "keda", State: "Processing", Message: "0/1"}
-	r.Modules = append(r.Modules, bundle.ReportedModule{Name: "keda", Version: "1.8.0", State: v1beta2.StateError, Message: "not ready", Details: &bundle.ModuleDetails{
-		Objects: []bundle.DetailedObject{deployment, {Kind: "Namespace", Name: "keda", State: "Ready"}}, LeftOut: 2, Shortened: true, Problem: "list Pods: forbidden",
-		Failing: []bundle.FailingObject{{
-			DetailedObject: deployment, Conditions: []string{"Available=False"}, Events: []string{"Warning BackOff"},
-			Logs: []bundle.ContainerLog{{Container: "app", Previous: true, Text: "one\ntwo"}},
-		}},
-	}})
+	deployment := bundle.DetailedObject{Group: "apps", Kind: "Deployment", Namespace: "kyma-system", Name: "keda",
+		State: "Processing", Message: "0/1"}
+	r.Modules = append(r.Modules, bundle.ReportedModule{Name: "keda", Version: "1.8.0", State: v1beta2.StateError,
+		Message: "not ready", Details: &bundle.ModuleDetails{
+			Objects: []bundle.DetailedObject{deployment, {Kind: "Namespace", Name: "keda",
+				State: "Ready"}}, LeftOut: 2, Shortened: true, Problem: "list Pods: forbidden",
+			Failing: []bundle.FailingObject{{
+				DetailedObject: deployment, Conditions: []string{"Available=False"}, Events: []string{"Warning BackOff"},
+				Logs: []bundle.ContainerLog{{Container: "app", Previous: true, Text: "one\ntwo"}},
+			}},
+		}})
 	out.Reset()
 	r.drawLogs(&out, now)
 	r.drawTree(&out, now)

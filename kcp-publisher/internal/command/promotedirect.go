@@ -72,11 +72,14 @@ func (f *promoteFlags) apply(
 	result := directPromotion{Promotion: p, Effect: effect}
 	out := cmd.OutOrStdout()
 	if f.format == "table" {
-		fmt.Fprintf(out, "promote %s from %s to %s in channel %s\n", p.Module, cmp.Or(p.From, "no version"), p.To, p.Channel)
+		fmt.Fprintf(out, "promote %s from %s to %s in channel %s\n", p.Module, cmp.Or(p.From, "no version"), p.To,
+			p.Channel)
 		effect.draw(out)
 	}
 	if !f.commits.dryRun {
-		if err := confirm(cmd, f.yes, fmt.Sprintf("promote %s to %s in channel %s, which changes %s", p.Module, p.To, p.Channel, several(effect.Changed, "runtime"))); err != nil {
+		text := fmt.Sprintf("promote %s to %s in channel %s, which changes %s", p.Module, p.To, p.Channel,
+			several(effect.Changed, "runtime"))
+		if err := confirm(cmd, f.yes, text); err != nil {
 			return err
 		}
 		patch := client.MergeFromWithOptions(&meta, client.MergeFromWithOptimisticLock{})
@@ -108,11 +111,13 @@ func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error
 	}
 	switch len(found) {
 	case 0:
-		return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module, cli.Meant(module, known))
+		return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module,
+			cli.Meant(module, known))
 	case 1:
 		return found[0], nil
 	}
-	return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s has two ModuleReleaseMetas: remove %s or %s", module, found[0].Name, found[1].Name)
+	return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s has two ModuleReleaseMetas: remove %s or %s", module,
+		found[0].Name, found[1].Name)
 }
 
 // effect returns the effect of a changed ModuleReleaseMeta on the fleet.
@@ -122,7 +127,8 @@ func (c controlled) effect(meta v1beta2.ModuleReleaseMeta, namespace string, now
 	if err != nil {
 		return d, err
 	}
-	is, err := c.with(source.Objects{Metas: []v1beta2.ModuleReleaseMeta{meta}}, nil, namespace, now).preview(plan.Rules{}, now)
+	is, err := c.with(source.Objects{Metas: []v1beta2.ModuleReleaseMeta{meta}}, nil, namespace,
+		now).preview(plan.Rules{}, now)
 	if err != nil {
 		return d, err
 	}

@@ -37,7 +37,8 @@ func (f *reportFlags) addTo(cmd *cobra.Command) {
 		case len(args) != 1 && len(args) != 2:
 			return cli.Usage(errors.New("want a runtime id and optionally a module"))
 		case (f.location == "") == (f.file == ""):
-			return cli.Usage(errors.New("set either --location or --file: the registry or the file that has the report"))
+			return cli.Usage(errors.New(
+				"set either --location or --file: the registry or the file that has the report"))
 		}
 		return nil
 	}
@@ -67,7 +68,8 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 	id := plan.RuntimeID(kyma)
 	from := plan.Rules{}.Reporter(kyma, nil, time.Now())
 	if from.Key == nil {
-		return signedReport{}, fmt.Errorf("runtime %s: the control plane has no key of the runtime to verify its report: it has not enrolled", id)
+		return signedReport{}, fmt.Errorf(
+			"runtime %s: the control plane has no key of the runtime to verify its report: it has not enrolled", id)
 	}
 	from.LastSequence, from.Enroll = 0, nil // an older report is shown with its time; it changes nothing
 	fetched, err := f.fetch(ctx, id)
@@ -80,9 +82,11 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 	}
 	found := signedReport{Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma}
 	if len(args) == 2 {
-		found.Modules = slices.DeleteFunc(found.Modules, func(m bundle.ReportedModule) bool { return m.Name != args[1] })
+		found.Modules = slices.DeleteFunc(found.Modules,
+			func(m bundle.ReportedModule) bool { return m.Name != args[1] })
 		if len(found.Modules) == 0 {
-			return found, fmt.Errorf("runtime %s: its report has no module %s%s", id, args[1], cli.Meant(args[1], moduleNames(report.Modules)))
+			return found, fmt.Errorf("runtime %s: its report has no module %s%s", id, args[1], cli.Meant(args[1],
+				moduleNames(report.Modules)))
 		}
 	}
 	return found, nil

@@ -44,7 +44,8 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 			until := time.Now().Add(timeout)
 			return watchRollout(ctx, followInterval, read, show, func(one *v1alpha1.Rollout) error {
 				if timeout > 0 && time.Now().After(until) {
-					return fmt.Errorf("rollout %s has not ended after %s: it is %s", one.Name, timeout, cmp.Or(string(one.Status.State), "New"))
+					return fmt.Errorf("rollout %s has not ended after %s: it is %s", one.Name, timeout,
+						cmp.Or(string(one.Status.State), "New"))
 				}
 				return nil
 			})
@@ -70,7 +71,10 @@ func newRolloutHistory(f *rolloutFlags) *cobra.Command {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
 			found := history(all.Items, args[0], channel)
-			return cli.Print(cmd.OutOrStdout(), f.format, found, func(out io.Writer) { drawHistory(out, args[0], found, time.Now()) })
+			return cli.Print(cmd.OutOrStdout(), f.format, found, func(out io.Writer) {
+				drawHistory(out, args[0],
+					found, time.Now())
+			})
 		},
 	}
 	cmd.Flags().StringVar(&channel, "channel", "", "list only rollouts in this channel")
@@ -105,7 +109,8 @@ func drawHistory(out io.Writer, module string, all []v1alpha1.Rollout, now time.
 	for _, r := range all {
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, painted{cmp.Or(string(s.State), "New"), colorOfRollout(s.State), palette},
+			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, painted{cmp.Or(string(s.State), "New"),
+				colorOfRollout(s.State), palette},
 			s.Progress, s.Failed, duration(s, now), s.Message,
 		})
 	}

@@ -20,7 +20,8 @@ func TestAModulesRolloutsAreListedNewestFirst(t *testing.T) {
 		r.Status.State = v1alpha1.RolloutSucceeded
 		all = append(all, r)
 	}
-	for channel, want := range map[string]string{"": "keda-regular-4 keda-fast-3 keda-regular-1", "regular": "keda-regular-4 keda-regular-1", "slow": ""} {
+	for channel, want := range map[string]string{"": "keda-regular-4 keda-fast-3 keda-regular-1",
+		"regular": "keda-regular-4 keda-regular-1", "slow": ""} {
 		var names []string
 		for _, r := range history(all, "keda", channel) {
 			names = append(names, r.Name)
@@ -32,7 +33,8 @@ func TestAModulesRolloutsAreListedNewestFirst(t *testing.T) {
 	var out bytes.Buffer
 	drawHistory(&out, "keda", history(all, "keda", ""), time.Unix(10, 0))
 	drawHistory(&out, "none", nil, time.Unix(10, 0))
-	if text := out.String(); !strings.Contains(text, "keda-regular-4") || !strings.Contains(text, "Succeeded") || !strings.Contains(text, "no rollouts of module none") {
+	if text := out.String(); !strings.Contains(text, "keda-regular-4") || !strings.Contains(text,
+		"Succeeded") || !strings.Contains(text, "no rollouts of module none") {
 		t.Errorf("drew\n%s", text)
 	}
 }

@@ -22,7 +22,8 @@ const followInterval = time.Second
 
 // watchRollout shows a rollout repeatedly until it has ended, or until a function returns an error.
 func watchRollout(
-	ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout, error), show func(*v1alpha1.Rollout), more ...func(*v1alpha1.Rollout) error,
+	ctx context.Context, every time.Duration, read func() (*v1alpha1.Rollout,
+		error), show func(*v1alpha1.Rollout), more ...func(*v1alpha1.Rollout) error,
 ) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -27,7 +27,10 @@ func newTree() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return cli.Print(cmd.OutOrStdout(), f.format, report, func(out io.Writer) { report.drawTree(out, time.Now()) })
+			return cli.Print(cmd.OutOrStdout(), f.format, report, func(out io.Writer) {
+				report.drawTree(out,
+					time.Now())
+			})
 		},
 	}
 	f.addTo(cmd)
@@ -40,7 +43,8 @@ func (r signedReport) drawTree(out io.Writer, now time.Time) {
 	t, shown := newTable(out), 0
 	t.AppendHeader(table.Row{"OBJECT", "STATE", "MESSAGE"})
 	for _, m := range r.Modules {
-		t.AppendRow(table.Row{m.Name + " " + m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message})
+		t.AppendRow(table.Row{m.Name + " " + m.Version, painted{string(m.State), colorOfState(m.State), palette},
+			m.Message})
 		if m.Details == nil {
 			continue
 		}
@@ -50,7 +54,8 @@ func (r signedReport) drawTree(out io.Writer, now time.Time) {
 				branch = "└── "
 			}
 			shown++
-			t.AppendRow(table.Row{branch + nameOf(o), painted{o.State, colorOfState(v1beta2.State(o.State)), palette}, o.Message})
+			t.AppendRow(table.Row{branch + nameOf(o), painted{o.State, colorOfState(v1beta2.State(o.State)), palette},
+				o.Message})
 		}
 		if n := m.Details.LeftOut; n > 0 {
 			t.AppendRow(table.Row{"└── " + several(n, "further object") + " left out", "", ""})

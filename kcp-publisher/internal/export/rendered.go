@@ -93,7 +93,8 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	if m.Spec.Config != nil {
 		wanted = append(wanted, m.Spec.Config.Ref)
 	}
-	question := airgap.UsedQuestion{Manifest: m, ImagePaths: b.State.Settings.ImagePaths, Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
+	question := airgap.UsedQuestion{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
+		Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
 	asked, err := json.Marshal(question) // contents are in it by digest
 	if err != nil {
 		return nil, err

@@ -39,7 +39,8 @@ const (
 // Inspect returns the requested details of a module. It reads with the rights of the module's account, so that a module
 // shows nothing which it could not read itself. What cannot be read is named in the details.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
-	look := inspection{actor: i.actor(m), wanted: wanted, details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
+	look := inspection{actor: i.actor(m), wanted: wanted,
+		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
 	telling, _ := i.telling(m, m.Status.Synced)
 	seen, err := i.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
 	if err != nil {
@@ -97,7 +98,8 @@ func (n *inspection) missed(err error) {
 
 // objects lists the objects of the module, those that are not ready first. An object without a status is Ready if its
 // watch shows it.
-func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject, seen *watches) {
+func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[key]bundle.DetailedObject,
+	seen *watches) {
 	var all []bundle.DetailedObject
 	for _, r := range union(inventory, telling) {
 		o, known := states[keyOf(r)]
@@ -110,10 +112,12 @@ func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[k
 		all = append(all, o)
 	}
 	rank := func(o bundle.DetailedObject) int {
-		return slices.Index([]string{string(v1beta2.StateError), string(v1beta2.StateProcessing), string(v1beta2.StateWarning), "", string(v1beta2.StateReady)}, o.State)
+		return slices.Index([]string{string(v1beta2.StateError), string(v1beta2.StateProcessing),
+			string(v1beta2.StateWarning), "", string(v1beta2.StateReady)}, o.State)
 	}
 	slices.SortStableFunc(all, func(a, b bundle.DetailedObject) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace,
+			b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	n.details.LeftOut += max(0, len(all)-bundle.MaxDetailedObjects)
 	n.details.Objects = all[:min(len(all), bundle.MaxDetailedObjects)]
@@ -140,7 +144,8 @@ func (n *inspection) failing(ctx context.Context, o observation, as bundle.Detai
 			continue
 		}
 		k := keyIn(schema.GroupKind{Kind: "Pod"}, pod.GetNamespace(), pod.GetName())
-		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing), "phase is "+textAt(pod, "status", "phase"))}
+		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing),
+			"phase is "+textAt(pod, "status", "phase"))}
 		one.Conditions, one.Events = conditionsOf(pod), n.events(ctx, pod)
 		n.pod(ctx, pod, &one)
 		n.details.Failing = append(n.details.Failing, one)
@@ -177,26 +182,30 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "EventList"})
 	err := n.actor.cluster.List(ctx, list, &client.ListOptions{
-		Namespace: o.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(o.GetUID())), Limit: maxListedEvents,
+		Namespace: o.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("involvedObject.uid",
+			string(o.GetUID())), Limit: maxListedEvents,
 	})
 	if err != nil {
 		n.missed(fmt.Errorf("list Events in %s: %w", o.GetNamespace(), err))
 		return nil
 	}
 	last := func(e unstructured.Unstructured) string {
-		return cmp.Or(textAt(&e, "series", "lastObservedTime"), textAt(&e, "lastTimestamp"), textAt(&e, "eventTime"), textAt(&e, "metadata", "creationTimestamp"))
+		return cmp.Or(textAt(&e, "series", "lastObservedTime"), textAt(&e, "lastTimestamp"), textAt(&e, "eventTime"),
+			textAt(&e, "metadata", "creationTimestamp"))
 	}
 	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(last(a), last(b)) })
 	var lines []string
 	for _, e := range list.Items[max(0, len(list.Items)-bundle.MaxDetailLines):] {
 		count := max(integer(&e, 1, "count"), integer(&e, 1, "series", "count"))
-		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), textAt(&e, "type"), textAt(&e, "reason"), count, textAt(&e, "message"))))
+		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), textAt(&e, "type"), textAt(&e,
+			"reason"), count, textAt(&e, "message"))))
 	}
 	return lines
 }
 
 // failingPods returns Pods of a workload that are not ready, the newest first.
-func (n *inspection) failingPods(ctx context.Context, workload *unstructured.Unstructured) []*unstructured.Unstructured {
+func (n *inspection) failingPods(ctx context.Context,
+	workload *unstructured.Unstructured) []*unstructured.Unstructured {
 	if workload == nil || !slices.Contains([]string{"apps", "batch"}, workload.GroupVersionKind().Group) {
 		return nil
 	}
@@ -211,7 +220,8 @@ func (n *inspection) failingPods(ctx context.Context, workload *unstructured.Uns
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "PodList"})
-	if err := n.actor.cluster.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(), LabelSelector: selector, Limit: maxListedPods}); err != nil {
+	if err := n.actor.cluster.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(),
+		LabelSelector: selector, Limit: maxListedPods}); err != nil {
 		n.missed(fmt.Errorf("list Pods in %s: %w", workload.GetNamespace(), err))
 		return nil
 	}
@@ -221,7 +231,8 @@ func (n *inspection) failingPods(ctx context.Context, workload *unstructured.Uns
 	var pods []*unstructured.Unstructured
 	for n := range list.Items {
 		pod := &list.Items[n]
-		if belongs(pod, workload) && !isTrue(pod, "Ready") && textAt(pod, "status", "phase") != "Succeeded" && len(pods) < maxFailingPods {
+		if belongs(pod, workload) && !isTrue(pod, "Ready") && textAt(pod, "status",
+			"phase") != "Succeeded" && len(pods) < maxFailingPods {
 			pods = append(pods, pod)
 		}
 	}
@@ -253,14 +264,17 @@ func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, fo
 	}
 }
 
-func (n *inspection) container(ctx context.Context, pod, status *unstructured.Unstructured, found *bundle.FailingObject) {
+func (n *inspection) container(ctx context.Context, pod, status *unstructured.Unstructured,
+	found *bundle.FailingObject) {
 	name, restarts := textAt(status, "name"), integer(status, 0, "restartCount")
 	for _, state := range []string{"waiting", "terminated", "running"} {
-		if _, is, _ := unstructured.NestedMap(status.Object, "state", state); !is || len(found.Conditions) >= bundle.MaxDetailLines {
+		if _, is, _ := unstructured.NestedMap(status.Object, "state",
+			state); !is || len(found.Conditions) >= bundle.MaxDetailLines {
 			continue
 		}
 		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf("container %s is %s, restarts %d: %s: %s",
-			name, state, restarts, textAt(status, "state", state, "reason"), textAt(status, "state", state, "message"))))
+			name, state, restarts, textAt(status, "state", state, "reason"), textAt(status, "state", state,
+				"message"))))
 	}
 	_, waits, _ := unstructured.NestedMap(status.Object, "state", "waiting")
 	if !n.wants(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {
@@ -268,10 +282,12 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 	}
 	text, err := n.actor.log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
 	if err != nil {
-		n.missed(fmt.Errorf("read the log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(), err))
+		n.missed(fmt.Errorf("read the log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(),
+			err))
 		return
 	}
-	found.Logs = append(found.Logs, bundle.ContainerLog{Container: bundle.Bounded(name, bundle.MaxModuleNameBytes), Previous: waits, Text: excerpt.Tail(text)})
+	found.Logs = append(found.Logs, bundle.ContainerLog{Container: bundle.Bounded(name, bundle.MaxModuleNameBytes),
+		Previous: waits, Text: excerpt.Tail(text)})
 }
 
 // newPodClient returns a client for the logs of Pods, which no typed or dynamic client of this program reads.

@@ -56,7 +56,8 @@ func TestAFailingModuleIsInspected(t *testing.T) {
 		return len(w.manifest("sick").Status.Synced) == 2 && w.exists(&appsv1.Deployment{}, home, "broken")
 	})
 	controller := true
-	pod := w.pod("broken-1-a", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "broken-1", UID: "x", Controller: &controller})
+	pod := w.pod("broken-1-a", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "broken-1",
+		UID: "x", Controller: &controller})
 	w.pod("stranger", nil)
 	require.NoError(t, w.client.Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: home, Name: "e"},
@@ -70,7 +71,8 @@ func TestAFailingModuleIsInspected(t *testing.T) {
 	require.Len(t, d.Failing, 2, "the Deployment, and its Pod but not another with the same labels")
 	found := d.Failing[1]
 	require.Equal(t, "broken-1-a", found.Name)
-	require.Contains(t, strings.Join(found.Conditions, "\n"), "container app is waiting, restarts 3: CrashLoopBackOff: password=[masked]")
+	require.Contains(t, strings.Join(found.Conditions, "\n"),
+		"container app is waiting, restarts 3: CrashLoopBackOff: password=[masked]")
 	require.Len(t, found.Events, 1)
 	require.Contains(t, found.Events[0], "Warning BackOff (x7): Back-off restarting failed container, token: [masked]")
 	require.Empty(t, d.Problem)
@@ -97,5 +99,6 @@ func TestALogIsReadWithinLimits(t *testing.T) {
 	text, err := (&actor{pods: pods}).log(t.Context(), "kyma-system", "keda-1", "app", true)
 	require.NoError(t, err)
 	require.Len(t, text, loggedBytes)
-	require.Equal(t, "/api/v1/namespaces/kyma-system/pods/keda-1/log?container=app&limitBytes=16384&previous=true&tailLines=25", asked)
+	require.Equal(t,
+		"/api/v1/namespaces/kyma-system/pods/keda-1/log?container=app&limitBytes=16384&previous=true&tailLines=25", asked)
 }

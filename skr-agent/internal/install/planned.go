@@ -41,7 +41,8 @@ type packedPlan struct {
 // planInput names all that the objects of a Manifest's plan depend on but what the API server serves, which counts when
 // everything is compared.
 func planInput(m *v1beta2.Manifest, by guard.Owner) string {
-	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(), m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
+	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
+		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
 }
 
 // keep remembers a plan, if there is room.

@@ -13,7 +13,8 @@ import (
 func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *finding) {
 	values, err := bundle.ParseModuleValues(m.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
-		return nil, &finding{reason: v1beta2.ReasonSourceBroken, message: fmt.Sprintf("annotation %s: %v", v1beta2.AnnotationValues, err)}
+		return nil, &finding{reason: v1beta2.ReasonSourceBroken, message: fmt.Sprintf("annotation %s: %v",
+			v1beta2.AnnotationValues, err)}
 	}
 	if err := bundle.UndefinedValues(m.Module(), values.Undefined()); err != nil {
 		return nil, &finding{reason: v1beta2.ReasonValueUndefined, message: err.Error()}

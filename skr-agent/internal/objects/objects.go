@@ -285,7 +285,8 @@ func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, w
 func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
-	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate, v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues} {
+	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate,
+		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues} {
 		if want.Annotations[annotation] == "" {
 			delete(manifest.Annotations, annotation)
 		}

@@ -22,7 +22,8 @@ type settled struct {
 
 // begin forgets everything when a bundle wants something else than what was compared last.
 func (s *settled) begin(b *bundle.Bundle) {
-	if settings := imageRules(b.State.Settings); s.versions == nil || settings != s.settings || !maps.Equal(b.Statement.Predicate.Values, s.values) ||
+	if settings := imageRules(b.State.Settings); s.versions == nil || settings != s.settings ||
+		!maps.Equal(b.Statement.Predicate.Values, s.values) ||
 		!same(s.manifests, b.State.Manifests) || !same(s.catalog.ModuleTemplates, b.Modules.ModuleTemplates) ||
 		!same(s.catalog.ModuleReleaseMetas, b.Modules.ModuleReleaseMetas) {
 		*s = settled{b.State.Manifests, b.Modules, settings, b.Statement.Predicate.Values, map[string]string{}}

@@ -84,7 +84,8 @@ type Choice struct {
 // New indexes templates and metas, in any order. No Kyma sees a restricted module unless its ModuleReleaseMeta has a
 // kymaSelector.
 func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
-	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{}, called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
+	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{},
+		called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
 			continue // a finalizer keeps the object, but its content no longer counts
@@ -129,7 +130,8 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
 		}
-		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues]) // an invalid list is reported by resolution
+		used, _ := bundle.ParseUsedValues(
+			t.Annotations[v1beta2.AnnotationUsesValues]) // an invalid list is reported by resolution
 		for _, name := range used {
 			s.values[name] = true
 		}

@@ -148,7 +148,8 @@ var controlPlaneScenes = []scene{
 		w.asks(v1beta2.Module{Name: "keda"}, nil, func(r *resolve.Request) { r.Versions = map[string]string{"keda": "1.5.0"} })
 	}, OlderVersionAsked, "", "stays at version 1.5.0", "rollout list"},
 	{"a module with a value that the runtime does not have", func(w *world) {
-		w.says("keda", "Error", "module keda: value region is not defined for this runtime").because("keda", reason.ValueUndefined)
+		w.says("keda", "Error", "module keda: value region is not defined for this runtime").because("keda",
+			reason.ValueUndefined)
 	}, ValueUndefined, "", "value region", "kyma-pull.dev/values"},
 }
 

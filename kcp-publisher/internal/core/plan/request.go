@@ -86,10 +86,12 @@ func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
 // details returns the details that an operator requests for a runtime's reports.
 func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	var all []bundle.Detail
-	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails], func(r rune) bool { return r == ',' || r == ' ' }) {
+	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails],
+		func(r rune) bool { return r == ',' || r == ' ' }) {
 		detail := bundle.Detail(name)
 		if !slices.Contains(bundle.AllDetails(), detail) {
-			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s: want some of %v", v1beta2.AnnotationReportDetails, bundle.Quote(name, bundle.MaxVersionBytes), bundle.AllDetails())
+			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s: want some of %v",
+				v1beta2.AnnotationReportDetails, bundle.Quote(name, bundle.MaxVersionBytes), bundle.AllDetails())
 		}
 		all = append(all, detail)
 	}

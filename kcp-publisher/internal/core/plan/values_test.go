@@ -16,13 +16,14 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 	kyma.Labels = map[string]string{"kyma-project.io/region": "eu"}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationValues: `{"tier":"gold"}`}
 	request, err := Rules{}.Request(kyma, nil)
-	if want := (bundle.Values{"tier": "gold", "labels.kyma-project.io/region": "eu"}); err != nil || !maps.Equal(request.AllValues(), want) {
+	if want := (bundle.Values{"tier": "gold",
+		"labels.kyma-project.io/region": "eu"}); err != nil || !maps.Equal(request.AllValues(), want) {
 		t.Errorf("got %v, %v", request.AllValues(), err)
 	}
 	for name, c := range map[string]struct{ annotation, want string }{
 		"broken":       {`{"tier":`, "annotation kyma-pull.dev/values"},
 		"a bad name":   {`{"Tier":"x"}`, "value name"},
-		"a secret":     {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key holds what looks like a private key"},
+		"a secret":     {`{"key":"-----BEGIN PRIVATE KEY-----\nMII"}`, "key looks like a private key"},
 		"a fake label": {`{"labels.kyma-project.io/region":"us"}`, "set the label"},
 	} {
 		kyma.Annotations[v1beta2.AnnotationValues] = c.annotation
@@ -35,7 +36,8 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 
 func TestAChangedValueIsReasonEnough(t *testing.T) {
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{}}
-	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}, Versions: map[string]string{"keda": "1.0.0"}, Values: bundle.Values{"region": "eu"}}
+	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"},
+		Versions: map[string]string{"keda": "1.0.0"}, Values: bundle.Values{"region": "eu"}}
 	last := publishedAt(t, noon, nil, "keda")
 	next, why := Next(after(last), wanted, r, trusted, validity, noon)
 	if why != ReasonValuesChanged || next.Values["region"] != "eu" {

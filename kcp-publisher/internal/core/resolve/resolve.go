@@ -253,7 +253,8 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	}
 	for _, w := range offers(request, snapshot) {
 		content, known := contents[refOf(w.choice)]
-		if manifest, err := newManifest(w, content); known && err == nil && len(request.lacking(manifest))+len(request.undefined(manifest)) == 0 {
+		if manifest, err := newManifest(w,
+			content); known && err == nil && len(request.lacking(manifest))+len(request.undefined(manifest)) == 0 {
 			result.State.Offers = append(result.State.Offers, *manifest)
 		}
 	}

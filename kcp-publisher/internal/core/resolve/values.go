@@ -38,7 +38,8 @@ func (w *wish) checkValues() error {
 	}
 	names, err := bundle.ParseUsedValues(text)
 	if err != nil {
-		return reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %w", template.Name, v1beta2.AnnotationUsesValues, err)
+		return reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %w", template.Name,
+			v1beta2.AnnotationUsesValues, err)
 	}
 	if template.Spec.Data == nil {
 		return nil

@@ -14,11 +14,12 @@ import (
 
 // regional offers keda with a default CR that refers to values, and nats without.
 func regional(used, text string) *world {
-	return newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationUsesValues, used), func(t *v1beta2.ModuleTemplate) {
-		t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "example.org/v1", "kind": "Keda", "metadata": map[string]any{"name": "default"}, "spec": map[string]any{"region": text},
-		}}
-	}).meta("keda", "regular=1.0.0").template("nats", "1.0.0").meta("nats", "regular=1.0.0").ask("keda").ask("nats")
+	return newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationUsesValues, used),
+		func(t *v1beta2.ModuleTemplate) {
+			t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "example.org/v1", "kind": "Keda", "metadata": map[string]any{"name": "default"}, "spec": map[string]any{"region": text},
+			}}
+		}).meta("keda", "regular=1.0.0").template("nats", "1.0.0").meta("nats", "regular=1.0.0").ask("keda").ask("nats")
 }
 
 func (w *world) with(values bundle.Values, t testing.TB) *world {
@@ -30,7 +31,8 @@ const region = "${kyma-pull.dev/values.region}"
 
 func TestRuntimesWithDifferentValuesShareTheirDocuments(t *testing.T) {
 	var first []byte
-	for _, values := range []bundle.Values{{"region": "eu"}, {"region": "us", "unused": "x", "labels.example.org/a": "b"}} {
+	for _, values := range []bundle.Values{{"region": "eu"}, {"region": "us", "unused": "x",
+		"labels.example.org/a": "b"}} {
 		result := regional("region", region).with(values, t).resolve(t)
 		if len(result.State.Problems) > 0 || len(result.State.Manifests) != 2 {
 			t.Fatalf("%v: %+v", values, result.State.Problems)
@@ -52,7 +54,8 @@ func TestAnUndefinedValueBlocksItsModuleOnly(t *testing.T) {
 	w := regional("region,labels.example.org/tier", region)
 	result := w.with(bundle.Values{"region": "eu"}, t).resolve(t)
 	p := result.State.Problems
-	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueUndefined || p[0].State != v1beta2.StateError ||
+	if len(p) != 1 || p[0].Module != "keda" || p[0].Reason != reason.ValueUndefined ||
+		p[0].State != v1beta2.StateError ||
 		!strings.Contains(p[0].Message, "module keda: value labels.example.org/tier is not defined") {
 		t.Errorf("problems: %+v", p)
 	}
@@ -82,7 +85,8 @@ func TestAnAgentWithoutValuesKeepsWhatItHas(t *testing.T) {
 	w := regional("region", region).with(bundle.Values{"region": "eu"}, t)
 	w.request.Lacks = []bundle.Feature{bundle.FeatureValues}
 	result := w.resolve(t)
-	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated || len(result.State.Critical()) != 0 {
+	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated ||
+		len(result.State.Critical()) != 0 {
 		t.Errorf("problems %+v, critical %v", p, result.State.Critical())
 	}
 }

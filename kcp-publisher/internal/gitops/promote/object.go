@@ -30,7 +30,8 @@ func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool
 	p.To = spec.Channels[from].Version
 	if to < 0 {
 		if !create {
-			return p, fmt.Errorf("channel %q does not exist, only %s: add --create to create it", channel, strings.Join(known, ", "))
+			return p, fmt.Errorf("channel %q does not exist, only %s: add --create to create it", channel,
+				strings.Join(known, ", "))
 		}
 		added := *spec.Channels[from].DeepCopy()
 		added.Channel = channel
@@ -41,7 +42,8 @@ func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool
 	case p.From == p.To:
 		return p, fmt.Errorf("%w: channel %q has version %s", ErrNothing, channel, p.To)
 	case bundle.Older(p.To, p.From):
-		return p, fmt.Errorf("channel %q has version %s, and %s is older: runtimes do not follow; use `kcp-publisher rollout undo`, or release a newer version", channel, p.From, p.To)
+		return p, fmt.Errorf(
+			"channel %q has version %s, and %s is older: runtimes do not follow; use `kcp-publisher rollout undo`, or release a newer version", channel, p.From, p.To)
 	}
 	spec.Channels[to].Version = p.To
 	return p, nil

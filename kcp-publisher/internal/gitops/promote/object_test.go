@@ -22,7 +22,8 @@ func TestAPromotionChangesOneVersion(t *testing.T) {
 		"a channel of nothing": {"none", "fast", false, "", "the channels are fast, regular, slow"},
 	} {
 		spec := v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", Channels: []v1beta2.ChannelVersion{
-			{Channel: "fast", Version: "1.9.0"}, {Channel: "regular", Version: "1.8.0"}, {Channel: "slow", Version: "2.0.0"},
+			{Channel: "fast", Version: "1.9.0"}, {Channel: "regular", Version: "1.8.0"}, {Channel: "slow",
+				Version: "2.0.0"},
 		}}
 		p, err := In(&spec, c.source, c.channel, c.create)
 		if c.wrong != "" {

@@ -26,7 +26,8 @@ var rules = []rule{
 	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|\z)`), masked},
 	{regexp.MustCompile(`(?s)\A.*?-----END [A-Z0-9 ]*-----`), masked},
 	// Headers such as "Authorization: Basic dXNlcg==".
-	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*["']?)[^\r\n"']+`), "$1$2" + masked},
+	{regexp.MustCompile(`(?i)\b((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*["']?)[^\r\n"']+`),
+		"$1$2" + masked},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}`), "$1$2" + masked},
 	// Pairs such as "db_password=x", `"apiKey": "x"`, "--token x", and "password is x".
 	{regexp.MustCompile(`(?i)([\w.-]*` + names + `[\w.-]*["']?\s*(?::=|[:=]|\bis\b)\s*)("(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s"',;&}\]]+)`), "$1" + masked},
@@ -62,7 +63,8 @@ func isPath(text string) bool {
 			return false
 		}
 	}
-	return strings.Count(text, "/")+strings.Count(text, "-")+strings.Count(text, "_") >= 3 && !strings.ContainsAny(text, "+=")
+	return strings.Count(text, "/")+strings.Count(text, "-")+strings.Count(text,
+		"_") >= 3 && !strings.ContainsAny(text, "+=")
 }
 
 // Line returns a text as one line of a report.

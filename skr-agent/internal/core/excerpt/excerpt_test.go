@@ -16,7 +16,8 @@ func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
 		"got bearer " + secret, "Set-Cookie: session=" + secret + "; Path=/", "postgres://user:" + secret + "@db:5432/app", "https://" + secret + "@host/",
 		"-----BEGIN RSA PRIVATE KEY-----\n" + secret + "\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + secret,
 		secret + "\n-----END PRIVATE KEY-----\nafter", "eyJhbGciOiJIUzI1NiJ9.eyJ" + secret + ".c2ln", "ghp_" + secret + "abcdefgh", "AKIAHUNTER2HUNTER2" + secret,
-		"key " + secret + strings.Repeat("aB3", 12), strings.Repeat("0123456789abcdef", 3) + secret, "pass\x00word=" + secret, "pass\u200bword: " + secret,
+		"key " + secret + strings.Repeat("aB3", 12), strings.Repeat("0123456789abcdef",
+			3) + secret, "pass\x00word=" + secret, "pass\u200bword: " + secret,
 		"db.password := " + secret, `token="a \" ` + secret + `"`,
 	} {
 		for name, got := range map[string]string{"line": Line(text), "tail": Tail(text)} {
@@ -45,7 +46,8 @@ func TestATailIsTheEndWithinItsLimits(t *testing.T) {
 		lines = append(lines, "a line of a log")
 	}
 	got := Tail(strings.Join(append(lines, "the end \x1b[31m\xff", ""), "\n"))
-	if len(got) > bundle.MaxLogBytes || !strings.HasSuffix(got, "a line of a log\nthe end [31m") || !utf8.ValidString(got) {
+	if len(got) > bundle.MaxLogBytes || !strings.HasSuffix(got,
+		"a line of a log\nthe end [31m") || !utf8.ValidString(got) {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 	if got := Tail(strings.Repeat("x y ", 100_000)); len(got) > bundle.MaxDetailTextBytes {
@@ -59,7 +61,8 @@ func TestATailIsTheEndWithinItsLimits(t *testing.T) {
 func FuzzExcerpts(f *testing.F) {
 	f.Add("password=x -----BEGIN PRIVATE KEY-----")
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := Line(text); len(got) > bundle.MaxDetailTextBytes || !utf8.ValidString(got) || strings.Contains(got, "\n") {
+		if got := Line(text); len(got) > bundle.MaxDetailTextBytes || !utf8.ValidString(got) || strings.Contains(got,
+			"\n") {
 			t.Errorf("line %q", got)
 		}
 		if got := Tail(text); len(got) > bundle.MaxLogBytes || !utf8.ValidString(got) {

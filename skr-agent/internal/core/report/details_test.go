@@ -13,12 +13,14 @@ import (
 func largest(failing bool) *bundle.ModuleDetails {
 	d := &bundle.ModuleDetails{}
 	for i := range bundle.MaxDetailedObjects {
-		d.Objects = append(d.Objects, bundle.DetailedObject{Kind: "ConfigMap", Name: fmt.Sprint(i, strings.Repeat("x", 60)), Namespace: "kyma-system"})
+		d.Objects = append(d.Objects, bundle.DetailedObject{Kind: "ConfigMap", Name: fmt.Sprint(i, strings.Repeat("x",
+			60)), Namespace: "kyma-system"})
 	}
 	for i := range bundle.MaxFailingObjects {
 		if failing {
 			d.Failing = append(d.Failing, bundle.FailingObject{
-				DetailedObject: bundle.DetailedObject{Kind: "Pod", Name: fmt.Sprint(i)}, Logs: []bundle.ContainerLog{{Text: strings.Repeat("x", bundle.MaxLogBytes)}},
+				DetailedObject: bundle.DetailedObject{Kind: "Pod",
+					Name: fmt.Sprint(i)}, Logs: []bundle.ContainerLog{{Text: strings.Repeat("x", bundle.MaxLogBytes)}},
 			})
 		}
 	}
@@ -50,7 +52,8 @@ func TestDetailsOfTheMostUrgentModulesFit(t *testing.T) {
 			with++
 		}
 	}
-	if with == 0 || with == 30 || bytes > maxDetailBytes || r.Truncated == nil || !r.Truncated.Details || r.Truncated.Messages {
+	if with == 0 || with == 30 || bytes > maxDetailBytes || r.Truncated == nil || !r.Truncated.Details ||
+		r.Truncated.Messages {
 		t.Errorf("%d modules with objects, %d bytes of details, truncated %+v", with, bytes, r.Truncated)
 	}
 	if len(facts.Details[facts.Manifests[0].Name].Objects) != bundle.MaxDetailedObjects {

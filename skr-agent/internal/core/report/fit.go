@@ -229,7 +229,10 @@ func (f *fitting) limitDetails(most int) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(urgency(f.report.Modules[a]), urgency(f.report.Modules[b])) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(urgency(f.report.Modules[a]),
+			urgency(f.report.Modules[b]))
+	})
 	left, failing := most, 0
 	for _, i := range order {
 		m := &f.report.Modules[i]
