@@ -369,7 +369,7 @@ func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
 		},
 		"the publisher with shards": {"kcp-publisher", map[string]any{"shards": 6}, []string{"publisher", "metrics", "shards"}},
 		"the publisher after a lifecycle-manager": {
-			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true}}, []string{"publisher", "metrics", "finalizers"},
+			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true, "promotions": true}}, []string{"publisher", "metrics", "finalizers", "promotions"},
 		},
 		"the publisher with its page": {
 			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "metrics", "ui"},

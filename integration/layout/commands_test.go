@@ -28,6 +28,7 @@ const (
 	definitions = "TestDefinitionsGuideUpgradesAndRollsBack"
 	converted   = "TestV1beta1KymaGetsABundle"
 	tutorials   = "TestTutorialCommandsWork"
+	trains      = "TestTrainPromotesByCommits"
 )
 
 // runBy names for each page the tests that run its shell blocks, one for each block in their order. A single test runs
@@ -60,6 +61,7 @@ var runBy = map[string][]string{
 	"docs/guides/maintenance.md":                    {operators},
 	"docs/guides/modules.md":                        {operators},
 	"docs/guides/notifications.md":                  {charts},
+	"docs/guides/promotion-trains.md":               {trains},
 	"docs/guides/provenance.md":                     {"TestThePagesCommands"},
 	"docs/reference/kubectl.md":                     {operators},
 	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which want a machine of their own

@@ -197,7 +197,8 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 // isLaterOrElsewhere tells rights that are used when an event repeats itself for minutes or a module was rolled out
 // many times, and those that caches list with where the API server cannot stream lists.
 func isLaterOrElsewhere(right string) bool {
-	return strings.HasPrefix(right, "patch events") || right == "delete rollouts.fleet.kyma-project.io" ||
+	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||
+		right == "delete rollouts.fleet.kyma-project.io" ||
 		strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".kyma-project.io")
 }
 

@@ -145,3 +145,12 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 	slices.SortFunc(rejections, func(a, b *v1alpha1.Rollout) int { return cmp.Compare(a.Name, b.Name) })
 	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create, Rejections: rejections}, nil
 }
+
+// all returns the Kymas.
+func (c controlled) all() []v1beta2.Kyma {
+	kymas := make([]v1beta2.Kyma, 0, len(c.kymas))
+	for _, kyma := range c.kymas {
+		kymas = append(kymas, *kyma)
+	}
+	return kymas
+}

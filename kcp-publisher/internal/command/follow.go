@@ -145,6 +145,7 @@ func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.K
 		&v1beta2.ModuleReleaseMeta{},
 		&v1beta2.Watcher{},
 		&v1alpha1.RolloutPolicy{},
+		&v1alpha1.PromotionPolicy{},
 	)
 	if err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
@@ -21,9 +22,48 @@ import (
 
 // promoteFlags are the flags of `promote`.
 type promoteFlags struct {
-	from, to, url, author, branch, key, format string
-	dryRun, create                             bool
-	git                                        gitFlags
+	from, to, branch, format string
+	create                   bool
+	commits                  commitFlags
+}
+
+// commitFlags are the flags for commits.
+type commitFlags struct {
+	url, author, key string
+	dryRun           bool
+	git              gitFlags
+}
+
+func (f *commitFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
+	f.git.add(flags)
+	flags.StringVar(&f.author, "author", "", `committer for commit and sign-off, "NAME <ADDRESS>"`)
+	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
+}
+
+// required returns the flags that must be set.
+func (f *commitFlags) required() []cli.Required {
+	return []cli.Required{{Flag: "--git-url", Given: f.url != ""}, {Flag: "--author", Given: f.author != ""}}
+}
+
+// open returns the repository, and a change with author, time and key.
+func (f *commitFlags) open() (*git.Repository, git.Change, error) {
+	if f.git.tag != "" {
+		return nil, git.Change{}, cli.Usage(errors.New("--git-tag: commits need a branch; use --git-branch"))
+	}
+	author, err := readAuthor(f.author)
+	if err != nil {
+		return nil, git.Change{}, err
+	}
+	change := git.Change{Name: author.Name, Email: author.Address, Time: time.Now()}
+	if f.key != "" {
+		if change.Key, err = git.ReadSigningKey(f.key); err != nil {
+			return nil, change, cli.Usage(fmt.Errorf("--git-signing-key: %w", err))
+		}
+	}
+	repository, err := f.git.open("--git-url", f.url)
+	return repository, change, err
 }
 
 func newPromote() *cobra.Command {
@@ -37,13 +77,9 @@ func newPromote() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "source channel of the version")
 	flags.StringVar(&f.to, "to", "", "target channel of the version")
-	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
-	f.git.add(flags)
-	flags.StringVar(&f.author, "author", "", `committer for commit and sign-off, "NAME <ADDRESS>"`)
+	f.commits.add(flags)
 	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: commit to --git-branch")
-	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
 	flags.BoolVar(&f.create, "create", false, "create the target channel if the module does not have it")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
 	cli.OutputFlag(flags, &f.format)
 	cli.Complete(cmd, atDefault().modules)
 	cli.CompleteFlag(cmd, "from", atDefault().channels)
@@ -61,31 +97,17 @@ type promoted struct {
 }
 
 func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
-	if err := cli.RequireFlags(
-		cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""},
-		cli.Required{Flag: "--git-url", Given: f.url != ""}, cli.Required{Flag: "--author", Given: f.author != ""},
-	); err != nil {
+	required := []cli.Required{{Flag: "--from", Given: f.from != ""}, {Flag: "--to", Given: f.to != ""}}
+	if err := cli.RequireFlags(append(required, f.commits.required()...)...); err != nil {
 		return err
 	}
-	if f.git.tag != "" {
-		return cli.Usage(errors.New("--git-tag: commits need a branch; use --git-branch"))
-	}
-	author, err := readAuthor(f.author)
+	repository, change, err := f.commits.open()
 	if err != nil {
 		return err
 	}
-	change := git.Change{Name: author.Name, Email: author.Address, Time: time.Now()}
-	if f.key != "" {
-		if change.Key, err = git.ReadSigningKey(f.key); err != nil {
-			return cli.Usage(fmt.Errorf("--git-signing-key: %w", err))
-		}
-	}
-	repository, err := f.git.open("--git-url", f.url)
-	if err != nil {
-		return err
-	}
-	ctx := cmd.Context()
-	row, err := f.promote(ctx, repository, change, module)
+	row, err := commitPromotion(cmd.Context(), repository, change, wantedPromotion{
+		module: module, from: f.from, to: f.to, create: f.create, branch: f.branch, dryRun: f.commits.dryRun,
+	})
 	if errors.Is(err, promote.ErrNothing) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
 		return nil
@@ -104,13 +126,30 @@ func readAuthor(text string) (*mail.Address, error) {
 	return author, nil
 }
 
-func (f *promoteFlags) promote(ctx context.Context, repository *git.Repository, change git.Change, module string) (promoted, error) {
+// wantedPromotion is a promotion to commit.
+type wantedPromotion struct {
+	module, from, to string
+	create           bool
+	// branch is a new branch for the commit, empty for the repository's own.
+	branch string
+	dryRun bool
+	// check refuses a promotion because of its versions. It is nil for no check.
+	check func(promote.Promotion) error
+}
+
+// commitPromotion commits and pushes a promotion on top of the repository's branch.
+func commitPromotion(
+	ctx context.Context,
+	repository *git.Repository,
+	change git.Change,
+	want wantedPromotion,
+) (promoted, error) {
 	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {
 		return promoted{}, err
 	}
 	where := fmt.Sprintf("commit %s of %s", commit.Hash, repository.URL)
-	meta, err := releaseMeta(objects, module)
+	meta, err := releaseMeta(objects, want.module)
 	if err != nil {
 		return promoted{}, fmt.Errorf("%s: %w", where, err)
 	}
@@ -118,17 +157,20 @@ func (f *promoteFlags) promote(ctx context.Context, repository *git.Repository, 
 	if err != nil {
 		return promoted{}, fmt.Errorf("%s: %w", where, err)
 	}
-	edited, promotion, err := promote.Edit(data, meta.Line, module, f.from, f.to, f.create)
+	edited, promotion, err := promote.Edit(data, meta.Line, want.module, want.from, want.to, want.create)
+	if err == nil && want.check != nil {
+		err = want.check(promotion)
+	}
 	if err != nil {
 		return promoted{}, fmt.Errorf("%s: %s: %w", where, strings.TrimSuffix(meta.Place, fmt.Sprintf(":%d", meta.Line)), err)
 	}
 	change.Files = map[string][]byte{meta.File: edited}
 	change.Message = promotion.Message(change.Name + " <" + change.Email + ">")
-	row := promoted{Promotion: promotion, Branch: cmp.Or(f.branch, commit.Branch)}
+	row := promoted{Promotion: promotion, Branch: cmp.Or(want.branch, commit.Branch)}
 	if row.Branch == "" {
 		return row, cli.Usage(errors.New("the repository's HEAD is not a branch: use --git-branch"))
 	}
-	if f.dryRun {
+	if want.dryRun {
 		row.Preview, err = repository.Preview(commit, change)
 	} else {
 		row.Commit, err = repository.Push(ctx, commit, change, row.Branch)

@@ -230,6 +230,9 @@ func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	for _, p := range objects.Policies {
 		fmt.Fprintf(out, "RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets its channel's version\n", p.Name)
 	}
+	for _, p := range objects.Trains {
+		fmt.Fprintf(out, "PromotionPolicy %s is ignored, because promotions require a control plane\n", p.Name)
+	}
 	kymas := make([]v1beta2.Kyma, len(objects.Kymas))
 	for i := range objects.Kymas {
 		known, ignored := plan.Offline(&objects.Kymas[i])

@@ -25,7 +25,9 @@ func newProgram(version string) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"watch", "Watch a fleet:", []*cobra.Command{newStatus(), newWhy(), newEvents(), newImages(), newUI(g), newCheck()}},
-		{"change", "Change a fleet:", []*cobra.Command{newDiff(), newRemovals(), newPromote(), newRollout(), newReconcile(), newSuspend(), newResume()}},
+		{"change", "Change a fleet:", []*cobra.Command{
+			newDiff(), newRemovals(), newPromote(), newTrain(), newRollout(), newReconcile(), newSuspend(), newResume(),
+		}},
 		{"serve", "Publish:", []*cobra.Command{newRun(g), newPublish(g), newRegistry(), newTokenService(g)}},
 		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke(), newMove()}},
 		{"modules", "Modules:", []*cobra.Command{newComponent()}},

@@ -241,7 +241,7 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	return &controller.Kymas{
-		Limits: limits, KymaEvents: told, Slimmer: f.slimmer,
+		Limits: limits, KymaEvents: told, Slimmer: f.slimmer, Trains: controller.Trains{Partial: f.selector != ""},
 		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
 		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
 			Lease: manager.Identity(controller.LeaseName, f.selector)},

@@ -127,7 +127,7 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 	planner := &controller.Planner{
 		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll,
 		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report,
-		Hearings: s.board.Hearings, Now: time.Now,
+		Hearings: s.board.Hearings, MayWrite: lease.Held, Now: time.Now,
 		Announce: func(ctx context.Context, state string, active bool) error {
 			if err := lease.Held(); err != nil {
 				return err

@@ -69,7 +69,11 @@ func newWhy() *cobra.Command {
 			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}
-			if module == "" {
+			if module != "" {
+				if answer.Trains, err = comingTo(cmd.Context(), kymas, kyma, module); err != nil {
+					return err
+				}
+			} else {
 				chain, err := registry.chain(cmd.Context(), kyma)
 				if err != nil {
 					return err
@@ -127,6 +131,8 @@ type answer struct {
 	Bundles []fleet.Bundle `json:"bundles,omitempty"`
 	// Origins are the origins of the published bundle's modules, if requested.
 	Origins []bundle.Origin `json:"origins,omitempty"`
+	// Trains are the versions that promotion trains bring to the channel of the requested module.
+	Trains []coming `json:"trains,omitempty"`
 }
 
 // rolloutsOf returns the rollouts that can hold versions of a Kyma. Statuses do not contain this, because a rollout
@@ -195,6 +201,7 @@ func (a answer) draw(out io.Writer) {
 		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message})
 	}
 	t.Render()
+	drawComing(out, a.Trains)
 	drawBundles(out, a.Bundles)
 	drawOrigins(out, a.Origins)
 }

@@ -44,6 +44,7 @@ type Kymas struct {
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts
+	Trains   Trains
 	// Shard is this publisher's part of the fleet, or nil for all of it.
 	Shard *Shard
 	// SecretsNamespace is the namespace of the Secrets for runtimes. If it is empty, no Secrets are read.

@@ -19,7 +19,8 @@ import (
 )
 
 // Planner does the work that is done once for a fleet with shards. It creates and advances rollouts, labels Kymas with
-// their shards, and maintains the status of Watchers and the finalizers of deleted objects. It publishes nothing.
+// their shards, evaluates PromotionPolicies, and maintains the status of Watchers and the finalizers of deleted
+// objects. It publishes nothing.
 type Planner struct {
 	Catalog *Catalog
 	// Shards is the number of shards of the fleet.
@@ -33,9 +34,12 @@ type Planner struct {
 	Announce func(ctx context.Context, state string, active bool) error
 	// Hearings returns a shard's last message with the times of its reports, or nil.
 	Hearings func(ctx context.Context, shard int) ([]byte, error)
+	// MayWrite returns an error if this process has lost its lease.
+	MayWrite func() error
 	Now      func() time.Time
 
 	rollouts Rollouts
+	trains   Trains
 	watchers Watchers
 	active   atomic.Bool
 	heard    atomic.Pointer[[]*shard.Hearings]
@@ -56,6 +60,10 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	r.Events, r.Catalog, r.Now, r.lastReport, r.announce = events, p.Catalog, p.Now, p.lastReport, p.announce
 	r.quiet = quietAtMost(p.AgentPollInterval, p.ReportInterval, p.PollInterval)
 	if err := setUpRollouts(mgr, r, p.PollInterval); err != nil {
+		return err
+	}
+	p.trains.catalog, p.trains.mayWrite, p.trains.now = p.Catalog, p.MayWrite, p.Now
+	if err := setUpTrains(mgr, &p.trains, p.PollInterval); err != nil {
 		return err
 	}
 	if err := setUpWatchers(mgr, &p.watchers, p.Catalog.Namespace, p.Now); err != nil {

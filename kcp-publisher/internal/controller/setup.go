@@ -87,8 +87,13 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
 		return err
 	}
-	if kymas.Shard == nil { // otherwise the planner removes them
+	if kymas.Shard == nil { // otherwise the planner does
 		if err := setUpFinalizers(mgr, kymas.Events); err != nil {
+			return err
+		}
+		trains := &kymas.Trains
+		trains.catalog, trains.mayWrite, trains.now = kymas.Catalog, kymas.Publisher.MayPush, kymas.Now
+		if err := setUpTrains(mgr, trains, kymas.PollInterval); err != nil {
 			return err
 		}
 	}

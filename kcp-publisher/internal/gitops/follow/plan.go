@@ -29,7 +29,7 @@ type Key struct {
 func (k Key) String() string { return k.Kind.Kind + " " + k.Name }
 
 // kinds are what a commit may bring, in the order in which it is applied: what others refer to first.
-var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "ModuleReleaseMeta", "Kyma"}
+var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPolicy", "ModuleReleaseMeta", "Kyma"}
 
 const kindKyma = "Kyma"
 

@@ -28,7 +28,10 @@ const (
 
 // lists returns an empty list of each kind that a commit may bring.
 func lists() map[schema.GroupKind]client.ObjectList {
-	lists := map[schema.GroupKind]client.ObjectList{v1alpha1.GroupVersion.WithKind("RolloutPolicy").GroupKind(): &v1alpha1.RolloutPolicyList{}}
+	lists := map[schema.GroupKind]client.ObjectList{
+		v1alpha1.GroupVersion.WithKind("RolloutPolicy").GroupKind():   &v1alpha1.RolloutPolicyList{},
+		v1alpha1.GroupVersion.WithKind("PromotionPolicy").GroupKind(): &v1alpha1.PromotionPolicyList{},
+	}
 	for kind, list := range map[string]client.ObjectList{
 		"Watcher": &v1beta2.WatcherList{}, "ModuleTemplate": &v1beta2.ModuleTemplateList{},
 		"ModuleReleaseMeta": &v1beta2.ModuleReleaseMetaList{}, kindKyma: &v1beta2.KymaList{},

@@ -51,7 +51,7 @@ func TestEveryKindOfACommitIsLookedForInTheCache(t *testing.T) {
 	all := lists()
 	for _, kind := range kinds {
 		group := v1beta2.Group
-		if kind == "RolloutPolicy" {
+		if kind == "RolloutPolicy" || kind == "PromotionPolicy" {
 			group = "fleet.kyma-project.io"
 		}
 		k := key(kind, "x").Kind

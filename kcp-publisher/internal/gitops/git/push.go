@@ -38,6 +38,9 @@ type Change struct {
 // ErrMoved is the error for a branch that changed since the commit was read.
 var ErrMoved = errors.New("the branch changed meanwhile: run the command again")
 
+// ErrExists is the error for a new branch that exists.
+var ErrExists = errors.New("exists already: choose another name")
+
 // Push commits the change on top of base and returns the hash. The branch is either base's own, which must not have
 // moved, or a new one.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
@@ -227,7 +230,7 @@ func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) 
 // moved returns the error for a branch that has another commit than expected.
 func moved(command *packp.Command) error {
 	if command.Old == plumbing.ZeroHash {
-		return fmt.Errorf("branch %s exists already: choose another name", command.Name.Short())
+		return fmt.Errorf("branch %s %w", command.Name.Short(), ErrExists)
 	}
 	return ErrMoved
 }

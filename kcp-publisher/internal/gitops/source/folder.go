@@ -27,6 +27,7 @@ type Objects struct {
 	Metas     []v1beta2.ModuleReleaseMeta
 	Watchers  []v1beta2.Watcher
 	Policies  []fleet.RolloutPolicy
+	Trains    []fleet.PromotionPolicy
 	// Secrets are those with public keys that verify the signatures of components.
 	Secrets []corev1.Secret
 	// Written are all of these as they stand in the files, without any defaults.

@@ -108,7 +108,7 @@ func TestBadInputNamesFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
 		"YAML that does not parse":            {"apiVersion: [", "bad.yaml: document 1: line 1"},
 		"The second of two documents":         {kyma + "---\na: [", "bad.yaml: document 2"},
-		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n", `bad.yaml:7: kind "Manifest" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret`},
+		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n", `bad.yaml:7: kind "Manifest" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`},
 		"An unknown API":                      {"\napiVersion: v1\nkind: ConfigMap\n", `bad.yaml:2: apiVersion "v1" of kind "ConfigMap" is not known, want operator.kyma-project.io/v1beta2`},
 		"An old version of the API":           {"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n", `bad.yaml:1: apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma" is not known`},
 		"A Secret that holds secrets":         {"apiVersion: v1\nkind: Secret\nmetadata: {name: password}\n", `bad.yaml:3:1: metadata.labels: only Secrets with public keys, labeled operator.kyma-project.io/signature`},

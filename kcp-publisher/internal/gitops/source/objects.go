@@ -80,7 +80,8 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		return []error{errors.New("is not a Kubernetes object: apiVersion, kind and metadata are required")}
 	}
 	isSecret := kind.APIVersion == "v1" && kind.Kind == "Secret"
-	isPolicy := kind.APIVersion == fleet.GroupVersion.String() && kind.Kind == "RolloutPolicy"
+	isPolicy := kind.APIVersion == fleet.GroupVersion.String() &&
+		(kind.Kind == "RolloutPolicy" || kind.Kind == "PromotionPolicy")
 	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
 		return []error{fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)}
 	}
@@ -104,10 +105,13 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 		return decodeInto(written, &o.Watchers)
 	case "RolloutPolicy":
 		return decodeInto(written, &o.Policies)
+	case "PromotionPolicy":
+		return decodeInto(written, &o.Trains)
 	case "Secret":
 		return o.addSecret(data)
 	}
-	return []error{fmt.Errorf("kind %q is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy or Secret", kind.Kind)}
+	const wanted = "Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret"
+	return []error{fmt.Errorf("kind %q is not known, want %s", kind.Kind, wanted)}
 }
 
 // withoutNulls leaves out fields without a value, such as "modules:" with nothing below it, which the API server would

@@ -1,0 +1,388 @@
+package scenario
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// stopover is how long a version stays in a channel.
+const stopover = 4 * time.Second
+
+var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}
+
+// threeChannels sets the versions of scaler in channels dev, fast and regular.
+func threeChannels(t *testing.T, f *fleet.Fleet, dev, fast, regular string) {
+	t.Helper()
+	channels := []v1beta2.ChannelVersion{
+		sample.Channel("dev", dev), sample.Channel("fast", fast), sample.Channel("regular", regular),
+	}
+	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), channels...))
+}
+
+func trainPolicy() *v1alpha1.PromotionPolicy {
+	after := &metav1.Duration{Duration: stopover}
+	return &v1alpha1.PromotionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "train"},
+		Spec: v1alpha1.PromotionPolicySpec{
+			Modules:  []string{"scaler"},
+			Channels: []v1alpha1.TrainChannel{{Name: "dev", After: after}, {Name: "fast", After: after}, {Name: "regular"}},
+		},
+	}
+}
+
+// changeTrain changes the spec of the policy.
+func changeTrain(t *testing.T, f *fleet.Fleet, change func(*v1alpha1.PromotionPolicySpec)) {
+	t.Helper()
+	must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		policy := &v1alpha1.PromotionPolicy{}
+		if err := f.Control.Get(t.Context(), trainKey, policy); err != nil {
+			return err
+		}
+		change(&policy.Spec)
+		return f.Control.Update(t.Context(), policy)
+	}))
+}
+
+// holdVersion annotates a version's ModuleTemplate, or removes the annotation.
+func holdVersion(t *testing.T, f *fleet.Fleet, version, why string) {
+	t.Helper()
+	template := sample.Scaler(version).Template()
+	value := fmt.Sprintf("%q", why)
+	if why == "" {
+		value = "null"
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, v1beta2.AnnotationHoldPromotion, value)
+	must(t, f.Control.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json", []byte(patch))))
+}
+
+// inTrain returns the entry of a channel in the policy's status.
+func inTrain(t *testing.T, f *fleet.Fleet, channel string) (v1alpha1.TrainVersion, string) {
+	t.Helper()
+	policy := &v1alpha1.PromotionPolicy{}
+	if err := f.Control.Get(t.Context(), trainKey, policy); err != nil {
+		return v1alpha1.TrainVersion{}, err.Error()
+	}
+	for _, m := range policy.Status.Modules {
+		for _, v := range m.Versions {
+			if v.Channel == channel {
+				return v, fmt.Sprintf("%+v", policy.Status)
+			}
+		}
+	}
+	return v1alpha1.TrainVersion{}, fmt.Sprintf("%+v", policy.Status)
+}
+
+// untilTrain waits until a version in a channel has a reason.
+func untilTrain(
+	t *testing.T,
+	f *fleet.Fleet,
+	channel, version string,
+	reason v1alpha1.WaitReason,
+	message string,
+) (found v1alpha1.TrainVersion) {
+	t.Helper()
+	until(
+		t,
+		90*time.Second,
+		fmt.Sprintf("version %s in channel %s is %s", version, channel, reason),
+		func() (bool, string) {
+			var seen string
+			found, seen = inTrain(t, f, channel)
+			return found.Version == version && found.Reason == reason &&
+				strings.Contains(found.Message, message), seen
+		},
+	)
+	return found
+}
+
+func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
+	ctx := t.Context()
+	f := startFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "promotions.yaml"}})
+	must(t, f.Offer(ctx, sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Scaler("1.9.0")))
+	threeChannels(t, f, "1.7.0", "1.7.0", "1.7.0")
+	runtimes := map[string]*fleet.Simulated{}
+	for _, channel := range []string{"dev", "fast", "regular"} {
+		s, err := f.Simulate(ctx, fleet.NewKyma(channel+"-one", channel, "scaler"))
+		must(t, err)
+		untilSettled(t, s, "1.7.0")
+		runtimes[channel] = s
+	}
+	must(t, f.Police(ctx, "scaler", v1alpha1.Course{
+		Waves: []v1alpha1.Wave{
+			{Name: "all", Percent: new(int32(100))},
+		},
+		OfflineAfter: metav1.Duration{Duration: 10 * time.Minute},
+	}))
+	policy := trainPolicy()
+	now := time.Now().UTC()
+	policy.Spec.Calendar = &v1alpha1.PromotionCalendar{Freezes: []v1alpha1.Freeze{
+		{
+			Name:  "audit",
+			From:  now.AddDate(0, 0, -1).Format("2006-01-02"),
+			Until: now.AddDate(0, 0, 2).Format("2006-01-02"),
+		},
+	}}
+	must(t, f.Control.Create(ctx, policy))
+
+	t.Run("the API server refuses policies without a meaning", func(t *testing.T) { refuseTrains(t, f) })
+
+	threeChannels(t, f, "1.8.0", "1.7.0", "1.7.0")
+	t.Run("nothing is promoted in a freeze", func(t *testing.T) {
+		frozen := untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitCalendarClosed, "freeze audit lasts until")
+		if frozen.Arrival == nil ||
+			frozen.Arrival.UTC().Format("2006-01-02") != policy.Spec.Calendar.Freezes[0].Until {
+			t.Errorf("expected in the next channel at %v", frozen.Arrival)
+		}
+		untilSettled(t, runtimes["dev"], "1.8.0")
+		wantHistory(t, runtimes["fast"], "1.7.0")
+	})
+	t.Run("a held version stays, and the hold does not reach runtimes", func(t *testing.T) {
+		_, before, _ := runtimes["dev"].Bundle()
+		holdVersion(t, f, "1.8.0", "waits for the audit")
+		changeTrain(t, f, func(spec *v1alpha1.PromotionPolicySpec) { spec.Calendar = nil })
+		untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitVersionHeld, "holds it: waits for the audit")
+		if why := ask(
+			t,
+			f,
+			"why",
+			"fast-one",
+			"scaler",
+		); !strings.Contains(
+			why,
+			"train train: version 1.8.0 is in channel dev; VersionHeld",
+		) {
+			t.Errorf("why shows\n%s", why)
+		}
+		if status := ask(
+			t,
+			f,
+			"train",
+			"status",
+			"train",
+		); !strings.Contains(status, "VersionHeld") ||
+			!strings.Contains(status, "waits for the audit") {
+			t.Errorf("train status shows\n%s", status)
+		}
+		if _, after, _ := runtimes["dev"].Bundle(); after != before {
+			t.Errorf("the hold changed the bundle %s to %s", before, after)
+		}
+		wantHistory(t, runtimes["fast"], "1.7.0")
+	})
+	t.Run("a released version moves to the end, and a restart does not reset its time", func(t *testing.T) {
+		since := untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitVersionHeld, "").Since
+		f.Publisher().Kill()
+		must(t, f.StartPublisher())
+		holdVersion(t, f, "1.8.0", "")
+		if again := untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitPromoted, "").Since; !again.Equal(&since) {
+			t.Errorf("the version is in dev since %s, and was since %s before the restart", again, since)
+		}
+		untilTrain(t, f, "regular", "1.8.0", v1alpha1.WaitArrived, "")
+		untilSettled(t, runtimes["regular"], "1.8.0")
+		untilPromotionEvents(t, f, "fast", "regular")
+		wantStopover(t, f)
+	})
+	t.Run("a version that is rolled back goes no further", func(t *testing.T) {
+		runtimes["fast"].BreakWith("1.9.0")
+		threeChannels(t, f, "1.9.0", "1.8.0", "1.8.0")
+		untilTrain(t, f, "fast", "1.9.0", v1alpha1.WaitRejected, "rollout scaler-fast-2 in channel fast is Roll")
+		must(t, f.UntilRollout(ctx, "scaler-fast-2", "it is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
+		until(t, time.Minute, "the time of 1.9.0 in fast would be over", func() (bool, string) {
+			entry, seen := inTrain(t, f, "fast")
+			return time.Since(entry.Since.Time) > 2*stopover, seen
+		})
+		untilTrain(t, f, "fast", "1.9.0", v1alpha1.WaitRejected, "")
+		wantHistory(t, runtimes["regular"], "1.7.0", "1.8.0")
+		if status := ask(
+			t,
+			f,
+			"train",
+			"status",
+		); !strings.Contains(status, "Rejected") ||
+			!strings.Contains(status, "scaler-fast-2") {
+			t.Errorf("train status shows\n%s", status)
+		}
+	})
+}
+
+// refuseTrains sends invalid policies to the API server.
+func refuseTrains(t *testing.T, f *fleet.Fleet) {
+	for want, change := range map[string]func(*v1alpha1.PromotionPolicySpec){
+		"all but the last need after": func(s *v1alpha1.PromotionPolicySpec) { s.Channels[0].After = nil },
+		"after: not for the last channel": func(s *v1alpha1.PromotionPolicySpec) {
+			s.Channels[2].After = s.Channels[0].After
+		},
+		"must be more than 0":          func(s *v1alpha1.PromotionPolicySpec) { s.Channels[0].After = &metav1.Duration{} },
+		"should have at least 2 items": func(s *v1alpha1.PromotionPolicySpec) { s.Channels = s.Channels[2:] },
+		"spec.calendar.timeZone": func(s *v1alpha1.PromotionPolicySpec) {
+			s.Calendar = &v1alpha1.PromotionCalendar{TimeZone: "Europe/Atlantis"}
+		},
+		"until must be after from": func(s *v1alpha1.PromotionPolicySpec) {
+			s.Calendar = &v1alpha1.PromotionCalendar{Freezes: []v1alpha1.Freeze{
+				{Name: "odd", From: "2026-12-02", Until: "2026-12-01T10:00"},
+			}}
+		},
+	} {
+		policy := trainPolicy()
+		policy.Name = "refused"
+		change(&policy.Spec)
+		if err := f.Control.Create(
+			t.Context(),
+			policy,
+			client.DryRunAll,
+		); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// untilPromotionEvents waits for the Events of promotions to channels, on the policy and on the ModuleReleaseMeta.
+func untilPromotionEvents(t *testing.T, f *fleet.Fleet, channels ...string) {
+	t.Helper()
+	until(t, time.Minute, fmt.Sprintf("Events about promotions to %v", channels), func() (bool, string) {
+		var all eventsv1.EventList
+		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {
+			return false, err.Error()
+		}
+		found := map[string]int{}
+		for _, e := range all.Items {
+			for _, channel := range channels {
+				if e.Reason == v1alpha1.PolicyVersionPromoted &&
+					strings.Contains(e.Note, "to 1.8.0 in channel "+channel+",") {
+					found[e.Regarding.Kind+" "+channel]++
+				}
+			}
+		}
+		for _, channel := range channels {
+			if found["PromotionPolicy "+channel] != 1 || found["ModuleReleaseMeta "+channel] != 1 {
+				return false, fmt.Sprint(found)
+			}
+		}
+		return true, ""
+	})
+}
+
+// wantStopover fails if version 1.8.0 left a channel too early, by the times of the rollouts.
+func wantStopover(t *testing.T, f *fleet.Fleet) {
+	t.Helper()
+	for _, step := range [][2]string{{"scaler-dev-1", "scaler-fast-1"}, {"scaler-fast-1", "scaler-regular-1"}} {
+		from, err := f.Rollout(t.Context(), step[0])
+		must(t, err)
+		to, err := f.Rollout(t.Context(), step[1])
+		must(t, err)
+		if from.Status.FinishedAt == nil || to.Status.StartedAt == nil ||
+			to.Status.StartedAt.Sub(from.Status.FinishedAt.Time) < stopover {
+			t.Errorf(
+				"rollout %s ended at %v, and %s began at %v: want at least %s between them",
+				step[0],
+				from.Status.FinishedAt,
+				step[1],
+				to.Status.StartedAt,
+				stopover,
+			)
+		}
+	}
+}
+
+// TestTrainPromotesByCommits follows docs/guides/promotion-trains.md with a fleet that follows a Git repository.
+func TestTrainPromotesByCommits(t *testing.T) {
+	ctx, repo := t.Context(), newRepository(t)
+	files := catalogOf(t)
+	files["fleet/releases/scaler.yaml"] = strings.Replace(
+		files["fleet/releases/scaler.yaml"],
+		"  - {channel: fast, version: 1.8.0}",
+		"  - {channel: fast, version: 1.7.0}\n  - {channel: dev, version: 1.8.0}",
+		1,
+	)
+	page := "docs/guides/promotion-trains.md"
+	files["fleet/train.yaml"] = strings.NewReplacer(
+		"after: 24h",
+		"after: 3s",
+		"after: 168h",
+		"after: 1000h",
+		"notOn: [Fri, Sat, Sun]",
+		"notOn: []",
+		"    freezes:\n",
+		"",
+		"    - {name: new year, from: 2026-12-18T17:00, until: 2027-01-07}\n",
+		"",
+	).Replace(
+		yamlOf(t, page, "Define a train"),
+	)
+	first := repo.push(files)
+	f := startFollowing(t, repo.pageFlags())
+	untilCommit(t, f, first)
+	s, err := f.Simulate(ctx, fleet.NewKyma("dev-one", "dev", "scaler"))
+	must(t, err)
+	untilSettled(t, s, "1.8.0")
+	untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitDue, "kcp-publisher train promote train")
+	scripts := blocksOf(t, page, 3)
+	sh := newPlainShell(
+		t,
+		f.Dir,
+		f.Binaries(),
+		"https://git.example/kyma/fleet.git",
+		repo.url,
+		"~/fleet-git",
+		repo.credentials,
+	)
+	sh.env = append(sh.env, "KUBECONFIG="+f.ControlKubeconfig())
+	if status := sh.run(scripts[0]); !strings.Contains(status, "Due") {
+		t.Errorf("train status shows\n%s", status)
+	}
+	command := strings.TrimSpace(scripts[2])
+	if output := sh.run(
+		command + " --branch-prefix train/",
+	); !strings.Contains(
+		output,
+		"on branch train/scaler-fast-1.8.0",
+	) {
+		t.Errorf("the command printed\n%s", output)
+	}
+	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output, "exists already") {
+		t.Errorf("a second time, the command printed\n%s", output)
+	}
+	hold := lines(scripts[1])
+	annotate(t, f, sh, hold[0], "waits for the audit")
+	if output := sh.run(command); !strings.Contains(output, "no promotion is due") {
+		t.Errorf("for a held version, the command printed\n%s", output)
+	}
+	annotate(t, f, sh, hold[1], "")
+	if output := sh.run(
+		command,
+	); !strings.Contains(
+		output,
+		"promoted  scaler to 1.8.0 in channel fast, which had 1.7.0",
+	) {
+		t.Errorf("the command printed\n%s", output)
+	}
+	repo.git("pull", "--quiet")
+	untilCommit(t, f, repo.git("rev-parse", "HEAD"))
+	untilTrain(t, f, "fast", "1.8.0", v1alpha1.WaitTooFewRuntimes, "minRuntimes is 20")
+	if output := sh.run(command); !strings.Contains(output, "no promotion is due") {
+		t.Errorf("after the promotion, the command printed\n%s", output)
+	}
+}
+
+// annotate runs the page's command for a hold of version 1.8.0, or does the same without kubectl.
+func annotate(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
+	t.Helper()
+	if _, err := exec.LookPath("kubectl"); err == nil {
+		sh.run(command)
+		return
+	}
+	holdVersion(t, f, "1.8.0", why)
+}

@@ -1,0 +1,68 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// coming is a version that a promotion train brings to a runtime's channel.
+type coming struct {
+	Policy string `json:"policy"`
+	trainPosition
+}
+
+// comingTo returns the versions on their way to the channel of a runtime's module. It returns none if the user cannot
+// list PromotionPolicies.
+func comingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string) ([]coming, error) {
+	var policies v1alpha1.PromotionPolicyList
+	err := api.List(ctx, &policies, client.InNamespace(kyma.Namespace))
+	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list PromotionPolicies: %w", err)
+	}
+	channel := ""
+	for i := range kyma.Status.Modules {
+		if kyma.Status.Modules[i].Name == module {
+			channel = kyma.Status.Modules[i].Channel
+		}
+	}
+	var all []coming
+	for i := range policies.Items {
+		for _, v := range viewTrain(&policies.Items[i], time.Now()).Versions {
+			if v.Module == module && v.To == channel && channel != "" {
+				all = append(all, coming{policies.Items[i].Name, v})
+			}
+		}
+	}
+	return all, nil
+}
+
+func drawComing(out io.Writer, all []coming) {
+	for _, c := range all {
+		expected := ""
+		if c.Arrival != nil {
+			expected = ", expected in channel " + c.To + " at " + c.Arrival.Format(time.RFC3339)
+		}
+		fmt.Fprintf(
+			out,
+			"\ntrain %s: version %s is in channel %s%s; %s: %s\n",
+			c.Policy,
+			c.Version,
+			c.Channel,
+			expected,
+			c.Reason,
+			c.Message,
+		)
+	}
+}

@@ -1,0 +1,295 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
+)
+
+// Trains evaluates PromotionPolicies, performs promotions, and writes the statuses of policies. A status is the only
+// memory, so a successor continues to count.
+type Trains struct {
+	// Partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes nothing.
+	Partial bool
+
+	client client.Client
+	// direct reads from the API server. A cached ModuleReleaseMeta that lacks a promotion would look as if the channel had
+	// been set back.
+	direct  client.Reader
+	events  events.EventRecorder
+	catalog *Catalog
+	// mayWrite returns an error if this process has lost its lease.
+	mayWrite func() error
+	now      func() time.Time
+	// interval is how often policies are evaluated without events, because reports of runtimes cause none.
+	interval time.Duration
+	members  plan.MemberCache
+}
+
+const (
+	// trainInterval is the longest time between two evaluations of the policies.
+	trainInterval = time.Minute
+	// trainSettles is how long status changes of rollouts are collected.
+	trainSettles = 2 * time.Second
+)
+
+// trainFieldManager owns the versions that promotions set.
+const trainFieldManager = "kcp-publisher-train"
+
+// setUpTrains adds the controller that evaluates PromotionPolicies.
+func setUpTrains(mgr ctrl.Manager, t *Trains, pollInterval time.Duration) error {
+	t.client, t.direct, t.events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
+	t.interval = min(6*pollInterval, trainInterval)
+	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	annotated := builder.WithPredicates(
+		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}),
+	)
+	err := ctrl.NewControllerManagedBy(mgr).Named("trains").
+		Watches(&fleet.PromotionPolicy{}, gathered(), changed).
+		Watches(
+			&fleet.Rollout{},
+			gatheredFor(trainSettles),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}),
+		).
+		Watches(&fleet.RolloutPolicy{}, gathered(), changed).
+		Watches(&v1beta2.ModuleTemplate{}, gathered(), annotated).
+		Watches(&v1beta2.ModuleReleaseMeta{}, gathered(), annotated).
+		Complete(t)
+	if err != nil {
+		return fmt.Errorf("trains: %w", err)
+	}
+	return nil
+}
+
+// Reconcile evaluates all policies. The request's name is ignored.
+func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	var policies fleet.PromotionPolicyList
+	inNamespace := client.InNamespace(t.catalog.Namespace)
+	err := t.client.List(ctx, &policies, inNamespace)
+	if err == nil && len(policies.Items) > 0 {
+		err = t.direct.List(ctx, &policies, inNamespace)
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("list PromotionPolicies: %w", err)
+	}
+	if len(policies.Items) == 0 {
+		setTrainMetrics(nil)
+		return ctrl.Result{}, nil
+	}
+	if t.catalog.Snapshot() == nil || t.catalog.changing() {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the catalog is unknown or partially applied
+	}
+	in, err := t.read(ctx, policies.Items)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if t.catalog.changing() {
+		return ctrl.Result{RequeueAfter: catalogSettles}, nil // it was read while a change began
+	}
+	outcomes := train.Plan(in)
+	metas := map[string]*v1beta2.ModuleReleaseMeta{}
+	for i := range in.Metas {
+		metas[in.Metas[i].Name] = &in.Metas[i]
+	}
+	after, conflict := t.interval, false
+	for i := range outcomes {
+		one := &outcomes[i]
+		for _, due := range one.Due {
+			conflict = conflict || t.perform(ctx, one, due, metas[due.Meta])
+		}
+		if wait := one.Next.Sub(in.Now); !one.Next.IsZero() && wait < after {
+			after = max(wait, catalogSettles)
+		}
+		if err := t.record(ctx, one); apierrors.IsConflict(err) {
+			conflict = true
+		} else if err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	setTrainMetrics(outcomes)
+	if conflict {
+		after = catalogSettles
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+// read reads the other inputs of a plan.
+func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (train.Input, error) {
+	in := train.Input{Policies: policies, Now: t.now()}
+	inNamespace := client.InNamespace(t.catalog.Namespace)
+	var metas v1beta2.ModuleReleaseMetaList
+	var rollouts fleet.RolloutList
+	var templates v1beta2.ModuleTemplateList
+	var waves fleet.RolloutPolicyList
+	var kymas v1beta2.KymaList
+	snapshot := t.catalog.Snapshot()
+	if err := errors.Join(
+		t.direct.List(ctx, &metas, inNamespace),
+		t.direct.List(ctx, &rollouts, inNamespace),
+		t.client.List(
+			ctx,
+			&templates,
+			inNamespace,
+			client.UnsafeDisableDeepCopy,
+		),
+		t.client.List(ctx, &waves, inNamespace),
+		t.client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy),
+	); err != nil {
+		return in, fmt.Errorf("read what PromotionPolicies depend on: %w", err)
+	}
+	in.Metas, in.Rollouts, in.Templates, in.Waves = metas.Items, rollouts.Items, templates.Items, waves.Items
+	if !t.Partial {
+		in.Fleet = train.Count(t.members.Members(kymas.Items, snapshot))
+	}
+	return in, nil
+}
+
+// perform promotes one version, unless the command does. It returns whether the read ModuleReleaseMeta is outdated.
+func (t *Trains) perform(
+	ctx context.Context,
+	one *train.Outcome,
+	due train.Promotion,
+	meta *v1beta2.ModuleReleaseMeta,
+) (outdated bool) {
+	if due.ByCommand {
+		t.announceDue(one, due)
+		return false
+	}
+	err := t.promote(ctx, due, meta)
+	if apierrors.IsConflict(err) {
+		return true
+	}
+	if err != nil {
+		if len(one.Policy.Status.Conditions) == 0 ||
+			one.Policy.Status.Conditions[0].Reason != fleet.PolicyPromotionFailed {
+			t.events.Eventf(one.Policy, meta, corev1.EventTypeWarning, fleet.PolicyPromotionFailed, "Promote", "%s",
+				noted(fmt.Sprintf("module %s, version %s, channel %s: %v", due.Module, due.Version, due.To, err)))
+		}
+		one.Fail(due, err, t.now())
+		return false
+	}
+	one.Record(due, t.now())
+	text := noted(
+		fmt.Sprintf(
+			"policy %s promoted module %s from %s to %s in channel %s, as channel %s has it",
+			due.Policy,
+			due.Module,
+			due.Had,
+			due.Version,
+			due.To,
+			due.From,
+		),
+	)
+	ctrl.LoggerFrom(
+		ctx,
+	).Info(
+		"promoted a version",
+		"policy",
+		due.Policy,
+		"module",
+		due.Module,
+		"channel",
+		due.To,
+		"from",
+		due.Had,
+		"to",
+		due.Version,
+	)
+	t.events.Eventf(one.Policy, meta, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
+	t.events.Eventf(meta, one.Policy, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
+	return false
+}
+
+// promote edits the channel's entry of a ModuleReleaseMeta, unless the object has changed since it was read.
+func (t *Trains) promote(ctx context.Context, due train.Promotion, meta *v1beta2.ModuleReleaseMeta) error {
+	if t.mayWrite != nil {
+		if err := t.mayWrite(); err != nil {
+			return err
+		}
+	}
+	before := meta.DeepCopy()
+	for i := range meta.Spec.Channels {
+		if c := &meta.Spec.Channels[i]; c.Channel == due.To && c.Version == due.Had {
+			c.Version = due.Version
+		}
+	}
+	err := t.client.Patch(
+		ctx,
+		meta,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(trainFieldManager),
+	)
+	if apierrors.IsForbidden(err) {
+		const advice = "give the publisher the rights of rbac/promotions.yaml (rbac.promotions of the chart), " +
+			"or set spec.promoteBy to Command"
+		return fmt.Errorf("%w: %s", err, advice)
+	}
+	return err
+}
+
+// announceDue emits one Event when a promotion begins to wait for the command.
+func (t *Trains) announceDue(one *train.Outcome, due train.Promotion) {
+	for _, m := range one.Policy.Status.Modules {
+		for _, v := range m.Versions {
+			if m.Name == due.Module && v.Channel == due.From && v.Version == due.Version &&
+				v.Reason == fleet.WaitDue {
+				return
+			}
+		}
+	}
+	t.events.Eventf(
+		one.Policy,
+		nil,
+		corev1.EventTypeNormal,
+		fleet.PolicyPromotionDue,
+		"Promote",
+		"%s",
+		noted(
+			fmt.Sprintf(
+				"module %s can be promoted from %s to %s in channel %s: run `kcp-publisher train promote %s`",
+				due.Module,
+				due.Had,
+				due.Version,
+				due.To,
+				due.Policy,
+			),
+		),
+	)
+}
+
+// record writes the status of a policy if it changed.
+func (t *Trains) record(ctx context.Context, one *train.Outcome) error {
+	if equality.Semantic.DeepEqual(one.Policy.Status, one.Status) {
+		return nil
+	}
+	if t.mayWrite != nil {
+		if err := t.mayWrite(); err != nil {
+			return err
+		}
+	}
+	next := one.Policy.DeepCopy()
+	next.Status = one.Status
+	if err := t.client.Status().Patch(
+		ctx,
+		next,
+		client.MergeFromWithOptions(one.Policy, client.MergeFromWithOptimisticLock{}),
+	); err != nil {
+		return fmt.Errorf("write status of PromotionPolicy %s/%s: %w", next.Namespace, next.Name, err)
+	}
+	return nil
+}
