@@ -46,7 +46,7 @@ func newHistory(t *rapid.T) *history {
 	}
 	h.policy.Spec.Calendar = &fleet.PromotionCalendar{
 		TimeZone: "Europe/Berlin", NotOn: []fleet.Weekday{"Fri"},
-		Freezes: []fleet.Freeze{{Name: "one", From: "2026-12-01", Until: "2026-12-04T12:00"}},
+		Freezes: []fleet.Freeze{{Name: "one", From: "2026-11-28", Until: "2027-01-10T12:00"}},
 	}
 	for _, c := range chainOf {
 		h.versions[c], h.changed[c] = "1.0.0", h.now
@@ -88,48 +88,24 @@ func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
 	}
 }
 
+// Frequent events come several times.
+var (
+	events = []string{
+		"time", "time", "time", "time", "time", "time", "release", "finish", "finish", "finish", "finish", "finish",
+		"back", "hold", "counts", "counts", "counts", "unknown", "forget",
+	}
+	jumps = []time.Duration{
+		700 * time.Millisecond, time.Hour, 23 * time.Hour, 24*time.Hour - time.Millisecond, 24 * time.Hour,
+		week - time.Millisecond, week, week + time.Second,
+	}
+)
+
 // step lets one event happen.
 func (h *history) step() {
 	channel := rapid.SampledFrom(chainOf).Draw(h.t, "channel")
-	switch rapid.SampledFrom(
-		[]string{
-			"time",
-			"time",
-			"time",
-			"time",
-			"release",
-			"finish",
-			"finish",
-			"finish",
-			"finish",
-			"back",
-			"hold",
-			"counts",
-			"counts",
-			"counts",
-			"unknown",
-			"forget",
-		},
-	).Draw(
-		h.t,
-		"event",
-	) {
+	switch rapid.SampledFrom(events).Draw(h.t, "event") {
 	case "time":
-		h.now = h.now.Add(
-			rapid.SampledFrom(
-				[]time.Duration{
-					time.Millisecond,
-					time.Hour,
-					23 * time.Hour,
-					24 * time.Hour,
-					week,
-					week + time.Second,
-				},
-			).Draw(
-				h.t,
-				"time",
-			),
-		)
+		h.now = h.now.Add(rapid.SampledFrom(jumps).Draw(h.t, "time"))
 	case "release":
 		if h.newest < 12 {
 			h.newest++
@@ -156,7 +132,7 @@ func (h *history) step() {
 			}
 		}
 	case "back":
-		if rapid.IntRange(0, 3).Draw(h.t, "rare") == 0 {
+		if rapid.Bool().Draw(h.t, "back") {
 			h.set(channel, "1.0.0")
 		}
 	case "hold":
@@ -244,8 +220,8 @@ func (h *history) check(p Promotion) {
 		h.t.Fatalf("%+v is not proven by %+v", p, counts)
 	case berlin.Weekday() == time.Friday:
 		h.t.Fatalf("%+v at %s is on a Friday", p, berlin)
-	case !berlin.Before(time.Date(2026, 12, 1, 0, 0, 0, 0, berlin.Location())) &&
-		berlin.Before(time.Date(2026, 12, 4, 12, 0, 0, 0, berlin.Location())):
+	case !berlin.Before(time.Date(2026, 11, 28, 0, 0, 0, 0, berlin.Location())) &&
+		berlin.Before(time.Date(2027, 1, 10, 12, 0, 0, 0, berlin.Location())):
 		h.t.Fatalf("%+v at %s is in a freeze", p, berlin)
 	}
 	for _, r := range h.rollouts {
