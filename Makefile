@@ -126,7 +126,7 @@ S3_PROGRAMS := $(HOME)/.cache/kyma-pull/s3-$(VERSITYGW_VERSION)-$(DISTRIBUTION_V
 test-s3: ## a fleet over distribution with a bucket of versitygw; both are built from their modules (six minutes on two cores, once)
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
 	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
-	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestAFleetOnABucket ./integration/scenario
+	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestFleetOnABucket ./integration/scenario
 
 # One process lends API servers to all test binaries, so each is started once and used many times.
 .PHONY: bin/lend
@@ -199,7 +199,7 @@ generate: ## deepcopy functions, CRDs, the charts' READMEs and the references of
 	$(TOOL) controller-gen crd paths=./apis/... output:crd:dir=charts/kcp-publisher/files/crds
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
 	@go tool -modfile=hack/helmdocs/go.mod helm-docs --log-level warning --chart-search-root charts
-	go test -vet=off -count=1 -p 1 -run '^TestTheReference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout ./kcp-publisher/internal/core/permission -args -update
+	go test -vet=off -count=1 -p 1 -run '^Test(The)?Reference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout ./kcp-publisher/internal/core/permission -args -update
 
 verify-generated: generate ## fail when generated files are not current
 	@changed=$$(git status --porcelain -- $(GENERATED)); [ -z "$$changed" ] || { \

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAnAgentFollowsItsKymaAlone: bundles are signed by the same publisher for each Kyma.
-func TestAnAgentFollowsItsKymaAlone(t *testing.T) {
+// TestAgentFollowsOnlyItsOwnKyma: bundles are signed by the same publisher for each Kyma.
+func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt, mallory := victim, trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u3"}
 	rebuilt.UID = "u2"
@@ -61,8 +61,8 @@ func TestAnAgentFollowsItsKymaAlone(t *testing.T) {
 	}
 }
 
-// TestAnAgentKeepsTheKymaThatKnowsItsKey: before enrollment a statement proves nothing about the Kyma.
-func TestAnAgentKeepsTheKymaThatKnowsItsKey(t *testing.T) {
+// TestAgentKeepsTheKymaOfItsKey: before enrollment a statement proves nothing about the Kyma.
+func TestAgentKeepsTheKymaOfItsKey(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	for name, c := range map[string]struct {
 		thumbprint string
@@ -81,7 +81,7 @@ func TestAnAgentKeepsTheKymaThatKnowsItsKey(t *testing.T) {
 	}
 }
 
-func TestAReportIsOfOneKymaAndOneCluster(t *testing.T) {
+func TestReportBelongsToOneKymaAndOneCluster(t *testing.T) {
 	mine := trusttest.NewSigner(t)
 	public := trusttest.PublicKey(t, mine)
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}

@@ -56,7 +56,7 @@ func written(t *testing.T, path string, layout Layout, packing Packing) ([]strin
 	return names, all
 }
 
-func TestTheSameLayoutGivesTheSameBytesHoweverItIsPacked(t *testing.T) {
+func TestSameLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
 	layout := sampleLayout(20)
 	shuffled := Layout{slices.Clone(layout.References), slices.Clone(layout.Items)}
 	slices.Reverse(shuffled.References)
@@ -97,7 +97,7 @@ func TestTheSameLayoutGivesTheSameBytesHoweverItIsPacked(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedExportIsContinued(t *testing.T) {
+func TestInterruptedExportContinues(t *testing.T) {
 	layout := sampleLayout(30)
 	dir := t.TempDir()
 	_, want := written(t, filepath.Join(dir, "whole"), layout, Packing{})
@@ -174,7 +174,7 @@ func tarOf(t *testing.T, headers ...tar.Header) []byte {
 	return buffer.Bytes()
 }
 
-func TestAFileThatIsNotWhatItShouldBeIsRefused(t *testing.T) {
+func TestInvalidFileIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	_, good := written(t, filepath.Join(dir, "good"), sampleLayout(5), Packing{})
 	_, small := written(t, filepath.Join(dir, "zstd"), sampleLayout(5), Packing{Zstd: true})
@@ -261,7 +261,7 @@ func TestVolumesOfAnotherExportAreNotTakenAlong(t *testing.T) {
 	}
 }
 
-func TestAPipeIsRefusedAndNotWaitedFor(t *testing.T) {
+func TestPipeIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.tar")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)

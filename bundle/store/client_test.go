@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestASignedAddressOfABucketIsInNoError has a registry that sends its clients to a bucket, as distribution does, with
+// TestErrorsHideSignedBucketAddresses has a registry that sends its clients to a bucket, as distribution does, with
 // a signature in the query.
-func TestASignedAddressOfABucketIsInNoError(t *testing.T) {
+func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if request.URL.Query().Get("X-Amz-Signature") != "secret" {
 			t.Errorf("the bucket is asked without the signature: %s", request.URL)

@@ -7,6 +7,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestALayoutConforms(t *testing.T) { storetest.Conform(t, store.NewLayout(t.TempDir())) }
+func TestLayoutConforms(t *testing.T) { storetest.Conform(t, store.NewLayout(t.TempDir())) }
 
 func TestMemoryConforms(t *testing.T) { storetest.Conform(t, store.NewMemory()) }

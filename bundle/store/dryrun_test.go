@@ -14,12 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestADryRunConforms(t *testing.T) {
+func TestDryRunStoreConforms(t *testing.T) {
 	storetest.Conform(t, store.DryRun(store.NewLayout(filepath.Join(t.TempDir(), "nowhere"))))
 	storetest.Conform(t, store.DryRun(store.NewMemory()))
 }
 
-func TestADryRunReadsWhatIsThereAndLeavesItAsItIs(t *testing.T) {
+func TestDryRunChangesNothing(t *testing.T) {
 	ctx, base := t.Context(), store.NewMemory()
 	manifest := func(text string) bundle.Blob {
 		blob, err := bundle.NewManifest(ocispec.Manifest{ArtifactType: "text/" + text, Config: ocispec.DescriptorEmptyJSON})

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestARegistryIsUnavailableOnlyAsAWhole(t *testing.T) {
+func TestOnlyAWholeRegistryIsUnavailable(t *testing.T) {
 	answer := func(status int) error { return fmt.Errorf("push: %w", &errcode.ErrorResponse{StatusCode: status}) }
 	for name, c := range map[string]struct {
 		err  error
@@ -33,7 +33,7 @@ func TestARegistryIsUnavailableOnlyAsAWhole(t *testing.T) {
 	}
 }
 
-func TestTheSameAnswerIsTheSameError(t *testing.T) {
+func TestSameResponseIsTheSameError(t *testing.T) {
 	one := fmt.Errorf("GET /v2/a?at=12:00: %w", &errcode.ErrorResponse{StatusCode: http.StatusForbidden})
 	other := fmt.Errorf("GET /v2/a?at=12:01: %w", &errcode.ErrorResponse{StatusCode: http.StatusForbidden})
 	if WithoutDetail(one).Error() != WithoutDetail(other).Error() {

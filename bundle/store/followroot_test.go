@@ -14,9 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAChainOfRootsIsFollowedInBoundedStretches: whoever has the root keys of one moment could else keep agents busy
+// TestChainOfRootsIsFollowedInLimitedSteps: whoever has the root keys of one moment could else keep agents busy
 // for good.
-func TestAChainOfRootsIsFollowedInBoundedStretches(t *testing.T) {
+func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()
 	place, err := Open(LayoutScheme+filepath.Join(t.TempDir(), "layout"), nil)

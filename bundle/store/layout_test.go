@@ -53,7 +53,7 @@ func TestManyMayTagInOneFolder(t *testing.T) {
 	}
 }
 
-func TestATagThatMovesOnLeavesItsManifestByDigest(t *testing.T) {
+func TestMovedTagKeepsTheManifestByDigest(t *testing.T) {
 	repository, err := openLayout(newLayoutIndex(t.TempDir()), "runtimes/berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +78,8 @@ func TestATagThatMovesOnLeavesItsManifestByDigest(t *testing.T) {
 	}
 }
 
-// TestWhatAPowerCutLeavesIsWrittenAnew has a blob whose name reached the disk and whose bytes did not, and a half one.
-func TestWhatAPowerCutLeavesIsWrittenAnew(t *testing.T) {
+// TestLayoutIsRepairedAfterAPowerCut has a blob whose name reached the disk and whose bytes did not, and a half one.
+func TestLayoutIsRepairedAfterAPowerCut(t *testing.T) {
 	repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
 	if err != nil {
 		t.Fatal(err)
@@ -139,9 +139,9 @@ func namedIn(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-// TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers has another process write to the folder while a batch
+// TestBatchIsVisibleToItsUsersAndKeepsOtherWrites has another process write to the folder while a batch
 // waits.
-func TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers(t *testing.T) {
+func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 	dir := t.TempDir()
 	batched, other := NewLayout(dir), NewLayout(dir)
 	flush := Batch(batched)
@@ -172,8 +172,8 @@ func TestABatchIsSeenByItsOwnUsersAtOnceAndLosesNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteOfABatchIsTriedAgain takes the folder's index away from the process for a while.
-func TestAFailedWriteOfABatchIsTriedAgain(t *testing.T) {
+// TestFailedWriteOfABatchIsRetried takes the folder's index away from the process for a while.
+func TestFailedWriteOfABatchIsRetried(t *testing.T) {
 	dir := t.TempDir()
 	batched := NewLayout(dir)
 	flush := Batch(batched)
@@ -196,8 +196,8 @@ func TestAFailedWriteOfABatchIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestABatchWritesTheIndexRarely counts how often the file becomes another one.
-func TestABatchWritesTheIndexRarely(t *testing.T) {
+// TestBatchWritesTheIndexRarely counts how often the file becomes another one.
+func TestBatchWritesTheIndexRarely(t *testing.T) {
 	dir := t.TempDir()
 	place := NewLayout(dir)
 	flush := Batch(place)

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestWhatCannotBeReadIsNotMissing: a publisher takes a runtime of which nothing is found for one that is new.
-func TestWhatCannotBeReadIsNotMissing(t *testing.T) {
+// TestUnreadableIsNotMissing: a publisher takes a runtime of which nothing is found for one that is new.
+func TestUnreadableIsNotMissing(t *testing.T) {
 	hex := digest.FromString("bundle").Encoded()
 	for name, damage := range map[string]func(layoutRepository) error{
 		"a digest of no algorithm": func(r layoutRepository) error {
@@ -49,9 +49,9 @@ func TestWhatCannotBeReadIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestABlobThatIsWrittenAnewInTheSamePlaceIsKept has the system give the new file the place on the disk that the
+// TestRewrittenBlobIsKept has the system give the new file the place on the disk that the
 // damaged one had.
-func TestABlobThatIsWrittenAnewInTheSamePlaceIsKept(t *testing.T) {
+func TestRewrittenBlobIsKept(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	long := time.Now().Add(-time.Hour)
 	for name, c := range map[string]struct {
@@ -117,8 +117,8 @@ func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 	}
 }
 
-// TestAFileThatGrowsWhileItIsReadEndsAtTheLimit has one that says that it is empty.
-func TestAFileThatGrowsWhileItIsReadEndsAtTheLimit(t *testing.T) {
+// TestGrowingFileEndsAtTheLimit has one that says that it is empty.
+func TestGrowingFileEndsAtTheLimit(t *testing.T) {
 	if _, _, err := readRegular("/proc/self/status", 10); err == nil || !strings.Contains(err.Error(), "larger than 10 bytes") {
 		t.Errorf("got %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestACosignSignatureRefersToItsBundle(t *testing.T) {
+func TestCosignSignatureRefersToItsBundle(t *testing.T) {
 	signer, dir := trusttest.NewSigner(t), filepath.Join(t.TempDir(), "layout")
 	place, err := Open(LayoutScheme+dir, nil)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestHostsOfThisNetworkAreTold(t *testing.T) {
+func TestPrivateHostsAreRecognized(t *testing.T) {
 	for _, host := range []string{
 		"127.0.0.1:5000", "127.1:80", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1:443", "192.168.0.1", "169.254.169.254",
 		"100.100.100.200", "255.255.255.255", "[::1]:5000", "[::]", "[::ffff:10.0.0.1]:80", "[fe80::1%25eth0]:1", "[fd00::1]", "[64:ff9b::7f00:1]", "224.0.0.1",
@@ -36,7 +36,7 @@ func TestHostsOfThisNetworkAreTold(t *testing.T) {
 	}
 }
 
-func TestAddressesAreTakenForWhatTheyReach(t *testing.T) {
+func TestAddressesAreClassifiedByReach(t *testing.T) {
 	for text, want := range map[string]reach{
 		"8.8.8.8": reachPublic, "2001:4860:4860::8888": reachPublic, "64:ff9b::808:808": reachPublic,
 		"10.0.0.1": reachPrivate, "172.31.255.255": reachPrivate, "192.168.1.1": reachPrivate, "fd00::1": reachPrivate, "::ffff:10.0.0.1": reachPrivate,
@@ -99,7 +99,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestABlobHostIsAHost(t *testing.T) {
+func TestBlobHostMustBeAHost(t *testing.T) {
 	for _, good := range []string{"blobs.example", "blobs.example:9000", "10.0.0.1:9000", "[::1]:9000"} {
 		if err := CheckBlobHost(good); err != nil {
 			t.Errorf("%q: %v", good, err)
@@ -150,7 +150,7 @@ func privateAddress(t *testing.T) string {
 	return ""
 }
 
-func TestAClientGoesWhereItsOperatorAllowsOnly(t *testing.T) {
+func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 	blob := bundle.NewBlob("application/octet-stream", []byte("content"))
 	var asked atomic.Int64
 	internal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -231,8 +231,8 @@ func TestAClientGoesWhereItsOperatorAllowsOnly(t *testing.T) {
 	}
 }
 
-// TestARegistryThatAComponentNames: what a public name resolves to is known only where the connection is made.
-func TestARegistryThatAComponentNames(t *testing.T) {
+// TestRegistryOfAComponentIsUntrusted: what a public name resolves to is known only where the connection is made.
+func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	_, number, err := net.SplitHostPort(server.Listener.Addr().String())
@@ -258,7 +258,7 @@ func TestARegistryThatAComponentNames(t *testing.T) {
 	}
 }
 
-func TestATokenServiceElsewhereHasAPublicAddress(t *testing.T) {
+func TestTokenServiceOnAnotherHostMustBePublic(t *testing.T) {
 	registries, err := NewRegistries(Access{NoRetry: true})
 	must(t, err)
 	_, err = registries.Repository("registry.example:5000/fleet")

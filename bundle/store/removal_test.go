@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAListOfNoRepositoriesIsAnError(t *testing.T) {
+func TestEmptyListOfRepositoriesIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		want   []string

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestARegistryThatDripsIsGivenUp(t *testing.T) {
+func TestSlowRegistryIsAbandoned(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte(strings.Repeat("x", 1<<20)))
 	given := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -117,7 +117,7 @@ func TestRepositoriesAreSpokenToInTheRightScheme(t *testing.T) {
 	}
 }
 
-func TestNewRegistriesRefusesWhatItCannotRead(t *testing.T) {
+func TestNewRegistriesRefusesInvalidFiles(t *testing.T) {
 	for name, access := range map[string]Access{
 		"a CA without a certificate":        {CA: []byte("hello")},
 		"a docker config that is not JSON":  {DockerConfig: []byte("hello")},

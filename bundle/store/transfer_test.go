@@ -40,7 +40,7 @@ func openRegistries(tb testing.TB) *Registries {
 	return registries
 }
 
-func TestABundleTravelsThroughALayout(t *testing.T) {
+func TestBundleTravelsThroughALayout(t *testing.T) {
 	ctx, place, signer, documents := t.Context(), layoutPlace(t), trusttest.NewSigner(t), storedDocuments(t)
 	manifest, err := bundle.Compose(documents, storedPredicate(), signer)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestABundleTravelsThroughALayout(t *testing.T) {
 	}
 }
 
-func TestANewerBundleTakesTheTag(t *testing.T) {
+func TestNewerBundleTakesTheTag(t *testing.T) {
 	ctx, place, signer, documents := t.Context(), layoutPlace(t), trusttest.NewSigner(t), storedDocuments(t)
 	var last bundle.Blob
 	for sequence := range int64(3) {
@@ -111,7 +111,7 @@ func TestANewerBundleTakesTheTag(t *testing.T) {
 	}
 }
 
-func TestAReportTravelsThroughALayout(t *testing.T) {
+func TestReportTravelsThroughALayout(t *testing.T) {
 	ctx, place, signer := t.Context(), layoutPlace(t), trusttest.NewSigner(t)
 	manifest, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Sequence: 50, Time: trusttest.Now, AgentVersion: "v1.0.0"}, signer)
 	if err != nil {
@@ -133,7 +133,7 @@ func TestAReportTravelsThroughALayout(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsNotFound(t *testing.T) {
+func TestMissingIsNotFound(t *testing.T) {
 	ctx, place, documents := t.Context(), layoutPlace(t), storedDocuments(t)
 	manifest, err := bundle.Compose(documents, storedPredicate(), trusttest.NewSigner(t))
 	if err != nil {
@@ -188,7 +188,7 @@ func TestFetchRefusesManifestOverTheLimit(t *testing.T) {
 	}
 }
 
-func TestFetchBlobRefusesWhatWasNotAskedFor(t *testing.T) {
+func TestFetchBlobRefusesOtherContent(t *testing.T) {
 	asked := []byte("what was asked for")
 	honest := bundle.NewBlob("text/plain", asked).Descriptor
 	sized := func(size int64) ocispec.Descriptor {
@@ -250,7 +250,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestABlobDamagedOnDiskIsRefused(t *testing.T) {
+func TestBlobDamagedOnDiskIsRefused(t *testing.T) {
 	ctx, place, documents, signer := t.Context(), layoutPlace(t), storedDocuments(t), trusttest.NewSigner(t)
 	manifest, err := bundle.Compose(documents, storedPredicate(), signer)
 	if err != nil {

@@ -33,7 +33,7 @@ func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
 	return root, enroll
 }
 
-func TestACertificateIsOneRuntimesAlone(t *testing.T) {
+func TestCertificateBelongsToOneRuntime(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	otherRoot, _ := enrolled(t, "fleet-a")
 	otherFleet := root
@@ -93,7 +93,7 @@ func request(t *testing.T, signer trust.Signer) string {
 	return text
 }
 
-func TestARequestProvesItsKey(t *testing.T) {
+func TestCertificateRequestProvesItsKey(t *testing.T) {
 	agent := trusttest.NewSigner(t)
 	good := request(t, agent)
 	key, err := trust.Requested(good)
@@ -127,7 +127,7 @@ func TestARequestProvesItsKey(t *testing.T) {
 	}
 }
 
-func TestACertificateStandsForAKeyThatWasForgotten(t *testing.T) {
+func TestCertificateReplacesAForgottenKey(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent, attacker := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trust.Kyma{}, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))

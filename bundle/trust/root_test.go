@@ -85,9 +85,9 @@ func TestRootRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWhatALaterVersionAddedToARootIsSkipped reads a root with a field that this version does not know, signed like the
+// TestUnknownFieldsOfARootAreIgnored reads a root with a field that this version does not know, signed like the
 // others.
-func TestWhatALaterVersionAddedToARootIsSkipped(t *testing.T) {
+func TestUnknownFieldsOfARootAreIgnored(t *testing.T) {
 	later := editedRoot(t, func(root *metadata.RootType) {
 		root.UnrecognizedFields["later"] = map[string]any{"x": true}
 		root.Roles["later"] = &metadata.Role{KeyIDs: []string{}, Threshold: 1}

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestARootFollowsTheOneBefore(t *testing.T) {
+func TestRootMustFollowThePreviousRoot(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()
 	stranger, other := trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -74,7 +74,7 @@ func TestARootFollowsTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestWhoPinsALaterRootIsFollowed(t *testing.T) {
+func TestLaterPinnedRootIsFollowed(t *testing.T) {
 	at := func(epoch, version int64) trust.Root { return trust.Root{Epoch: epoch, Version: version} }
 	for name, c := range map[string]struct{ followed, pinned, want trust.Root }{
 		"the pinned one is the first":      {at(1, 5), at(1, 1), at(1, 5)},

@@ -25,7 +25,7 @@ func TestProgramsAreTakenFromTheNamedFolderFirst(t *testing.T) {
 	}
 }
 
-func TestAProgramWhoseArchiveWasRemovedIsNotFound(t *testing.T) {
+func TestProgramOfARemovedArchiveIsNotFound(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "etcd")); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestAProgramWhoseArchiveWasRemovedIsNotFound(t *testing.T) {
 	}
 }
 
-func TestTheLockIsHeldByOneAndWaitsNoLongerThanItsContext(t *testing.T) {
+func TestLockIsExclusiveAndEndsWithItsContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), path, io.Discard)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestTheLockIsHeldByOneAndWaitsNoLongerThanItsContext(t *testing.T) {
 	again()
 }
 
-func TestWhatAnInterruptedBuildLeftIsRemoved(t *testing.T) {
+func TestLeftoversOfAnInterruptedBuildAreRemoved(t *testing.T) {
 	cache := t.TempDir()
 	left := filepath.Join(cache, temporaryPrefix+"1")
 	if err := os.Mkdir(left, 0o755); err != nil {

@@ -50,7 +50,7 @@ func releases(t *testing.T, spoil func([]byte) []byte) string {
 	return server.URL + "/index.yaml"
 }
 
-func TestAControlPlaneIsDownloadedWhereTheNetworkHasIt(t *testing.T) {
+func TestControlPlaneIsDownloadedIfAvailable(t *testing.T) {
 	cache := t.TempDir()
 	var told bytes.Buffer
 	if err := download(t.Context(), releases(t, bytes.Clone), cache, &told); err != nil {
@@ -66,7 +66,7 @@ func TestAControlPlaneIsDownloadedWhereTheNetworkHasIt(t *testing.T) {
 	}
 }
 
-func TestADownloadThatIsNotWhatTheIndexSaysIsNotTaken(t *testing.T) {
+func TestDownloadWithAWrongDigestIsRefused(t *testing.T) {
 	cache := t.TempDir()
 	spoil := func(data []byte) []byte { return append(bytes.Clone(data), 0) }
 	if err := download(t.Context(), releases(t, spoil), cache, &bytes.Buffer{}); err == nil {
@@ -81,7 +81,7 @@ func TestADownloadThatIsNotWhatTheIndexSaysIsNotTaken(t *testing.T) {
 }
 
 // A first build may say nothing for minutes.
-func TestWhatTakesTimeSaysSo(t *testing.T) {
+func TestLongStepsReportProgress(t *testing.T) {
 	told := filepath.Join(t.TempDir(), "told")
 	out, err := os.Create(told)
 	if err != nil {

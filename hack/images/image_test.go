@@ -61,7 +61,7 @@ func options(program []byte) Options {
 	return Options{Name: "images", Reference: "example.org/images:v1", Version: "v1", Created: created, Program: program}
 }
 
-func TestAnImageHoldsTheProgramAndRunsItAsNobody(t *testing.T) {
+func TestImageRunsTheProgramAsNobody(t *testing.T) {
 	program := changed(t, atMachine, machineARM64)
 	image, err := Build(options(program))
 	require.NoError(t, err)
@@ -146,7 +146,7 @@ func TestDockerFindsTheSameImage(t *testing.T) {
 	}
 }
 
-func TestTheSameProgramGivesTheSameImage(t *testing.T) {
+func TestSameProgramHasTheSameImage(t *testing.T) {
 	program := changed(t, atMachine, machineAMD64)
 	first, err := Build(options(program))
 	require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestTheSameProgramGivesTheSameImage(t *testing.T) {
 	require.True(t, bytes.Equal(first.Archive, second.Archive))
 }
 
-func TestAProgramThatCouldNotRunIsRefused(t *testing.T) {
+func TestProgramForAnotherPlatformIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		program []byte
 		want    string
@@ -173,7 +173,7 @@ func TestAProgramThatCouldNotRunIsRefused(t *testing.T) {
 }
 
 // The name without a version is what scripts had before names had one.
-func TestAnImageIsFoundWithAndWithoutItsVersion(t *testing.T) {
+func TestImageHasTagsWithAndWithoutItsVersion(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	require.NoError(t, os.WriteFile(from, changed(t, atMachine, machineARM64), 0o600))
 	for _, version := range []string{"v1", "v2"} {

@@ -11,9 +11,9 @@ import (
 
 const modulePath = "github.com/kyma-pull/kyma-pull"
 
-// TestTheProgramsCanBeInstalledByGo plays the module proxy: the newest commit is packed as a module, and go install
+// TestProgramsCanBeInstalledWithGo plays the module proxy: the newest commit is packed as a module, and go install
 // takes it from there.
-func TestTheProgramsCanBeInstalledByGo(t *testing.T) {
+func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
 	// The name of a commit, so that what Go's cache has under it is never something else.

@@ -66,7 +66,7 @@ func packed(t *testing.T, version string) *release {
 	return r
 }
 
-func TestAPushHasThePasswordOfTheEnvironment(t *testing.T) {
+func TestPushUsesThePasswordOfTheEnvironment(t *testing.T) {
 	t.Setenv("REGISTRY_USER", "ada")
 	t.Setenv("REGISTRY_PASSWORD", "opensesame")
 	r := packed(t, "0.3.0")

@@ -64,7 +64,7 @@ func ran(t *testing.T, dir, program string, args ...string) string {
 	return string(out)
 }
 
-func TestAReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
+func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 	suite.Long(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -305,7 +305,7 @@ func read(t *testing.T, dir, name string) []byte {
 	return data
 }
 
-func TestWhatIsNoReleaseIsRefused(t *testing.T) {
+func TestInvalidReleaseVersionIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string

@@ -30,7 +30,7 @@ func history() (*Checker, func(id string, sequence int64, version string) Push) 
 	return c, push
 }
 
-func TestTheCheckerCatchesEveryViolation(t *testing.T) {
+func TestCheckerDetectsEveryViolation(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(c *Checker, push func(string, int64, string) Push)
 		broken  Invariant
@@ -187,7 +187,7 @@ func TestTheCheckerCatchesEveryViolation(t *testing.T) {
 	}
 }
 
-func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
+func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 	for name, happens := range map[string]func(c *Checker, push func(string, int64, string) Push){
 		"a rollout within its budget": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
@@ -275,7 +275,7 @@ func TestTheCheckerTakesWhatIsAllowed(t *testing.T) {
 }
 
 // Control planes refuse such a report, so reports with the correct clock after it are not older.
-func TestAReportOfAClockThatIsFarAheadCountsForNothing(t *testing.T) {
+func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	c, _ := history()
 	c.Reported(1, Said{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
 	c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 10})
@@ -327,7 +327,7 @@ func TestEveryLookForDeletionsCounts(t *testing.T) {
 	}
 }
 
-func TestWhatDidNotConvergeIsNamed(t *testing.T) {
+func TestUnconvergedRuntimesAreReported(t *testing.T) {
 	good := func() End {
 		modules := map[string]string{"scaler": "1.1.0"}
 		return End{Runtime: "real-0", Wanted: modules, Has: modules, State: "Ready", Published: "sha256:a", Observed: "sha256:a", InRegistry: "sha256:a",
@@ -370,7 +370,7 @@ func TestGrowthIsNamed(t *testing.T) {
 	}
 }
 
-func TestAStoryIsReadable(t *testing.T) {
+func TestHistoryIsReadable(t *testing.T) {
 	var live strings.Builder
 	s := NewStory(time.Now().Add(-90*time.Second), &live)
 	s.Tell("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})

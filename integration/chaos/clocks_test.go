@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestAProgramsClockIsShiftedWhileItRuns builds a small program in the same way, which takes the parts of the standard
+// TestClockOfARunningProgramIsShifted builds a small program in the same way, which takes the parts of the standard
 // library that it needs, and sets its clock ahead, behind and right again.
-func TestAProgramsClockIsShiftedWhileItRuns(t *testing.T) {
+func TestClockOfARunningProgramIsShifted(t *testing.T) {
 	dir := t.TempDir()
 	overlay, err := writeOverlay(t.Context(), dir)
 	if err != nil {

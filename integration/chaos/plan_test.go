@@ -19,7 +19,7 @@ func TestOneSeedGivesOnePlan(t *testing.T) {
 	}
 }
 
-func TestAnHourHasEveryKind(t *testing.T) {
+func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	troubled := small
 	troubled.Network, troubled.Clocks = true, true
 	counts := Counts(Generate(1, troubled, time.Hour))
@@ -31,7 +31,7 @@ func TestAnHourHasEveryKind(t *testing.T) {
 }
 
 // For all seeds: nothing is removed that does not exist, and no two disturbances of one object overlap.
-func TestAPlanCanBeCarriedOut(t *testing.T) {
+func TestPlanCanBeExecuted(t *testing.T) {
 	for seed := range uint64(50) {
 		length := 10 * time.Minute
 		has, kymas, busy := map[string]bool{}, map[string]bool{}, map[string]time.Duration{}

@@ -65,7 +65,7 @@ func (p *pushes) wantBroken(says string) {
 	}
 }
 
-func TestTheTapTakesABundleOfAPublisherKey(t *testing.T) {
+func TestTapAcceptsABundleOfAPublisherKey(t *testing.T) {
 	publisher := trusttest.NewSigner(t)
 	p := newPushes(t, publisher)
 	p.push(trusttest.Runtime, publisher, http.StatusCreated)
@@ -77,7 +77,7 @@ func TestTheTapTakesABundleOfAPublisherKey(t *testing.T) {
 	}
 }
 
-func TestTheTapNamesABundleOfAnotherKey(t *testing.T) {
+func TestTapReportsABundleOfAnotherKey(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusCreated)
 	p.wantBroken("nobody may follow")
@@ -107,7 +107,7 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 
 // A publisher signs with the earlier root until the registry accepts the newest, and may not have signed anything
 // before that one existed.
-func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
+func TestTapAcceptsABundleBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
 	p.rotate(false, keys...)
@@ -118,7 +118,7 @@ func TestTheTapTakesABundleOfAKeyBetweenTwoRotations(t *testing.T) {
 }
 
 // While the registry accepts no root, agents follow the earlier one.
-func TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown(t *testing.T) {
+func TestTapAcceptsABundleOfAKeyRevokedConcurrently(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
 		after  time.Duration // that the registry answered the push of the root that revokes
@@ -143,14 +143,14 @@ func TestTheTapTakesABundleOfAKeyWhoseRevocationCannotBeKnown(t *testing.T) {
 	}
 }
 
-func TestTheTapNamesABundleForAnotherRuntime(t *testing.T) {
+func TestTapReportsABundleForAnotherRuntime(t *testing.T) {
 	publisher := trusttest.NewSigner(t)
 	p := newPushes(t, publisher)
 	p.push("another", publisher, http.StatusCreated)
 	p.wantBroken("pushed for another")
 }
 
-func TestTheTapIgnoresWhatTheRegistryRefused(t *testing.T) {
+func TestTapIgnoresRefusedWrites(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusServiceUnavailable)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
@@ -158,13 +158,13 @@ func TestTheTapIgnoresWhatTheRegistryRefused(t *testing.T) {
 	}
 }
 
-func TestTheTapNamesAReportThatCannotBeRead(t *testing.T) {
+func TestTapReportsAnUnreadableReport(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.put("/v2/fleet/reports/one/manifests/newest", []byte("{}"), http.StatusCreated)
 	p.wantBroken("one pushed a report that cannot be read")
 }
 
-func TestAPanicInALogIsNamed(t *testing.T) {
+func TestPanicInALogIsReported(t *testing.T) {
 	for says, log := range map[string]string{
 		"":                 "all is well\n",
 		"panic: no":        "all is well\npanic: no\n\ngoroutine 1 [running]:\n",

@@ -18,7 +18,7 @@ func figure(noise float64, value func(i int) float64) Series {
 	return s
 }
 
-func TestATrendTellsGrowthFromNoise(t *testing.T) {
+func TestTrendDistinguishesGrowthFromNoise(t *testing.T) {
 	for name, c := range map[string]struct {
 		series Series
 		flat   bool
@@ -58,7 +58,7 @@ func TestTrendsAreATable(t *testing.T) {
 	}
 }
 
-func TestASoakHasNoFaults(t *testing.T) {
+func TestSoakHasNoFaults(t *testing.T) {
 	plan := Calm(Generate(1, small, time.Hour))
 	counts := Counts(plan)
 	for _, kind := range []Kind{KillPublisher, StopRegistry, RestoreRegistry, CutRuntime, TakeLease} {

@@ -102,7 +102,7 @@ func deployments(t *testing.T, objects []*unstructured.Unstructured) map[string]
 	return found
 }
 
-func TestRenderedChartsAreWhatWasReviewed(t *testing.T) {
+func TestRenderedChartsMatchTheReviewedFiles(t *testing.T) {
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			rendered := render(t, r)
@@ -249,7 +249,7 @@ func TestContainersMayDoNothingThatTheyNeedNot(t *testing.T) {
 }
 
 // Whoever cannot have all rights shall not be able to take them by way of the agent's own Deployment.
-func TestBundlesChangeNoAgentThatHasFewRightsUnlessSaid(t *testing.T) {
+func TestSelfUpgradeOfAgentsWithFewRightsIsOptIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		values map[string]any
 		want   bool
@@ -312,7 +312,7 @@ func TestChartsCreateNoSecrets(t *testing.T) {
 	}
 }
 
-func TestThePublishersChartUpgradesItsDefinitions(t *testing.T) {
+func TestPublisherChartUpgradesItsDefinitions(t *testing.T) {
 	const values = "kcp-publisher-default"
 	for keep, want := range map[bool]string{true: "keep", false: ""} {
 		r := cases(t)[values]
@@ -334,7 +334,7 @@ func TestThePublishersChartUpgradesItsDefinitions(t *testing.T) {
 
 // The agent keeps its definitions itself; Helm brings the same, so that the first Kyma may be written before the agent
 // runs.
-func TestTheAgentsChartBringsTheDefinitionsThatTheAgentKeeps(t *testing.T) {
+func TestAgentChartHasTheAgentsDefinitions(t *testing.T) {
 	loaded, err := loader.LoadDir(cases(t)["skr-agent-default"].Dir)
 	require.NoError(t, err)
 	brought := map[string]map[string]any{}
@@ -346,7 +346,7 @@ func TestTheAgentsChartBringsTheDefinitionsThatTheAgentKeeps(t *testing.T) {
 	require.Equal(t, definitions(t, charts.AgentCRDs), brought)
 }
 
-func TestTheAgentsChartBringsTheProtectionUnlessItIsSwitchedOff(t *testing.T) {
+func TestAgentChartProtectsTheAgentByDefault(t *testing.T) {
 	r := cases(t)["skr-agent-default"]
 	policy, err := os.ReadFile(filepath.Join(r.Dir, "policy", "protection.yaml"))
 	require.NoError(t, err)
@@ -356,7 +356,7 @@ func TestTheAgentsChartBringsTheProtectionUnlessItIsSwitchedOff(t *testing.T) {
 }
 
 // Whoever installs without Helm applies the plain files of rbac/.
-func TestThePlainFilesGiveTheSameRightsAsTheCharts(t *testing.T) {
+func TestPlainFilesGrantTheSameRightsAsTheCharts(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart  string
 		values map[string]any

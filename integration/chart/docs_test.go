@@ -73,7 +73,7 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 }
 
 // The guide tells which files of the key folder a Secret takes: all that the publisher reads, and never the root's key.
-func TestTheGuidesKeySecretIsWhatThePublisherReads(t *testing.T) {
+func TestKeySecretOfTheGuideIsReadByThePublisher(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)
 	keys := filepath.Join(t.TempDir(), "keys")

@@ -149,9 +149,9 @@ func (o *operator) gone(objects ...client.Object) {
 	}
 }
 
-// TestTheGuidesOnInstallingAndUninstallingAreRight runs every command of both and those with Helm of the guide on
+// TestGuidesOnInstallingAndUninstallingWork runs every command of both and those with Helm of the guide on
 // upgrades, in one cluster that is control plane and runtime. No program runs there, which is what makes things stick.
-func TestTheGuidesOnInstallingAndUninstallingAreRight(t *testing.T) {
+func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	o, ctx := newOperator(t), t.Context()
 	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "ids"), []byte("tokyo paris\n"), 0o600))
 	for _, block := range guideBlocks(t, "guides/install.md") {

@@ -255,7 +255,7 @@ func with(healthy map[string]string, others ...string) map[string]string {
 	return series
 }
 
-func TestAlertsFireForWhatTheySayAndForNothingElse(t *testing.T) {
+func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 	healthy := map[string]string{
 		ofPublisher + `keys_accepted{pod="one"}`: "1x300", ofPublisher + `registry_up{pod="one"}`: "1x300",
 		ofPublisher + `root_expiry_timestamp_seconds{pod="one"}`: "8640000x300", ofPublisher + `git_ready{pod="one"}`: "1x300",

@@ -20,7 +20,7 @@ import (
 )
 
 // A value that the schema does not know is refused, and one that only the schema knows is found by nobody.
-func TestTheSchemaHasEveryValueAndNoOther(t *testing.T) {
+func TestSchemaMatchesTheValues(t *testing.T) {
 	for name := range namespaces {
 		t.Run(name, func(t *testing.T) {
 			folder := filepath.Join("..", "..", "charts", name)
@@ -73,7 +73,7 @@ func compare(t *testing.T, path string, values, schema, definitions map[string]a
 }
 
 // Artifact Hub shows what these annotations say; those that hold lists are YAML in a text.
-func TestChartsTellArtifactHubWhatTheyAre(t *testing.T) {
+func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	for name := range namespaces {
 		loaded, err := loader.LoadDir(filepath.Join("..", "..", "charts", name))
 		require.NoError(t, err)

@@ -129,7 +129,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 	awaitCurrent(t, c, dyn, "deployments", "broken")
 }
 
-func TestAnAPIServerThatWasAwayIsTheSameToItsClients(t *testing.T) {
+func TestRestartedAPIServerKeepsItsClients(t *testing.T) {
 	c := lend(t, true)
 	ctx := t.Context()
 	client := kubernetes.NewForConfigOrDie(c.Config)
@@ -164,7 +164,7 @@ func TestAnAPIServerThatWasAwayIsTheSameToItsClients(t *testing.T) {
 	awaitCurrent(t, c, dyn, "deployments", "after")
 }
 
-func TestAClusterHasAddressesForHundredsOfServices(t *testing.T) {
+func TestClusterHasAddressesForHundredsOfServices(t *testing.T) {
 	c := lend(t, false)
 	clients, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {

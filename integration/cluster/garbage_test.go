@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAMeasuredProgramRunsAsGoDoesByDefault(t *testing.T) {
+func TestMeasuredProgramUsesGoDefaults(t *testing.T) {
 	env, err := exec.LookPath("env")
 	if err != nil {
 		t.Skip(err)
@@ -42,7 +42,7 @@ func TestAMeasuredProgramRunsAsGoDoesByDefault(t *testing.T) {
 	}
 }
 
-func TestGarbageIsCollectedSeldomUnlessTheEnvironmentSaysOtherwise(t *testing.T) {
+func TestGarbageCollectionIsRareByDefault(t *testing.T) {
 	t.Setenv("GOGC", "")
 	if got := CollectSeldom(); !slices.Equal(got, []string{"GOGC=400"}) {
 		t.Errorf("without GOGC: %v", got)

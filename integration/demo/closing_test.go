@@ -12,7 +12,7 @@ import (
 )
 
 // With --help, a command line is parsed and has no effect.
-func TestTheDemoEndsWithCommandsThatThereAre(t *testing.T) {
+func TestDemoEndsWithExistingCommands(t *testing.T) {
 	binaries, err := fleet.Build()
 	if err != nil {
 		t.Fatal(err)

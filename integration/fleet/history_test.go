@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestACommitThatACloneLacksIsSaidWithTheWayToIt(t *testing.T) {
+func TestMissingCommitIsReportedWithAdvice(t *testing.T) {
 	dir := t.TempDir()
 	whole, shallow := filepath.Join(dir, "whole"), filepath.Join(dir, "shallow")
 	run := func(in string, args ...string) string {

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-func TestAMeasuredFleetRunsAsGoDoesByDefault(t *testing.T) {
+func TestMeasuredFleetUsesGoDefaults(t *testing.T) {
 	t.Setenv("GOGC", "")
 	for _, c := range []struct {
 		options Options

@@ -180,7 +180,7 @@ func TestForgottenConnectionStaysSilentAndNewOneWorks(t *testing.T) {
 	}
 }
 
-func TestASlowLinkLosesNothing(t *testing.T) {
+func TestSlowLinkLosesNothing(t *testing.T) {
 	p := linkTo(t, startEcho(t).listener.Addr().String())
 	p.Slow()
 	began, c := time.Now(), call(t, p)

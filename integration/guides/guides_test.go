@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestBlocksAreReadWithWhatTheirFirstLinesSay(t *testing.T) {
+func TestBlocksAreParsedWithTheirFirstLines(t *testing.T) {
 	page := strings.ReplaceAll(`# Title
 
 '''sh
@@ -52,7 +52,7 @@ fourth
 	}
 }
 
-func TestAPageWhoseBlocksWouldNotRunIsAnError(t *testing.T) {
+func TestPageWithInvalidBlocksIsAnError(t *testing.T) {
 	for page, says := range map[string]string{
 		"no block":                       "no block of sh",
 		"```sh chek\nx\n```\n":           `"chek"`,

@@ -68,7 +68,7 @@ func TestThereIsOneRunAtATime(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatRunsMadeIsRemoved(t *testing.T) {
+func TestOnlyLeftoversOfRunsAreRemoved(t *testing.T) {
 	ours := map[string][]string{
 		"container": {"kyma-pull-test-kcp-control-plane", "kyma-pull-test-registry"}, "volume": {"kyma-pull-test-registry"}, "network": {"kyma-pull-test-net"},
 		"image": {"kyma-pull.test/skr-agent:bad", "kyma-pull.test/kcp-publisher:test", "kyma-pull.dev/beacon-operator:1.0.0"},

@@ -50,7 +50,7 @@ func (w workflow) commands() []string {
 	return found
 }
 
-func TestWorkflowsRunWhatEverybodyCanRun(t *testing.T) {
+func TestWorkflowsRunOnlyMakeTargets(t *testing.T) {
 	targets := makeTargets(t)
 	for path, w := range workflows(t) {
 		commands := w.commands()
@@ -65,7 +65,7 @@ func TestWorkflowsRunWhatEverybodyCanRun(t *testing.T) {
 	}
 }
 
-func TestACommandIsRunnableByItsTarget(t *testing.T) {
+func TestCommandsAreRunByTheirTarget(t *testing.T) {
 	for command, want := range map[string]bool{
 		".ci/run": true, "make test": true, "make demo EXIT=1": true,
 		"make": false, "make nothing": false, "make EXIT=1": false, "make test; curl example.com": false, "go test ./...": false,
@@ -94,7 +94,7 @@ func runnable(command string, targets []string) bool {
 
 // A step in only one of the two would pass in one place and never run in the other. The first two steps of .ci/run
 // prepare the others, which each job of the workflow does by itself.
-func TestTheWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
+func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := stepsOfCI(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool { return step == "make prepare" || step == "make kind-nodes" })
 	if !slices.Contains(steps, "make test") {

@@ -17,9 +17,9 @@ const taken = "TestCommandsInDocsAreValid"
 const (
 	operators   = "TestOperatorGuidesWork"
 	takenOver   = "TestLifecycleManagerLandscapeIsTakenOverInSteps"
-	charts      = "TestTheGuidesOnInstallingAndUninstallingAreRight"
+	charts      = "TestGuidesOnInstallingAndUninstallingWork"
 	triedBroken = "TestTryStopsWhenTheCanaryNeverGetsReady"
-	release     = "TestAReleaseIsReproducibleAndVerifiedByStockTools"
+	release     = "TestReleaseIsReproducibleAndVerifiedByStockTools"
 	export      = "TestExportContainsImagesFoundByRendering"
 	commit      = "TestControlPlaneAndRuntimesFollowACommit"
 	tokens      = "TestDistributionWithTokenServiceIsolatesRuntimes"
@@ -64,7 +64,7 @@ var runBy = map[string][]string{
 	"docs/guides/modules.md":                        {operators},
 	"docs/guides/notifications.md":                  {charts},
 	"docs/guides/promotion-trains.md":               {trains},
-	"docs/guides/provenance.md":                     {"TestThePagesCommands"},
+	"docs/guides/provenance.md":                     {"TestCommandsOfTheProvenanceGuide"},
 	"docs/reference/kubectl.md":                     {operators},
 	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which need their own machine
 	"docs/reference/performance.md":                 {taken}, // the same

@@ -18,7 +18,7 @@ import (
 // shippedCRDs are folders of definitions, by the chart that installs them.
 var shippedCRDs = []struct{ chart, folder string }{{"kcp-publisher", "charts/kcp-publisher/files/crds"}, {"skr-agent", "charts/skr-agent/crds"}}
 
-func TestTheReferenceOfDefinitionsIsCurrent(t *testing.T) {
+func TestReferenceOfDefinitionsIsCurrent(t *testing.T) {
 	definitions, charts := shipped(t)
 	var page strings.Builder
 	page.WriteString("# Custom resource definitions\n\nAll definitions that the charts install, from their own YAML. `make generate` writes this page.\n" +

@@ -125,8 +125,8 @@ func TestEveryDecisionIsInTheIndex(t *testing.T) {
 	}
 }
 
-// TestTheGuideShowsTheConfigurationsThatAreTested compares the guide's configurations with the tested files.
-func TestTheGuideShowsTheConfigurationsThatAreTested(t *testing.T) {
+// TestGuideShowsTheTestedConfigurations compares the guide's configurations with the tested files.
+func TestGuideShowsTheTestedConfigurations(t *testing.T) {
 	guide := readFile(t, "docs", "guides", "registry-configurations.md")
 	files := tracked(t, "docs/guides/registry/*")
 	if len(files) < 3 {

@@ -58,7 +58,7 @@ type goPackage struct {
 	EmbedPatterns                      []string
 }
 
-func TestTheTopLevelHoldsOnlyTheDesignsFolders(t *testing.T) {
+func TestTopLevelFoldersAreFixed(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
 	command.Dir = root(t)
 	list, err := command.Output()
@@ -88,7 +88,7 @@ func TestImportsRunDownwards(t *testing.T) {
 	}
 }
 
-func TestTheJudgeKnowsUpFromDown(t *testing.T) {
+func TestImportLevelsAreCompared(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool
@@ -235,7 +235,7 @@ func TestChartsOnlyEmbeds(t *testing.T) {
 	}
 }
 
-func TestPackagesAreNamedForWhatTheyDo(t *testing.T) {
+func TestPackagesHaveSpecificNames(t *testing.T) {
 	for _, p := range packages(t) {
 		if slices.Contains(emptyNames, p.Name) || slices.Contains(emptyNames, filepath.Base(p.ImportPath)) {
 			t.Errorf("%s: %s is no noun or verb of the field", p.ImportPath, p.Name)
@@ -257,7 +257,7 @@ func TestFilesStayShort(t *testing.T) {
 	}
 }
 
-func TestTheAgentLinksNothingForbidden(t *testing.T) {
+func TestAgentLinksNoForbiddenPackage(t *testing.T) {
 	output := goList(t, "-deps", "./skr-agent")
 	var dependencies []string
 	for line := range strings.Lines(string(output)) {

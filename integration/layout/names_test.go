@@ -26,7 +26,7 @@ const (
 // constant is one exported name of the API with its comment.
 type constant struct{ name, value, about string }
 
-func TestTheReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
+func TestReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
 	constants := apiConstants(t, operatorAPI, 80)
 	var page strings.Builder
 	page.WriteString("# Annotations and labels\n\nWhat the programs read and write on objects, as `apis/operator/v1beta2` has it. `make generate` writes this page.\n" +
@@ -37,7 +37,7 @@ func TestTheReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/annotations-and-labels.md", page.String())
 }
 
-func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
+func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	constants, rollouts := apiConstants(t, operatorAPI, 80), apiConstants(t, fleetAPI, 20)
 	var page strings.Builder
 	page.WriteString("# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
@@ -57,7 +57,7 @@ func TestTheReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 }
 
 // Reasons for publishing a bundle are a label of a metric and a field in the output of publish.
-func TestTheReferenceListsWhyBundlesArePublished(t *testing.T) {
+func TestReferenceListsTheReasonsForBundles(t *testing.T) {
 	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n", "<!-- end of reasons of bundles -->\n"
 	before, rest, begins := strings.Cut(readFile(t, page), begin)
 	_, after, ends := strings.Cut(rest, end)

@@ -47,7 +47,7 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 }
 
 // A decision that links the registry client is slow to test and easily becomes impure.
-func TestTheWireLinksNoRegistryClient(t *testing.T) {
+func TestBundleLinksNoRegistryClient(t *testing.T) {
 	for _, name := range []string{
 		"bundle", "bundle/trust", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout", "kcp-publisher/internal/core/catalog",
 		"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest", "kcp-publisher/internal/core/forecast", "kcp-publisher/internal/core/fleet",
@@ -72,7 +72,7 @@ func TestOnlyTheStoreNamesTheRegistryLibrary(t *testing.T) {
 	}
 }
 
-func TestTheAgentStaysLight(t *testing.T) {
+func TestAgentLinksFewPackages(t *testing.T) {
 	if linked := strings.Count(string(goList(t, "-deps", "./skr-agent")), "\n"); linked > maxAgentPackages {
 		t.Errorf("the agent links %d packages, at most %d: leave out what is not needed, or raise the ceiling and say why", linked, maxAgentPackages)
 	}

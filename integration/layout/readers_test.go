@@ -119,7 +119,7 @@ func (d *declaration) read(from ast.Node) {
 	})
 }
 
-func TestAClaimOfATestThatReadsAnotherPageIsFound(t *testing.T) {
+func TestTestOfAnotherPageIsNotAccepted(t *testing.T) {
 	tests := readTests(t)
 	for _, c := range []struct {
 		test, page string

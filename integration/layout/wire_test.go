@@ -24,7 +24,7 @@ import (
 const wirePage = "docs/reference/wire-format.md"
 
 // The limits and fields of the wire format are generated from the code. The tests below check the rest of the page.
-func TestTheReferenceOfTheWireIsCurrent(t *testing.T) {
+func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	page := readFile(t, wirePage)
 	for name, table := range map[string]string{
 		"limits": limitsTable(t), "statement": fieldsTable[bundle.Predicate](t, "statement.go", "Predicate"),
@@ -42,7 +42,7 @@ func TestTheReferenceOfTheWireIsCurrent(t *testing.T) {
 }
 
 // Names on the wire are contracts: the page lists exactly these names.
-func TestThePageOfTheWireHasEveryNameAndNoOther(t *testing.T) {
+func TestWireFormatPageListsAllNames(t *testing.T) {
 	page := readFile(t, wirePage)
 	known := map[string]bool{bundle.MediaTypeSigstoreBundle: true}
 	values := constantsOf(t, "bundle", "names.go")

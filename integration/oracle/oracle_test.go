@@ -71,7 +71,7 @@ func written(t *testing.T) map[string]judged {
 	return found
 }
 
-func TestBothAcceptWhatWeWrite(t *testing.T) {
+func TestBothVerifiersAcceptOurAttestations(t *testing.T) {
 	for name, j := range written(t) {
 		t.Run(name, func(t *testing.T) {
 			statement, err := theirs(j)
@@ -88,7 +88,7 @@ func TestBothAcceptWhatWeWrite(t *testing.T) {
 	}
 }
 
-func TestBothRefuseWhatWasChanged(t *testing.T) {
+func TestBothVerifiersRefuseChangedAttestations(t *testing.T) {
 	other, err := keyPair(t, elliptic.P256()).PublicKey()
 	if err != nil {
 		t.Fatal(err)

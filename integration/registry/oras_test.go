@@ -123,7 +123,7 @@ func TestInterceptAnswersForTheRegistry(t *testing.T) {
 	}
 }
 
-func TestTheSamePortServesTheSameFolderAgain(t *testing.T) {
+func TestRestartedRegistryKeepsItsPortAndFolder(t *testing.T) {
 	dir := t.TempDir()
 	first, err := Start(t.Context(), Options{Dir: dir})
 	if err != nil {

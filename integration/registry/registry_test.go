@@ -77,7 +77,7 @@ func TestResumedRegistryHasItsData(t *testing.T) {
 	}
 }
 
-func TestARegistryConformsAsAStore(t *testing.T) {
+func TestRegistryConformsAsAStore(t *testing.T) {
 	r, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)

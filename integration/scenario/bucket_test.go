@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestAFleetOnABucket has a distribution registry that stores its data in a bucket of a real S3 gateway, and redirects
+// TestFleetOnABucket has a distribution registry that stores its data in a bucket of a real S3 gateway, and redirects
 // blob requests to it.
-func TestAFleetOnABucket(t *testing.T) {
+func TestFleetOnABucket(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	bucket, err := registry.StartBucket(ctx, t.TempDir())

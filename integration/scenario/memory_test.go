@@ -84,9 +84,9 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// TestTheRegistryIsNeverASourceOfContent has the registry's owner, or the owner of a rotated key, push bundles of their
+// TestRegistryIsNeverTrustedForContent has the registry's owner, or the owner of a rotated key, push bundles of their
 // choice.
-func TestTheRegistryIsNeverASourceOfContent(t *testing.T) {
+func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	metrics := freeAddress(t)

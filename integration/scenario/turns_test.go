@@ -25,7 +25,7 @@ var longest = []string{
 	"TestRuntimeReachedOnlyByFiles",
 	"TestBundleUpgradesAgentAndRollsBackABadImage",
 	"TestHostileReportsDoNotGrowThePublisher",
-	"TestTheRegistryIsNeverASourceOfContent",
+	"TestRegistryIsNeverTrustedForContent",
 	"TestCommitIsPublishedCompletelyOrNotAtAll",
 	"TestUnmanagedModuleIsReleasedAndTakenBack",
 	"TestDowntimeUpgradesWaitForTheirWindow",

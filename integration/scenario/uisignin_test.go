@@ -116,7 +116,7 @@ func (b *browser) untilShown(what, method, path string, form url.Values, status 
 	})
 }
 
-func TestSignedInUsersSeeOnlyWhatTheyMayRead(t *testing.T) {
+func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

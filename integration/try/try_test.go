@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestWhatCannotBeTriedIsSaid(t *testing.T) {
+func TestUntriableModuleIsReported(t *testing.T) {
 	with := func(components, templates []string) Options {
 		return Options{Component: "example.org/module/mailer", From: "1.0.0", To: "1.1.0", Components: components, Templates: templates}
 	}
@@ -78,7 +78,7 @@ kind: ConfigMap
 	}
 }
 
-func TestOnlyWhatIsSafeToLoseIsDeletedAndChanged(t *testing.T) {
+func TestFaultsHitOnlyExpendableObjects(t *testing.T) {
 	of := func(kinds ...string) (all []object) {
 		for _, kind := range kinds {
 			all = append(all, object{schema.GroupVersionKind{Version: "v1", Kind: kind}, client.ObjectKey{Name: "it"}})

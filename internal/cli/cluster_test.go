@@ -38,7 +38,7 @@ contexts:
 `
 )
 
-func TestACommandConnectsAsKubectlWould(t *testing.T) {
+func TestCommandsConnectLikeKubectl(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
@@ -85,7 +85,7 @@ func TestACommandConnectsAsKubectlWould(t *testing.T) {
 	}
 }
 
-func TestACommandImpersonatesAndGivesUpAsItIsTold(t *testing.T) {
+func TestImpersonationAndTimeoutFlags(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(path, []byte(north), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestAnAPIServersRefusalSaysWhichFlagHelps(t *testing.T) {
+func TestAPIServerRefusalNamesTheFlag(t *testing.T) {
 	const gone = "https://127.0.0.1:6443"
 	noAnswer := func(path string) error {
 		return &url.Error{Op: "Get", URL: gone + path, Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}

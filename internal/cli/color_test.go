@@ -53,7 +53,7 @@ func TestOnlyTheProgramsOwnColorsReachATerminal(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTerminalHasTheWidthOfOne(t *testing.T) {
+func TestOutputWithoutATerminalHasADefaultWidth(t *testing.T) {
 	if width := Width(&printed{out: &bytes.Buffer{}}); width != 80 {
 		t.Errorf("got %d", width)
 	}

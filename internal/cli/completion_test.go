@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestAShellCompletesNames(t *testing.T) {
+func TestShellCompletesNames(t *testing.T) {
 	var namespace string
 	list := func(_ context.Context, args []string) ([]string, error) {
 		switch namespace {
@@ -51,7 +51,7 @@ func TestAShellCompletesNames(t *testing.T) {
 	}
 }
 
-func TestAPluginOfKubectlSaysHowItIsCalled(t *testing.T) {
+func TestKubectlPluginShowsItsCommandLine(t *testing.T) {
 	for program, want := range map[string]string{
 		"/usr/bin/kubectl-kyma_pull": "kubectl kyma-pull",
 		"kubectl-kyma_pull.exe":      "kubectl kyma-pull",

@@ -34,7 +34,7 @@ func section(t *testing.T, page, title string) string {
 	return text
 }
 
-func TestThePageOfConfigurationHasEverySecondName(t *testing.T) {
+func TestConfigurationPageListsAllAliases(t *testing.T) {
 	named := map[string]pflag.NormalizedName{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| `([a-z-]+)` \\|$").FindAllStringSubmatch(section(t, configurationPage(t), "The file"), -1) {
 		named[row[1]] = pflag.NormalizedName(row[2])
@@ -45,7 +45,7 @@ func TestThePageOfConfigurationHasEverySecondName(t *testing.T) {
 }
 
 // A variable that a program reads and the page does not name is a hidden setting.
-func TestThePageOfConfigurationHasEveryVariable(t *testing.T) {
+func TestConfigurationPageListsAllVariables(t *testing.T) {
 	names := map[string]bool{}
 	read := regexp.MustCompile(`\b(?:Getenv|LookupEnv|env)\(([^)]*)\)`)
 	constant := regexp.MustCompile(`const podName, podUID = ("[A-Z_]+"), ("[A-Z_]+")`)

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestADraftOfARootIsCalledOne(t *testing.T) {
+func TestDraftOfARootIsNamedInTheError(t *testing.T) {
 	draft := trust.DraftRoot("ships", 1, time.Now().AddDate(1, 0, 0))
 	for _, role := range []string{trust.RoleRoot, trust.RolePublisher} {
 		if err := draft.Add(role, trusttest.PublicKey(t, trusttest.NewSigner(t))); err != nil {

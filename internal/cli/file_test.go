@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestAFileIsWrittenAsAWhole(t *testing.T) {
+func TestFileIsWrittenAtomically(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	if err := os.Symlink(path, link); err != nil {
@@ -39,9 +39,9 @@ func TestAFileIsWrittenAsAWhole(t *testing.T) {
 	}
 }
 
-// TestAFileHasTheModeThatItsOwnerGaveIt: a new one has what the umask leaves, one that is there keeps its own, and a
+// TestWrittenFileKeepsItsMode: a new one has what the umask leaves, one that is there keeps its own, and a
 // read-only one stays as it is.
-func TestAFileHasTheModeThatItsOwnerGaveIt(t *testing.T) {
+func TestWrittenFileKeepsItsMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
@@ -76,7 +76,7 @@ func TestAFileHasTheModeThatItsOwnerGaveIt(t *testing.T) {
 	}
 }
 
-func TestAFullDiskIsNamedWithTheWayOut(t *testing.T) {
+func TestFullDiskIsReportedWithAdvice(t *testing.T) {
 	full := fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "/data/keys/.staged.tmp/root.json", Err: syscall.ENOSPC})
 	for _, want := range []string{"the disk of /data/keys/.staged.tmp", "run the same command again"} {
 		if got := hint(full); !strings.Contains(got, want) {

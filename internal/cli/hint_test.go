@@ -13,7 +13,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-func TestARegistrysRefusalSaysWhichFlagHelps(t *testing.T) {
+func TestRegistryRefusalNamesTheFlag(t *testing.T) {
 	answer := func(status int) error {
 		return fmt.Errorf("push: %w", &errcode.ErrorResponse{Method: http.MethodPut, URL: &url.URL{Scheme: "https", Host: "registry.example"}, StatusCode: status})
 	}

@@ -64,7 +64,7 @@ func TestNothingThatSteersATerminalIsPrinted(t *testing.T) {
 	}
 }
 
-func TestALetterMayComeInPieces(t *testing.T) {
+func TestSplitCharactersAreEscapedCorrectly(t *testing.T) {
 	var out bytes.Buffer
 	p := &printed{out: &out}
 	for _, b := range []byte("grün 日本 😀 \u202e\x9b") {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-func TestFlagsOfRegistriesWinOverWhatIsKnown(t *testing.T) {
+func TestRegistryFlagsOverrideDefaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	if err := os.WriteFile(path, []byte(`{"auths":{}}`), 0o600); err != nil {
 		t.Fatal(err)

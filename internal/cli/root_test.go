@@ -87,7 +87,7 @@ func TestExitCodesTellWhoseMistakeItWas(t *testing.T) {
 	}
 }
 
-func TestAConfigurationHoldsValuesAndListsOfFlags(t *testing.T) {
+func TestConfigurationHasValuesAndListsOfFlags(t *testing.T) {
 	for name, c := range map[string]struct {
 		config string
 		args   string

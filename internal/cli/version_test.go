@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAVersionNamesTheSourcesOfABuild(t *testing.T) {
+func TestVersionNamesTheSourcesOfTheBuild(t *testing.T) {
 	setting := func(key, value string) debug.BuildSetting { return debug.BuildSetting{Key: key, Value: value} }
 	for name, c := range map[string]struct {
 		info *debug.BuildInfo
@@ -29,7 +29,7 @@ func TestAVersionNamesTheSourcesOfABuild(t *testing.T) {
 	}
 }
 
-func TestAProgramOfGoInstallHasTheVersionOfItsModule(t *testing.T) {
+func TestGoInstalledProgramHasItsModulesVersion(t *testing.T) {
 	installed := &debug.BuildInfo{Main: debug.Module{Version: "v0.9.1", Sum: "h1:abc"}}
 	for name, c := range map[string]struct {
 		given string

@@ -83,14 +83,14 @@ func sameHowever(t *testing.T, name string, in Input, members []member) {
 	}
 }
 
-func TestAChartRendersAsHelmDoes(t *testing.T) {
+func TestChartRendersLikeHelm(t *testing.T) {
 	members, values := scenario(t, "testdata/charts/everything.txtar")
 	sameHowever(t, "charts/everything", Input{
 		Packed: v1beta2.HelmChart, Values: values, Release: "big", Namespace: "kyma-system", Kubernetes: kubernetes,
 	}, members)
 }
 
-func TestAnOverlayRendersAsKustomizeDoes(t *testing.T) {
+func TestOverlayRendersLikeKustomize(t *testing.T) {
 	members, _ := scenario(t, "testdata/overlays/production.txtar")
 	sameHowever(
 		t,
@@ -116,7 +116,7 @@ func podinfo(t testing.TB) Input {
 	return in
 }
 
-func TestARealChartInAnArtifactRenders(t *testing.T) {
+func TestRealChartInAnArtifactRenders(t *testing.T) {
 	in := podinfo(t)
 	objects, err := Render(in)
 	require.NoError(t, err)

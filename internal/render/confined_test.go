@@ -111,7 +111,7 @@ func readAll(r io.Reader) []byte {
 	return data
 }
 
-func TestTheChildDiesWithItsParent(t *testing.T) {
+func TestChildEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a child of its parent's death")
 	}
@@ -152,7 +152,7 @@ func childrenOf(t testing.TB, pid string) []string {
 
 const endless = `{{ define "again" }}{{ range until 10000 }}{{ range until 10000 }}{{ range until 10000 }}{{ end }}{{ end }}{{ end }}{{ end }}{{ include "again" . }}`
 
-func TestARenderingThatIsNotWantedAnyMoreEnds(t *testing.T) {
+func TestCanceledRenderingEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(300*time.Millisecond, cancel)
 	started := time.Now()
@@ -162,7 +162,7 @@ func TestARenderingThatIsNotWantedAnyMoreEnds(t *testing.T) {
 	require.Empty(t, children(t))
 }
 
-func TestAProgramThatIsNotThereIsNoFaultOfTheContent(t *testing.T) {
+func TestMissingRenderProgramIsNotAContentError(t *testing.T) {
 	for name, command := range map[string][]string{
 		"no command":           nil,
 		"no program":           {"/no/such/agent"},
@@ -177,7 +177,7 @@ func TestAProgramThatIsNotThereIsNoFaultOfTheContent(t *testing.T) {
 	}
 }
 
-func TestAChildThatSaysTooMuchIsCutOff(t *testing.T) {
+func TestOutputOfTheChildIsLimited(t *testing.T) {
 	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(), chartWith(t, configMap("a")))
 	require.ErrorContains(t, err, "returns more than 32 MiB of objects")
 }
@@ -202,7 +202,7 @@ func confess() {
 	_ = json.NewEncoder(os.Stdout).Encode(said)
 }
 
-func TestTheChildHasNoMeansToReachAnything(t *testing.T) {
+func TestChildCannotOpenFilesOrConnections(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("limits are Linux's")
 	}

@@ -25,7 +25,7 @@ func overlayOf(t testing.TB, files ...string) Input {
 	return Input{Content: archive(t, members...), Packed: v1beta2.Kustomize, Release: "sample"}
 }
 
-func TestTheOverlayToBuildIsFound(t *testing.T) {
+func TestOverlayFolderIsFound(t *testing.T) {
 	k := "resources: [a.yaml]"
 	for name, c := range map[string]struct {
 		path  string

@@ -54,7 +54,7 @@ func configMap(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: sample\n", name)
 }
 
-func TestObjectsComeInADefinedOrderWhateverTheWrapping(t *testing.T) {
+func TestOrderOfObjectsDoesNotDependOnPacking(t *testing.T) {
 	folder := archive(t,
 		member{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir}},
 		yamlFile("./b.yml", configMap("third")),
@@ -88,7 +88,7 @@ func TestObjectsComeInADefinedOrderWhateverTheWrapping(t *testing.T) {
 	}
 }
 
-func TestBadContentGivesAnErrorThatSaysWhere(t *testing.T) {
+func TestInvalidContentIsReportedWithItsPlace(t *testing.T) {
 	many := make([]member, MaxEntries+1)
 	for i := range many {
 		many[i] = yamlFile(fmt.Sprintf("%d.txt", i), "")

@@ -42,7 +42,7 @@ apiserver_request_total{code="200",dry_run="",resource="services",subresource=""
 	}
 }
 
-func TestAModuleIsReadyOnlyWithTheVersionThatItsConditionIsAbout(t *testing.T) {
+func TestModuleIsReadyOnlyForItsConditionsVersion(t *testing.T) {
 	manifest := func(version string, generation, observed int64) *unstructured.Unstructured {
 		m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "app", Generation: generation}, Spec: v1beta2.ManifestSpec{Version: version}}
 		m.Status.State = v1beta2.StateReady
@@ -69,7 +69,7 @@ func TestAModuleIsReadyOnlyWithTheVersionThatItsConditionIsAbout(t *testing.T) {
 	}
 }
 
-func TestWhoReadsANewBundleWaitsUntilTheMeterIsRead(t *testing.T) {
+func TestReaderOfANewBundleWaitsForTheMeter(t *testing.T) {
 	var b bundles
 	ask := func(method, path string) { b.note(nil, httptest.NewRequestWithContext(t.Context(), method, path, nil)) }
 	const bundle = "/v2/fleet/runtimes/one/manifests/desired"
@@ -139,7 +139,7 @@ func TestApplicationsHaveNamesOfTheirOwnWithoutDigits(t *testing.T) {
 	}
 }
 
-func TestTheTableHasRatiosOfThisRunAndOfTheOneBefore(t *testing.T) {
+func TestTableHasRatiosOfThisAndThePreviousRun(t *testing.T) {
 	dir := t.TempDir()
 	run := func(install float64) string {
 		r := newResults(options{Apps: 3})

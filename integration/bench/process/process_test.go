@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestAChildIsFoundAndItsWorkCounted(t *testing.T) {
+func TestWorkOfChildProcessesIsCounted(t *testing.T) {
 	before, err := UsageOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

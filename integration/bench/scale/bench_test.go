@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestRequestsAreToldApartByWhatTheyAskFor(t *testing.T) {
+func TestRequestsAreClassified(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v2/fleet/runtimes/runtime-00001/manifests/desired":                           aboutBundles,
 		"/v2/fleet/runtimes/runtime-00001/blobs/uploads/":                              aboutMounts,
@@ -25,7 +25,7 @@ func TestRequestsAreToldApartByWhatTheyAskFor(t *testing.T) {
 	}
 }
 
-func TestARuntimeHasItsBundleOnceTheRegistryTookIt(t *testing.T) {
+func TestRuntimeHasItsBundleOnceTheRegistryAcceptedIt(t *testing.T) {
 	const path = "/v2/fleet/runtimes/runtime-00001/manifests/desired"
 	for _, c := range []struct {
 		method, path string
@@ -83,9 +83,9 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestARunIsComparedWithTheOneBefore: a run of some stages is compared with an earlier whole run, but never the other
+// TestRunIsComparedWithThePreviousOne: a run of some stages is compared with an earlier whole run, but never the other
 // way.
-func TestARunIsComparedWithTheOneBefore(t *testing.T) {
+func TestRunIsComparedWithThePreviousOne(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {
 		r := &results{Runtimes: 100, Version: "v1", Options: options{Only: only}, Figures: []figure{{Stage: "idle", What: "CPU of publisher", Value: value, Unit: millicores}}}
@@ -110,7 +110,7 @@ func TestARunIsComparedWithTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestTheCommandLineNamesWhatIsWrong(t *testing.T) {
+func TestInvalidCommandLinesAreRefused(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"-n 99", "-n 99: want 100 to 10000"},
 		{"-n 10001", "-n 10001: want 100 to 10000"},

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// answers serves one response of Prometheus, as recorded from version 3.
+// answers serves one response in the format of Prometheus.
 func answers(data string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestWhatAProgramWouldNotTakeIsFound(t *testing.T) {
+func TestInvalidCommandsInDocsAreFound(t *testing.T) {
 	newProgram := func() *cobra.Command {
 		root, show := &cobra.Command{Use: "program"}, &cobra.Command{Use: "show NAME", Args: cobra.ExactArgs(1), Run: func(*cobra.Command, []string) {}}
 		show.Flags().Duration("wait", 0, "how long")

@@ -31,7 +31,7 @@ func apiWith(t *testing.T, functions interceptor.Funcs) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(functions).WithObjects(kyma).Build()
 }
 
-func TestAnEventRecordsAnAction(t *testing.T) {
+func TestActionsAreRecordedAsEvents(t *testing.T) {
 	api := apiWith(t, interceptor.Funcs{})
 	result, err := actions.Apply(t.Context(), api, berlin, "ada", actions.Suspend("move"))
 	if err != nil || result.Unrecorded != nil {
@@ -51,7 +51,7 @@ func TestAnEventRecordsAnAction(t *testing.T) {
 	}
 }
 
-func TestAnActionWithoutTheRightToCreateEventsIsDone(t *testing.T) {
+func TestActionSucceedsWithoutTheRightToCreateEvents(t *testing.T) {
 	api := apiWith(
 		t,
 		interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
@@ -69,7 +69,7 @@ func TestAnActionWithoutTheRightToCreateEventsIsDone(t *testing.T) {
 	}
 }
 
-func TestAnActionKeepsAConcurrentChange(t *testing.T) {
+func TestActionKeepsConcurrentChanges(t *testing.T) {
 	first := true
 	api := apiWith(
 		t,

@@ -20,7 +20,7 @@ func underWay() *v1alpha1.Rollout {
 	}
 }
 
-func TestARolloutIsChanged(t *testing.T) {
+func TestRolloutActions(t *testing.T) {
 	finished := func(state v1alpha1.RolloutState) func(*v1alpha1.Rollout) {
 		return func(r *v1alpha1.Rollout) { r.Status.State, r.Status.Message = state, "over" }
 	}

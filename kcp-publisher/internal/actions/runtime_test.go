@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestARuntimeIsSuspendedAndResumed(t *testing.T) {
+func TestRuntimeIsSuspendedAndResumed(t *testing.T) {
 	type pairs = map[string]string
 	skipped := pairs{v1beta2.LabelSkipReconciliation: v1beta2.True}
 	for name, c := range map[string]struct {
@@ -57,7 +57,7 @@ func TestARuntimeIsSuspendedAndResumed(t *testing.T) {
 	}
 }
 
-func TestASuspendedRuntimeIsNotReconciled(t *testing.T) {
+func TestSuspendedRuntimeIsNotReconciled(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	kyma := &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}},
@@ -73,7 +73,7 @@ func TestASuspendedRuntimeIsNotReconciled(t *testing.T) {
 	}
 }
 
-func TestAnAgentsKeyIsRevoked(t *testing.T) {
+func TestAgentKeyIsRevoked(t *testing.T) {
 	kyma := &v1beta2.Kyma{}
 	if _, err := actions.Revoke().Change(kyma); err == nil {
 		t.Error("a runtime without a key has one revoked")

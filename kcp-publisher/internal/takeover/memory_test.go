@@ -34,7 +34,7 @@ func manifestOf(kyma, module, version string, changes ...func(*v1beta2.Manifest)
 	return m
 }
 
-func TestWhatLifecycleManagerInstalledIsRememberedByItsManifests(t *testing.T) {
+func TestInstalledObjectsAreReadFromManifests(t *testing.T) {
 	keda := v1beta2.InheritedModule{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{deployment}}
 	status := v1beta2.ModuleStatus{Name: "keda", Version: "1.6.0", Channel: "regular", State: v1beta2.StateReady,
 		Manifest: &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: "one-keda"}}}
@@ -71,7 +71,7 @@ func TestWhatLifecycleManagerInstalledIsRememberedByItsManifests(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedFitsABundle(t *testing.T) {
+func TestRecordedObjectsFitABundle(t *testing.T) {
 	huge := manifestOf("one", "keda", "1.7.0")
 	for len(huge.Status.Synced) <= bundle.MaxInherited {
 		o := deployment

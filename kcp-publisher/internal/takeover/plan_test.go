@@ -60,7 +60,7 @@ func reportedAs(version string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{Name: "keda", Version: version, Channel: "regular", State: v1beta2.StateReady}
 }
 
-func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
+func TestPlanNamesStepsAndObstacles(t *testing.T) {
 	keda := manifestOf("one", "keda", "1.7.0")
 	inState := func(state v1beta2.State) func(*v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) { m.Status.State = state }
@@ -142,7 +142,7 @@ func TestAPlanSaysWhatHappensAndWhatIsInTheWay(t *testing.T) {
 	}
 }
 
-func TestAPlanNamesWhatFinishRemoves(t *testing.T) {
+func TestPlanNamesTheRemovalsOfFinish(t *testing.T) {
 	kyma := kymaNamed("one")
 	kyma.Finalizers = []string{v1beta2.FinalizerKyma, v1beta2.LifecycleManagerFinalizerPurge}
 	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionModules}, {Type: "CRDsSync"}}
@@ -207,7 +207,7 @@ func TestWhenATakeoverCanBeFinished(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenBackAtOnce(t *testing.T) {
+func TestImmediateHandback(t *testing.T) {
 	for name, c := range map[string]struct {
 		status *v1beta2.RuntimeStatus
 		want   bool

@@ -59,7 +59,7 @@ func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 	require.False(t, failed.after("second", noon, nil).down)
 }
 
-func TestAnAgentThatNobodyKnowsSaysWhatToDo(t *testing.T) {
+func TestUnknownAgentLogsAdvice(t *testing.T) {
 	by := func(known, kyma string) bundle.Predicate {
 		return bundle.Predicate{Audience: bundle.Audience{Runtime: "berlin", KeyThumbprint: known}, KymaUID: kyma}
 	}
@@ -86,7 +86,7 @@ func TestAnAgentThatNobodyKnowsSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestABundlesIntervalsWinOverTheDefaults(t *testing.T) {
+func TestBundleIntervalsOverrideDefaults(t *testing.T) {
 	require.Zero(t, settingsOf(nil).PollInterval)
 	b := &bundle.Bundle{}
 	b.State.Settings.PollInterval = metav1.Duration{Duration: time.Second}
@@ -131,7 +131,7 @@ func TestStagedContentsAreNamedByModuleRepositoryAndDigest(t *testing.T) {
 	require.NotEqual(t, "", contentsOf(bundle.DesiredState{}), "a bundle without modules is staged too")
 }
 
-func TestAFileThatCannotBeImportedIsSaidOnce(t *testing.T) {
+func TestFailedImportIsReportedOnce(t *testing.T) {
 	a := New(Options{})
 	broken := func() []importer.Taken {
 		return []importer.Taken{{File: "a.tar", Err: errors.New("disk is full")}, {File: "b.tar"}}
@@ -143,7 +143,7 @@ func TestAFileThatCannotBeImportedIsSaidOnce(t *testing.T) {
 	require.Len(t, a.importNews(other), 1)
 }
 
-func TestTheAgentsImageIsPinnedAndMirrored(t *testing.T) {
+func TestAgentImageIsPinnedAndMirrored(t *testing.T) {
 	pin := "@" + digest.FromString("image").String()
 	for name, c := range map[string]struct{ agent, want string }{
 		"none":          {"", ""},
@@ -156,7 +156,7 @@ func TestTheAgentsImageIsPinnedAndMirrored(t *testing.T) {
 	}
 }
 
-func TestAnAgentIntroducesItselfToAControlPlaneThatKnowsAnotherKey(t *testing.T) {
+func TestAgentEnrollsAgainAtARebuiltControlPlane(t *testing.T) {
 	by := func(thumbprint string) *bundle.Bundle {
 		b := &bundle.Bundle{}
 		b.Statement.Predicate.Audience.KeyThumbprint = thumbprint

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestAnAgentFindsAnotherOneWithItsKey(t *testing.T) {
+func TestAgentDetectsItsClone(t *testing.T) {
 	own, other := digest.FromString("own"), digest.FromString("other")
 	says := func(instance string, sequence int64) *bundle.AcceptedReport {
 		return &bundle.AcceptedReport{Report: bundle.Report{Instance: instance, Sequence: sequence}}

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
 )
 
-func TestNoBundleIsAcceptedByWhatIsNotKnown(t *testing.T) {
+func TestUnknownFeatureIsRefused(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "skr-agent-state", errors.New("no"))
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.Sequence = 7

@@ -39,7 +39,7 @@ func TestCommandLinesThatAreWrongSayHow(t *testing.T) {
 	}
 }
 
-func TestAConfigurationTakesListsForFlagsThatMayBeRepeated(t *testing.T) {
+func TestConfigurationAcceptsListsForRepeatableFlags(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte("module-service-account: [keda=keda, ns/installer]\nmirror:\n- a.example=b.example\n"), 0o600); err != nil {
 		t.Fatal(err)

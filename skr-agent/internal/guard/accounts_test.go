@@ -35,7 +35,7 @@ func TestAccountsAreTheOperatorsChoice(t *testing.T) {
 	}
 }
 
-func TestAModuleOfANamespaceIsFoundByItsLabelToo(t *testing.T) {
+func TestModuleIsFoundByItsNamespaceLabel(t *testing.T) {
 	a, err := ParseAccounts([]string{"team-keda=by-label"}, home)
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:kyma-system:by-label", a.Of("team/keda", "team-keda"))

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
+func TestModulesCannotChangeTheAgent(t *testing.T) {
 	webhook := func(kind, rule, selectors string) string {
 		return "apiVersion: admissionregistration.k8s.io/v1\nkind: " + kind + "\nmetadata: {name: nosy}\n" +
 			"webhooks:\n- name: other.example.org\n  rules: [{apiGroups: [apps], resources: [statefulsets], operations: ['*']}]\n" +
@@ -168,7 +168,7 @@ func TestModulesMayNotWriteWhatTheAgentIs(t *testing.T) {
 	}
 }
 
-func TestLabelsOfTheAgentsNamespaceLetNobodySeeItsRequests(t *testing.T) {
+func TestLabelsOfTheAgentNamespaceAreProtected(t *testing.T) {
 	installed := objects(t, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestANoteThatTheAgentDidNotSignIsNotFollowed(t *testing.T) {
+func TestUnsignedMemoryIsIgnored(t *testing.T) {
 	own := &Installer{Options: Options{Signer: signer(t)}}
 	noted := func(by *Installer, name string, change ...func(*v1beta2.AppliedVersion)) *v1beta2.Manifest {
 		m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Annotations: map[string]string{}}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
@@ -51,7 +51,7 @@ func TestANoteThatTheAgentDidNotSignIsNotFollowed(t *testing.T) {
 	require.Nil(t, (&Installer{}).inForce(noted(own, "a")), "without a key")
 }
 
-func TestTheVersionInForceIsKeptOnlyWhereItMayBe(t *testing.T) {
+func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	data := func() string {

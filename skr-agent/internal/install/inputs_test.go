@@ -133,7 +133,7 @@ func TestDeadConversionWebhookBlocksNeitherRepairNorRemoval(t *testing.T) {
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "convhook") })
 }
 
-func TestAnUpgradeKeepsData(t *testing.T) {
+func TestUpgradeKeepsData(t *testing.T) {
 	w := newWorld(t)
 	const claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}\n---\n"
 	w.wants("disk", claim+aConfigMap("disk"), version("1.0.0"))
@@ -253,7 +253,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	require.Equal(t, handed, w.uid(config, "handed"))
 }
 
-func TestAJobRunsOncePerVersion(t *testing.T) {
+func TestJobRunsOncePerVersion(t *testing.T) {
 	w := newWorld(t)
 	job := &batchv1.Job{}
 	complete := func() {
@@ -370,7 +370,7 @@ func TestClaimThatWaitsForItsPodIsReady(t *testing.T) {
 	w.state("pvcwffc", v1beta2.StateReady, "")
 }
 
-func TestOperatorOfAnApprovedGroupStaysUntilItsCustomResourceIsGone(t *testing.T) {
+func TestOperatorStaysUntilItsCustomResourcesAreDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.wantsInput("groups-below-k8s-io", "kgroup", "1.0.0")
 	w.runs(home, "gate-operator")
@@ -435,7 +435,7 @@ spec: {policyName: strict, validationActions: [Deny]}
 	w.eventually("3.0.0 is applied", func() bool { return value() == "one" })
 }
 
-func TestARefusedObjectDoesNotBlockAFirstInstallation(t *testing.T) {
+func TestRefusedObjectDoesNotBlockAFirstInstallation(t *testing.T) {
 	w := newWorld(t)
 	const broken = "apiVersion: v1\nkind: Service\nmetadata: {name: broken}\nspec: {ports: [{port: 99999999}]}\n---\n"
 	w.wants("first", aConfigMap("a")+broken+aConfigMap("b"), version("1.0.0"))
@@ -451,7 +451,7 @@ func TestARefusedObjectDoesNotBlockAFirstInstallation(t *testing.T) {
 	w.state("first", v1beta2.StateReady, "")
 }
 
-func TestDeletingAnObjectThatCannotBeChangedLetsTheUpgradeContinue(t *testing.T) {
+func TestDeletedImmutableObjectIsCreatedAgain(t *testing.T) {
 	w := newWorld(t)
 	const selector = "selector: {matchLabels: {app: sample}}\n  template:\n    metadata: {labels: {app: sample}}"
 	w.wants("fixed", sampleRest, version("1.0.0"))

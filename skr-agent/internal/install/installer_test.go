@@ -169,7 +169,7 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	require.True(t, namespace.DeletionTimestamp.IsZero())
 }
 
-func TestModulesDoNotTouchWhatIsNotTheirs(t *testing.T) {
+func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	one := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n"

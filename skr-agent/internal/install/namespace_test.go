@@ -19,7 +19,7 @@ func podsWebhook(name, label, objectSelector string) string {
 
 const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
 
-func TestTheAgentsNamespaceIsLabeledAndLabelsComeBack(t *testing.T) {
+func TestLabelsOfTheAgentNamespaceAreRestored(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	has := func(want map[string]string) {

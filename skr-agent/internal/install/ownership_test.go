@@ -15,7 +15,7 @@ func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}, Data: data}
 }
 
-func TestAModuleTakesNothingThatItDidNotMake(t *testing.T) {
+func TestModuleTakesNoForeignObjects(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	theirs := configMap("theirs", map[string]string{"is": "the tenant's"})

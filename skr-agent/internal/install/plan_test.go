@@ -48,7 +48,7 @@ func resource(kind, group, name string) v1beta2.Resource {
 
 var sampleOwner = guard.Owner{Mark: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
 
-func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
+func TestPlanAppliesDefinitionsFirstAndPrunesTheRest(t *testing.T) {
 	before := []v1beta2.Resource{
 		resource("ClusterRole", "rbac.authorization.k8s.io", "old-role"),
 		resource("CustomResourceDefinition", "apiextensions.k8s.io", "old-crd"),
@@ -94,7 +94,7 @@ func TestPlanAppliesDefinitionsFirstAndPrunesWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestPlanRefusesWhatCannotBeMeant(t *testing.T) {
+func TestPlanRefusesInvalidContent(t *testing.T) {
 	config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
 	for name, c := range map[string]struct{ yaml, want string }{
 		"one object with and without namespace": {config + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kyma-system}", "ConfigMap kyma-system/a: is in the content twice"},
@@ -262,7 +262,7 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
-func TestCorrectionsSlowDownAgainstSomebodyWhoInsists(t *testing.T) {
+func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 	var known memo
 	now := time.Unix(1e9, 0)
 	corrections := 0

@@ -54,7 +54,7 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-func TestDriftInALargeModuleCostsOnlyWhatDrifted(t *testing.T) {
+func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	const configMaps, deployments = 40, 12
 	var renderings, looks atomic.Int64
 	w := newWorldWith(t, Options{Render: func(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
@@ -124,7 +124,7 @@ func withDefaultCROfConfigMap(m *v1beta2.Manifest) {
 	m.Spec.Resource, m.Spec.CustomResourcePolicy = oneOfCrowd("crowd-default"), v1beta2.PolicyCreateAndDelete
 }
 
-func TestARememberedPlanGivesBackWhatChanged(t *testing.T) {
+func TestCachedPlanReturnsChanges(t *testing.T) {
 	objects, err := render.Render(render.Input{Content: []byte(crowd(300, 1, "example.org/one")), Release: "crowd"})
 	require.NoError(t, err)
 	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")

@@ -74,7 +74,7 @@ func (w *world) object(yaml string) *unstructured.Unstructured {
 	return found[0]
 }
 
-func TestTenantsAreKeptFromWhatTheAgentIs(t *testing.T) {
+func TestTenantsCannotChangeTheAgent(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	policy, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "policy", "protection.yaml"))

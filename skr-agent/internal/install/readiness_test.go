@@ -51,7 +51,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestAModuleMaySayWhatItsFieldsMean(t *testing.T) {
+func TestModuleConfiguresItsFields(t *testing.T) {
 	checks := []v1beta2.CustomStateCheck{
 		{
 			JSONPath:    "status.health",

@@ -26,7 +26,7 @@ func TestOnlyAMissingRightIsForbidden(t *testing.T) {
 	}
 }
 
-func TestAPodWhoseImageCannotBePulledIsSeenByItsStatus(t *testing.T) {
+func TestImagePullFailureIsDetected(t *testing.T) {
 	pod := func(kind, reason, message string) []observation {
 		return []observation{{object: &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": kind,

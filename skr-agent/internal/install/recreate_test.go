@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestADefinitionIsImmutableOnlyWhereEveryFieldSaysSo(t *testing.T) {
+func TestDefinitionIsImmutableIfAllFieldsAre(t *testing.T) {
 	crd := schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 	fixed := field.Invalid(field.NewPath("spec", "scope"), "Cluster", "field is immutable")
 	broken := field.Required(field.NewPath("spec", "versions").Index(0).Child("schema"), "schemas are required")
@@ -25,7 +25,7 @@ func TestADefinitionIsImmutableOnlyWhereEveryFieldSaysSo(t *testing.T) {
 	require.False(t, namesImmutableFields(errors.New("field is immutable")))
 }
 
-func TestWhatIsRefusedForItsContentOrByAPolicyIsNotRecreated(t *testing.T) {
+func TestRefusedObjectsAreNotRecreated(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: kyma-system}\ndata: {version: \"1\"}\n"

@@ -29,7 +29,7 @@ func ofKind(apiVersion, kind, recreate string) *unstructured.Unstructured {
 	return o
 }
 
-func TestARefusedVersionSaysWhatToDo(t *testing.T) {
+func TestRefusedVersionHasAdvice(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	m.Annotations = map[string]string{v1beta2.AnnotationApplied: `{"version": "1.0.0"}`}
 	fixed := refusal{
@@ -73,7 +73,7 @@ func TestARefusedVersionSaysWhatToDo(t *testing.T) {
 	require.Nil(t, problem)
 }
 
-func TestWhatTheAPIServerSaysIsShownWithoutGo(t *testing.T) {
+func TestAPIServerErrorsAreReadable(t *testing.T) {
 	job := schema.GroupKind{Group: "batch", Kind: "Job"}
 	type podTemplate struct{ A, B map[string]string }
 	err := apierrors.NewInvalid(
@@ -151,7 +151,7 @@ func version(v string) func(*v1beta2.Manifest) {
 	return func(m *v1beta2.Manifest) { m.Spec.Version = v }
 }
 
-func TestAnUpgradeThatIsRefusedLeavesTheVersionInForceInLine(t *testing.T) {
+func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	data := func(name string) string {

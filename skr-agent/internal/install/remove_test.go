@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAnOperatorIsPutBackWhileItsModuleWaitsForAFinalizer(t *testing.T) {
+func TestOperatorIsRestoredWhileItsModuleIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.wants("sample", sampleCRD+sampleRest+sampleExtra)
@@ -42,7 +42,7 @@ func TestAnOperatorIsPutBackWhileItsModuleWaitsForAFinalizer(t *testing.T) {
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 }
 
-func TestAManifestThatNoBundleRemovesKeepsItsModule(t *testing.T) {
+func TestManifestWithoutARemovalKeepsItsModule(t *testing.T) {
 	w := newWorld(t)
 	w.wants("sample", sampleRest)
 	w.runs(home, "sample-manager")

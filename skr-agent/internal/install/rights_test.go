@@ -131,7 +131,7 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
 }
 
-func TestAMissingRightToWatchIsTold(t *testing.T) {
+func TestMissingWatchRightIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
 	agent := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:kyma-system:skr-agent"}
@@ -157,7 +157,7 @@ func TestAMissingRightToWatchIsTold(t *testing.T) {
 	w.state("unseen", v1beta2.StateReady, "")
 }
 
-func TestAModuleLeavesTheAgentsOwnSecretsAlone(t *testing.T) {
+func TestModuleCannotChangeAgentSecrets(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	key := &corev1.Secret{

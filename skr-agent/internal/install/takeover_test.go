@@ -85,7 +85,7 @@ func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	require.NoError(w, w.client.Patch(w.Context(), m, client.MergeFrom(before)))
 }
 
-func TestAModuleOfLifecycleManagerIsTakenOverWithAllItHas(t *testing.T) {
+func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const mark = "kcp-system/some-kyma-keda-1234567"
@@ -231,7 +231,7 @@ func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
 	require.False(t, w.exists(cr, home, "default"))
 }
 
-func TestAModuleIsTakenOverTogetherWithAnUpgrade(t *testing.T) {
+func TestModuleIsTakenOverWithAnUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.installedByLifecycleManager(kedaOfLifecycleManager, "kcp-system/some-kyma-keda-1234567")
 	w.inherits("keda", kedaOfOurs, resourcesOf(objects(t, kedaOfLifecycleManager)))

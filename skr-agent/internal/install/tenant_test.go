@@ -50,7 +50,7 @@ func (w *world) connect(config *rest.Config, as string) client.Client {
 	return c
 }
 
-func TestTheRoleForTenantsDoesNotLeadToTheAgent(t *testing.T) {
+func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	role, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "policy", "tenant.yaml"))

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-func TestTheImagesOfAModuleAreKnownWithoutACluster(t *testing.T) {
+func TestImagesOfAModuleWithoutACluster(t *testing.T) {
 	content := []byte(`apiVersion: v1
 kind: Pod
 metadata: {name: a}

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAWatchThatBrokeSaysNothingOfObjects(t *testing.T) {
+func TestBrokenWatchIsNotAnEmptyList(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	shown := &metav1.PartialObjectMetadata{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", ResourceVersion: "7"},

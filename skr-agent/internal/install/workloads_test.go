@@ -119,7 +119,7 @@ func TestStatesOfKinds(t *testing.T) {
 	}
 }
 
-func TestKindsOfApprovedGroupsHaveAStatusAndGoBeforeTheirOperator(t *testing.T) {
+func TestCustomResourcesAreRemovedBeforeTheirOperator(t *testing.T) {
 	gate := resource("Gateway", "gateway.networking.k8s.io", "x")
 	require.True(t, hasStatus(gate))
 	stages := removalStages([]v1beta2.Resource{resource("Deployment", "apps", "operator"), gate})

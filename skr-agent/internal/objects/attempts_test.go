@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnObjectThatIsRefusedIsTriedAgainByABackoffOfItsOwn(t *testing.T) {
+func TestRefusedObjectHasItsOwnBackoff(t *testing.T) {
 	var a attempts
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	tries := map[string]int{}

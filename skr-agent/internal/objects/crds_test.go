@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestADefinitionIsServedWhenItsStatusSaysSo(t *testing.T) {
+func TestDefinitionIsServedByItsStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want bool

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestAManifestHasTheListOfWhatItInheritsBeforeAnybodyActsOnIt(t *testing.T) {
+func TestManifestHasItsInheritedObjectsAtCreation(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	config := func(name string) bundle.ObjectRef {

@@ -38,7 +38,7 @@ func marked(annotation string) func(*v1beta2.Manifest) {
 	return func(m *v1beta2.Manifest) { m.Annotations = map[string]string{annotation: v1beta2.True} }
 }
 
-func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
+func TestDeletedObjectsAreRestored(t *testing.T) {
 	before := Memory{}.Observe(&v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}}, []v1beta2.Manifest{installed("keda", "1")}, nil)
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for name, c := range map[string]struct {
@@ -96,7 +96,7 @@ func TestWhatIsDeletedComesBackUnlessABundleRemovesIt(t *testing.T) {
 	}
 }
 
-func TestAManifestWhoseMarkIsGoneIsNotLeaving(t *testing.T) {
+func TestManifestWithoutItsMarkIsNotLeaving(t *testing.T) {
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
 	known := Memory{}.Observe(kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
 	seen := func(m Memory, looks ...v1beta2.Manifest) Memory {
@@ -124,7 +124,7 @@ func TestAManifestWhoseMarkIsGoneIsNotLeaving(t *testing.T) {
 	require.Empty(t, seen(again, unmarked).Observe(kyma, nil, b).Manifests, "it was marked, cleared and marked again")
 }
 
-func TestARemovalDoesNotWaitForARestoration(t *testing.T) {
+func TestRemovalDoesNotWaitForARestoration(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // the cleanup needs it
 	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
@@ -170,7 +170,7 @@ func (f full) Create(ctx context.Context, o client.Object, opts ...client.Create
 	return f.Client.Create(ctx, o, opts...)
 }
 
-func TestAMemoryThatCannotBeSavedHoldsNothingUp(t *testing.T) {
+func TestUnsavedMemoryBlocksNothing(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Keeper = &Keeper{Client: cluster, Uncached: full{cluster}, Signer: signer(t)}
@@ -210,7 +210,7 @@ func signer(t *testing.T) trust.Signer {
 	return signer
 }
 
-func TestAMemoryOfAnotherKeyIsNotFollowed(t *testing.T) {
+func TestMemoryOfAnotherKeyIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	t.Cleanup(func() {

@@ -137,7 +137,7 @@ func entry(name, spec string) bundle.CatalogEntry {
 	return bundle.CatalogEntry{Name: name, Labels: map[string]string{"from": "catalog"}, Spec: []byte(spec)}
 }
 
-func TestARuntimeInLineSeesNoWrites(t *testing.T) {
+func TestUnchangedRuntimeSeesNoWrites(t *testing.T) {
 	w := newWorld(t)
 	b := bundleOf(module("keda", "1.0.0"))
 	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
@@ -149,7 +149,7 @@ func TestARuntimeInLineSeesNoWrites(t *testing.T) {
 	require.Zero(t, w.writes)
 }
 
-func TestTheKymaIsSeededAndThenItsUsers(t *testing.T) {
+func TestKymaIsCreatedOnceAndThenBelongsToUsers(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf())
 	kyma := &v1beta2.Kyma{}
@@ -163,7 +163,7 @@ func TestTheKymaIsSeededAndThenItsUsers(t *testing.T) {
 	require.Equal(t, map[string]string{"mine": "too", "team": "a"}, kyma.Labels)
 }
 
-func TestWhatTheBundleHasNoMoreIsTakenOffAndUsersKeepTheirs(t *testing.T) {
+func TestDroppedLabelsAreRemovedAndUserLabelsStay(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	b := bundleOf()
@@ -207,7 +207,7 @@ func TestWhatTheBundleHasNoMoreIsTakenOffAndUsersKeepTheirs(t *testing.T) {
 	require.Zero(t, w.writes)
 }
 
-func TestTheCatalogIsThatOfTheBundleAndUsersKeepTheirs(t *testing.T) {
+func TestCatalogFollowsTheBundleAndKeepsUserObjects(t *testing.T) {
 	w := newWorld(t)
 	own := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Spec: v1beta2.ModuleReleaseMetaSpec{
 		ModuleName: "own", Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}},
@@ -230,7 +230,7 @@ func TestTheCatalogIsThatOfTheBundleAndUsersKeepTheirs(t *testing.T) {
 	require.True(t, w.get(&v1beta2.ModuleReleaseMeta{}, "own"))
 }
 
-func TestAManifestGoesOnlyWhenTheBundleNamesItsRemoval(t *testing.T) {
+func TestManifestIsRemovedOnlyByANamedRemoval(t *testing.T) {
 	w := newWorld(t)
 	dashed := module("team-nats", "1.0.0")
 	dashed.Module, dashed.Annotations = "team/nats", map[string]string{v1beta2.AnnotationModule: "team/nats"}
@@ -244,7 +244,7 @@ func TestAManifestGoesOnlyWhenTheBundleNamesItsRemoval(t *testing.T) {
 	require.False(t, w.get(&v1beta2.Manifest{}, "team-nats"))
 }
 
-func TestTheAgentsNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
+func TestAgentNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
 	w := newWorld(t)
 	var labeled []map[string]string
 	w.Label = func(_ context.Context, want map[string]string) error {
@@ -271,7 +271,7 @@ func TestTheAgentsNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(3*time.Hour)).Err(), guard.ErrExposed)
 }
 
-func TestAModuleThatIsAskedForAgainWhileItIsBeingDeletedIsRenewed(t *testing.T) {
+func TestModuleRequestedDuringItsDeletionIsRenewed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.sync(bundleOf(module("keda", "1.0.0")))
@@ -306,7 +306,7 @@ func TestAModuleThatIsAskedForAgainWhileItIsBeingDeletedIsRenewed(t *testing.T) 
 	require.NoError(t, cluster.Update(ctx, manifest))
 }
 
-func TestAnUnmanagedModuleIsMarkedBeforeItsManifestGoes(t *testing.T) {
+func TestUnmanagedModuleIsMarkedBeforeItsManifestIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0")))
 	manifest := &v1beta2.Manifest{}
@@ -325,7 +325,7 @@ func TestAnUnmanagedModuleIsMarkedBeforeItsManifestGoes(t *testing.T) {
 	require.NoError(t, cluster.Update(t.Context(), manifest))
 }
 
-func TestAManifestWaitsForItsContentAndItsWindow(t *testing.T) {
+func TestManifestWaitsForContentAndWindow(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0"), module("nats", "1.0.0"), module("istio", "1.0.0")))
 	newer := bundleOf(module("keda", "2.0.0"), module("nats", "2.0.0"), module("istio", "2.0.0"))
@@ -340,7 +340,7 @@ func TestAManifestWaitsForItsContentAndItsWindow(t *testing.T) {
 	}
 }
 
-func TestADeletedKymaGoesAfterItsModulesAndItsCatalog(t *testing.T) {
+func TestDeletedKymaIsRemovedLast(t *testing.T) {
 	w := newWorld(t)
 	b := bundleOf(module("keda", "1.0.0"))
 	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
@@ -358,7 +358,7 @@ func TestADeletedKymaGoesAfterItsModulesAndItsCatalog(t *testing.T) {
 	require.Zero(t, w.writes)
 }
 
-func TestAnAgentStartsWithTheDefinitionsThatAreThereWhenAWebhookKeepsThemFromBeingApplied(t *testing.T) {
+func TestAgentStartsDespiteAWebhookOnDefinitions(t *testing.T) {
 	if cluster == nil {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}

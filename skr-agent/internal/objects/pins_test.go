@@ -21,7 +21,7 @@ func kymaWith(modules ...[3]string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestAKymaComesBackWithItsPins(t *testing.T) {
+func TestRestoredKymaHasItsPins(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}

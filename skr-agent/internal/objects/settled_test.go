@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestWhatIsAsItShouldBeIsComparedAgainOnlyWhenItChanged(t *testing.T) {
+func TestUnchangedObjectsAreNotComparedAgain(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	b := bundleOf(module("keda", "1.0.0"))

@@ -52,7 +52,7 @@ func taken(phase bundle.TakeoverPhase, digest string, modules ...bundle.Manifest
 	return b
 }
 
-func TestWhatLifecycleManagerLeftIsRemovedByNameAndMark(t *testing.T) {
+func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Uncached = cluster
@@ -107,7 +107,7 @@ func TestWhatLifecycleManagerLeftIsRemovedByNameAndMark(t *testing.T) {
 	require.Len(t, out.Removed, 3)
 }
 
-func TestARuntimeIsGivenBackWithTheFieldsOfItsObjects(t *testing.T) {
+func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Uncached, w.Client = cluster, client.WithFieldOwner(cluster, defaultOwner)

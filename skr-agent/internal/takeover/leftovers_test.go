@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOnlyWhatBearsLifecycleManagersMarkIsALeftover(t *testing.T) {
+func TestOnlyMarkedObjectsAreLeftovers(t *testing.T) {
 	kymas := map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
 	for name, c := range map[string]struct {
 		meta metav1.ObjectMeta
@@ -40,7 +40,7 @@ func TestOnlyWhatBearsLifecycleManagersMarkIsALeftover(t *testing.T) {
 	}
 }
 
-func TestTheRightsForATakeoverAreThoseThatItTakes(t *testing.T) {
+func TestTakeoverRightsAreMinimal(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "rbac", "takeover.yaml"))
 	require.NoError(t, err)
 	given := map[string]bool{}

@@ -24,7 +24,7 @@ func TestOnlyHeldCapabilitiesAreLeft(t *testing.T) {
 	}
 }
 
-func TestTheDocumentOfACommandIsFound(t *testing.T) {
+func TestBundleDocumentOfACommandIsFound(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string

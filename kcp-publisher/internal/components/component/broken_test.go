@@ -78,7 +78,7 @@ func archiveWith(t *testing.T, descriptor string, spoil func(blobs map[digest.Di
 	return opened
 }
 
-func TestABrokenComponentVersionSaysWhatIsWrong(t *testing.T) {
+func TestInvalidComponentVersionIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		descriptor string
 		spoil      func(map[digest.Digest][]byte, map[string]any)
@@ -114,7 +114,7 @@ func TestABrokenComponentVersionSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestWhatAComponentIsAboutNeedNotBeThere(t *testing.T) {
+func TestUnusedResourcesOfAComponentCanBeMissing(t *testing.T) {
 	w := newWorld(t)
 	a := archiveWith(t, testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) {
 		m["subject"] = map[string]any{"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest.FromString("all components"), "size": 14}

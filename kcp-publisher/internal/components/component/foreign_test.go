@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestARegistryCannotLeadIntoThisNetwork: the store's tests say where redirects may lead; here it is seen that
+// TestRegistryCannotRedirectIntoThisNetwork: the store's tests say where redirects may lead; here it is seen that
 // repositories of components are opened that way.
-func TestARegistryCannotLeadIntoThisNetwork(t *testing.T) {
+func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	w := newWorld(t)
 	asked := false
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))

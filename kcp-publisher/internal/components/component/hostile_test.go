@@ -91,7 +91,7 @@ func blobs(names ...string) string {
 	return fmt.Sprintf(good, "["+strings.Join(list, ", ")+"]")
 }
 
-func TestAnHonestRegistryIsRead(t *testing.T) {
+func TestHonestRegistryIsRead(t *testing.T) {
 	a := honest(blobs("raw-manifest", "tool", "tool"), "content")
 	source := serve(t, a)
 	reader := NewReader(Options{Sources: []Source{source}, Revalidate: time.Minute, RetryAfter: time.Minute})
@@ -174,7 +174,7 @@ func TestNothingIsAskedForUnderANameThatIsNone(t *testing.T) {
 	}
 }
 
-func TestAHelmRepositoryLeadsNowhereElse(t *testing.T) {
+func TestHelmRepositoryCannotRedirectElsewhere(t *testing.T) {
 	index := "entries: {}\n"
 	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/moved/") {

@@ -52,7 +52,7 @@ func (w *world) index(repository, tag string, manifests ...ocispec.Descriptor) {
 	w.must(store.PushManifest(w.Context(), w.repository(repository), bundle.NewBlob(ocispec.MediaTypeImageIndex, data), tag))
 }
 
-func TestAComponentMayBeAnIndexWithArtifacts(t *testing.T) {
+func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 	w := newWorld(t)
 	chart := w.artifact(home, "chart", "application/vnd.cncf.helm.config.v1+json", w.push(home, mediaTypeChart, hello))
 	own := w.component(home, scaler, "1.0.0", local("podinfo", chart.Digest))
@@ -99,7 +99,7 @@ func TestAComponentMayBeAnIndexWithArtifacts(t *testing.T) {
 	}
 }
 
-func TestAManifestThatSaysItIsAnotherIsRefused(t *testing.T) {
+func TestManifestOfAnotherComponentIsRefused(t *testing.T) {
 	w := newWorld(t)
 	layer := w.push(home, descriptorType, fmt.Sprintf(good, "[]"))
 	pointer, _ := json.Marshal(map[string]any{"componentDescriptorLayer": layer})
@@ -188,7 +188,7 @@ func TestImagesArePinnedByTheDigestThatIsSigned(t *testing.T) {
 	}
 }
 
-func TestAGivenDescriptorLeadsToItsBlobs(t *testing.T) {
+func TestInlineDescriptorLeadsToItsBlobs(t *testing.T) {
 	w := newWorld(t)
 	transferred := "market/component-descriptors/" + scaler
 	layer := w.push(transferred, "application/yaml", hello)
@@ -222,7 +222,7 @@ func TestAGivenDescriptorLeadsToItsBlobs(t *testing.T) {
 	})
 }
 
-func TestARestartReadsNothingAgain(t *testing.T) {
+func TestRestartReadsNothingAgain(t *testing.T) {
 	const versions = 500
 	w := newWorld(t)
 	w.component(home, scaler, "1.0.0", "  resources: []\n")

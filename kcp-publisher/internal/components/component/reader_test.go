@@ -53,7 +53,7 @@ func ask(t *testing.T, reader *Reader) error {
 	return err
 }
 
-func TestAVersionIsReadOnceAndThenOnlyLookedAt(t *testing.T) {
+func TestVersionIsReadOnceAndThenOnlyChecked(t *testing.T) {
 	w, reader, c := newWatched(t)
 	for range 3 {
 		if err := ask(t, reader); err != nil {
@@ -74,7 +74,7 @@ func TestAVersionIsReadOnceAndThenOnlyLookedAt(t *testing.T) {
 	}
 }
 
-func TestAVersionThatChangedIsAnErrorUntilItIsItselfAgain(t *testing.T) {
+func TestChangedVersionIsAnErrorUntilItIsRestored(t *testing.T) {
 	w, reader, c := newWatched(t)
 	if err := ask(t, reader); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestAVersionThatChangedIsAnErrorUntilItIsItselfAgain(t *testing.T) {
 	}
 }
 
-func TestWhatWasReadOnceSurvivesARegistryThatIsDown(t *testing.T) {
+func TestReadVersionsSurviveARegistryOutage(t *testing.T) {
 	w, reader, c := newWatched(t)
 	if err := ask(t, reader); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestWhatWasReadOnceSurvivesARegistryThatIsDown(t *testing.T) {
 	}
 }
 
-func TestAFailureIsRememberedForAWhile(t *testing.T) {
+func TestFailureIsCachedForAWhile(t *testing.T) {
 	w, reader, c := newWatched(t)
 	w.status.Store(http.StatusServiceUnavailable)
 	for range 3 {
@@ -130,7 +130,7 @@ func TestAFailureIsRememberedForAWhile(t *testing.T) {
 	}
 }
 
-func TestACallerThatGivesUpLeavesNoMemory(t *testing.T) {
+func TestCanceledCallIsNotCached(t *testing.T) {
 	_, reader, _ := newWatched(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

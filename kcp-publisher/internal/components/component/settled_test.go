@@ -32,7 +32,7 @@ func (w *world) file(content string) {
 	w.artifact("modules/files", "v1", "application/x", w.push("modules/files", "application/yaml", content))
 }
 
-func TestAReferenceThatComesToMeanSomethingElseIsRefused(t *testing.T) {
+func TestChangedReferenceIsRefused(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
 	w.file(hello)
@@ -88,7 +88,7 @@ func TestAReferenceThatComesToMeanSomethingElseIsRefused(t *testing.T) {
 	})
 }
 
-func TestAVersionThatChangesWhileItIsPinnedIsAnError(t *testing.T) {
+func TestVersionThatChangesDuringPinningIsAnError(t *testing.T) {
 	w, reader, c := newWatched(t)
 	kept, err := cache.Open(t.TempDir(), 1<<20)
 	if err != nil {
@@ -128,7 +128,7 @@ func helmWorld(t *testing.T) (url string, requests *atomic.Int32, chart *atomic.
 	return server.URL + "/stable", requests, chart, away
 }
 
-func TestAChartIsFetchedOnceForAllRuntimes(t *testing.T) {
+func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	w := newWorld(t)
 	url, requests, chart, away := helmWorld(t)
 	reader := w.reader(func(o *Options) { o.HelmRepositories = []string{url} })
@@ -186,7 +186,7 @@ func TestAChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	})
 }
 
-func TestAContentThatThePlaceLostIsStoredAgain(t *testing.T) {
+func TestLostContentIsStoredAgain(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.push(home, "a/b", hello[:5]), w.push(home, "a/b", hello[5:])
 	w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: {type: localBlob, localReference: \""+first.Digest.String()+","+second.Digest.String()+"\"}}\n", first, second)
@@ -205,7 +205,7 @@ func TestAContentThatThePlaceLostIsStoredAgain(t *testing.T) {
 	}
 }
 
-func TestAFailedContentIsRememberedForAWhileUnlessTheCallerGaveUp(t *testing.T) {
+func TestFailedContentIsCachedForAWhile(t *testing.T) {
 	w := newWorld(t)
 	url, requests, _, away := helmWorld(t)
 	away.Store(true)

@@ -32,7 +32,7 @@ func demanding(key *rsa.PrivateKey) *Verifier {
 	return NewVerifier(Policy{rules: []rule{{pattern: regexp.MustCompile(""), required: true, trust: ocm.Trust{Keys: []*rsa.PublicKey{&key.PublicKey}}}}}, time.Now)
 }
 
-func TestAForgedFirstAnswerShutsNobodyOut(t *testing.T) {
+func TestForgedFirstResponseLocksNoOneOut(t *testing.T) {
 	key := newKey(t, 2048)
 	genuine, forged := signed(t, module("keda"), "release", key), signed(t, module("keda"), "release", newKey(t, 2048))
 	kept, err := cache.Open(t.TempDir(), 1<<30)
@@ -82,7 +82,7 @@ func polyglot(t *testing.T, main digest.Digest) []byte {
 	return buffer.Bytes()
 }
 
-func TestADigestOfAnArtifactCoversNothingBesideTheArtifact(t *testing.T) {
+func TestArtifactDigestCoversOnlyTheArtifact(t *testing.T) {
 	key := newKey(t, 2048)
 	main := digest.FromString("the artifact that was signed")
 	d := module("keda")
@@ -100,7 +100,7 @@ func TestADigestOfAnArtifactCoversNothingBesideTheArtifact(t *testing.T) {
 	}
 }
 
-func TestASignedImageIsPinnedOrRefused(t *testing.T) {
+func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 	key := newKey(t, 2048)
 	image := ocm.Resource{
 		Element: ocm.Element{Name: "operator", Version: "1.0.0"}, Type: "ociImage", Relation: "external",

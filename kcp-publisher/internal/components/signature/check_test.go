@@ -125,7 +125,7 @@ func described(b bundle.Blob) string {
 	return string(data)
 }
 
-func TestOnlyWhatIsSignedAsDemandedMayBeUsed(t *testing.T) {
+func TestUnsignedComponentsAreRefused(t *testing.T) {
 	key, attacker := newKey(t, 2048), newKey(t, 2048)
 	part := module("part")
 	image := func(d *ocm.Digest) ocm.Resource {
@@ -228,7 +228,7 @@ func TestKeysOfSecretsAreTakenUpAndGivenUp(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpLeavesNoVerdict(t *testing.T) {
+func TestCanceledCheckIsNotCached(t *testing.T) {
 	policy, err := decodePolicy([]byte(head+"rules: [{components: '*', required: false}]\n"), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func newKey(t *testing.T, bits int) *rsa.PrivateKey {
 	return key
 }
 
-func TestTheFirstRuleThatFitsDecides(t *testing.T) {
+func TestFirstMatchingRuleDecides(t *testing.T) {
 	policy, err := decodePolicy([]byte(head+`rules:
 - {components: kyma-project.io/module/sample, required: false}
 - {components: kyma-project.io/module/*, required: true, signatures: [release]}
@@ -63,7 +63,7 @@ func TestTheFirstRuleThatFitsDecides(t *testing.T) {
 	}
 }
 
-func TestABrokenPolicyNamesItsField(t *testing.T) {
+func TestInvalidPolicyNamesTheField(t *testing.T) {
 	good := string(publicPEM(t, newKey(t, 2048)))
 	keys := func(name string) ([]byte, error) {
 		switch name {

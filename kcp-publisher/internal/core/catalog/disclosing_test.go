@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAModuleThatWouldDiscloseASecretReachesNobody(t *testing.T) {
+func TestModuleWithASecretIsNotPublished(t *testing.T) {
 	token := "ghp" + "_" + strings.Repeat("a1", 18)
 	data := func(fields map[string]any) func(*v1beta2.ModuleTemplate) {
 		return func(t *v1beta2.ModuleTemplate) {

@@ -56,7 +56,7 @@ func snapshot(t *testing.T, templates []v1beta2.ModuleTemplate, metas ...v1beta2
 	return s
 }
 
-func TestAModuleInAChannelIsOneVersion(t *testing.T) {
+func TestModuleHasOneVersionPerChannel(t *testing.T) {
 	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	label := map[string]string{v1beta2.LabelModuleName: "keda"}
 	const component = "kyma-project.io/module/keda"
@@ -138,7 +138,7 @@ func TestLookupErrorNamesReasonAndFix(t *testing.T) {
 	}
 }
 
-func TestLabelsOpenWhatIsHidden(t *testing.T) {
+func TestLabelsGrantHiddenModules(t *testing.T) {
 	s := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", func(m *v1beta2.ModuleReleaseMeta) {
 		m.Spec.Beta, m.Spec.Internal = true, true
 		m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}
@@ -188,7 +188,7 @@ func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-func TestTheCatalogShowsWhatAKymaMayFollow(t *testing.T) {
+func TestCatalogShowsTheChannelsOfAKyma(t *testing.T) {
 	labeled := func(module, version, label, value string) v1beta2.ModuleTemplate {
 		one := versioned(module, version)
 		one.Labels = map[string]string{label: value}
@@ -264,7 +264,7 @@ func BenchmarkLookupWithoutMeta(b *testing.B) {
 	}
 }
 
-func TestWhatOnlyTheControlPlaneKnowsMakesNoOtherCatalog(t *testing.T) {
+func TestControlPlaneFieldsDoNotChangeTheCatalog(t *testing.T) {
 	noted := versioned("keda", "1.7.0")
 	noted.Annotations = map[string]string{
 		"kubectl.kubernetes.io/last-applied-configuration": "{}", v1beta2.AnnotationGitCommit: "abc", v1beta2.AnnotationGitDigest: "def",
@@ -280,7 +280,7 @@ func TestWhatOnlyTheControlPlaneKnowsMakesNoOtherCatalog(t *testing.T) {
 	}
 }
 
-func TestAChannelThatIsHeldBackIsShownWithTheVersionThatARuntimeMayHave(t *testing.T) {
+func TestHeldChannelShowsTheRuntimesVersion(t *testing.T) {
 	templates := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	promoted := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Channels[0].Version = "1.8.0" })
 	before, after := snapshot(t, templates, offered("keda", nil)), snapshot(t, templates, promoted)

@@ -88,7 +88,7 @@ func commands(advice string) string {
 	return strings.Join(parts, ": ")
 }
 
-func TestTheReferenceHasEverySituation(t *testing.T) {
+func TestReferenceListsEverySituation(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "..", "docs", "reference", "situations.md")
 	if *update {
 		if err := os.WriteFile(path, []byte(page()), 0o644); err != nil {

@@ -124,7 +124,7 @@ func forecastOf(t *testing.T, before, after Fleet) Forecast {
 	return f
 }
 
-func TestAPromotionIsToldByVersionsAndWhatHoldsIt(t *testing.T) {
+func TestForecastOfAPromotionNamesVersionsAndHolds(t *testing.T) {
 	kymas := func() map[string]*v1beta2.Kyma {
 		return map[string]*v1beta2.Kyma{
 			"a": asking(
@@ -165,7 +165,7 @@ func text(t *testing.T, f Forecast) string {
 	return string(data)
 }
 
-func TestOtherChangesAreToldToo(t *testing.T) {
+func TestForecastNamesOtherChanges(t *testing.T) {
 	regular := "keda regular 1.0.0 fast 2.0.0"
 	for name, c := range map[string]struct {
 		before, after         *v1beta2.Kyma
@@ -240,7 +240,7 @@ func TestRuntimesComeAndLeave(t *testing.T) {
 	}
 }
 
-func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
+func TestForecastOfRolloutsNamesTheWaves(t *testing.T) {
 	begins := func(names ...string) (all []*fleet.Rollout) {
 		for _, name := range names {
 			r := &fleet.Rollout{
@@ -274,7 +274,7 @@ func TestRolloutsThatWouldBeginAreToldByWave(t *testing.T) {
 	}
 }
 
-func TestAKymaThatIsRefusedNowMayBeRepaired(t *testing.T) {
+func TestForecastOfARepairedKyma(t *testing.T) {
 	snapshot := offers(t, "keda regular 2.0.0")
 	kymas := map[string]*v1beta2.Kyma{"one": asking("1.0.0")}
 	good := func(k *v1beta2.Kyma) (resolve.Request, error) {

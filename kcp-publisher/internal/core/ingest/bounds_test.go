@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-func TestAHostileReportCannotMakeAStatusThatTheAPIRefuses(t *testing.T) {
+func TestHostileReportCannotMakeAnInvalidStatus(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Refused: []bundle.RefusedBundle{{Reason: refusal.Expired, Detail: strings.Repeat("x", 60_000)}}}}
 	status := Status(v1beta2.KymaStatus{}, Facts{Report: report, Silence: time.Hour}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, c := range status.Conditions {
@@ -26,9 +26,9 @@ func TestAHostileReportCannotMakeAStatusThatTheAPIRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatAPublisherAcceptsItCanWrite: what passes the check makes a status of which the schema has nothing to say, and
+// TestAcceptedReportsCanBeWritten: what passes the check makes a status of which the schema has nothing to say, and
 // what does not is named.
-func TestWhatAPublisherAcceptsItCanWrite(t *testing.T) {
+func TestAcceptedReportsCanBeWritten(t *testing.T) {
 	schema, err := kymaschema.New()
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestWhatAPublisherAcceptsItCanWrite(t *testing.T) {
 	}
 }
 
-func TestAStatusThatIsRefusedIsNotHealth(t *testing.T) {
+func TestRefusedStatusIsNotHealthy(t *testing.T) {
 	before := healthy().status()
 	refused := *before.DeepCopy()
 	refused.Runtime.Published.Sequence++

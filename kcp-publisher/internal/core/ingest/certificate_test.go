@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestTheEndOfTheLastCertificateStaysKnown: once it has expired, or the enrollment key is missing, bundles bring no
+// TestExpiryOfTheLastCertificateStaysRecorded: once it has expired, or the enrollment key is missing, bundles bring no
 // certificate.
-func TestTheEndOfTheLastCertificateStaysKnown(t *testing.T) {
+func TestExpiryOfTheLastCertificateStaysRecorded(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)
 	text, err := trust.IssueCertificate(

@@ -65,8 +65,8 @@ func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
 	}
 }
 
-// TestACopyRequestsNothingOfTheOriginal: the admin of a copy removes all modules there.
-func TestACopyRequestsNothingOfTheOriginal(t *testing.T) {
+// TestCloneRequestsNothingOfTheOriginal: the admin of a copy removes all modules there.
+func TestCloneRequestsNothingOfTheOriginal(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, confirmed bool, modules ...v1beta2.Module) {
 		Remember(&status, bundle.AcceptedReport{Report: bundle.Report{

@@ -94,7 +94,7 @@ func pending(bundle int) []string {
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet"}
 }
 
-func TestABundleThatChangesNoModuleLeavesARuntimeReady(t *testing.T) {
+func TestBundleWithoutModuleChangesKeepsReady(t *testing.T) {
 	m := member(t)
 	for i, change := range []func(*bundle.DesiredState){
 		nothing, // another catalog, or renewed
@@ -114,7 +114,7 @@ func TestABundleThatChangesNoModuleLeavesARuntimeReady(t *testing.T) {
 	}
 }
 
-func TestAChangedModuleIsProcessingAtItsOldVersionUntilItIsReported(t *testing.T) {
+func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 	m := member(t).publish("promoted", kedaTo("2.0.0"))
 	waits := "waiting for the runtime to report bundle 8"
 	m.want("Processing", "not Accepted (Pending): "+waits, "not Modules (NotReady): module keda is Processing: "+waits,
@@ -191,7 +191,7 @@ func TestNothingCarriesOverThatIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestWhatRunsIsWhatIsReported(t *testing.T) {
+func TestRunningVersionsComeFromTheReport(t *testing.T) {
 	m := member(t).publish("promoted", kedaTo("2.0.0"))
 	m.report("promoted", at(ready("keda"), "1.0.0"), ready("mail"))
 	if keda := m.status.Modules[0]; keda.Version != "1.0.0" || keda.State != v1beta2.StateProcessing {

@@ -25,7 +25,7 @@ func (m *fleetMember) told(since v1beta2.KymaStatus) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestEventsTellWhatHappenedToARuntimeOnce(t *testing.T) {
+func TestEventsAreEmittedOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(*fleetMember)
 		want []string
@@ -122,7 +122,7 @@ func TestEventsTellOfEnrollmentAndTheFirstBundle(t *testing.T) {
 	}
 }
 
-func TestAnEventNamesAFewModulesOnly(t *testing.T) {
+func TestEventNamesFewModules(t *testing.T) {
 	versions := map[string]string{}
 	for i := range 30 {
 		versions[fmt.Sprintf("m%02d", i)] = "1.0.0"

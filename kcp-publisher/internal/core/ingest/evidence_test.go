@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestWhatAReportProvesOfAVersionThatWasGiven(t *testing.T) {
+func TestReportProvesGivenVersions(t *testing.T) {
 	const given = "keda-regular-1"
 	for name, c := range map[string]struct {
 		change func(*Facts)
@@ -63,7 +63,7 @@ func was(given map[string]v1beta2.GivenVersion, ready bool) map[string]v1beta2.G
 	return map[string]v1beta2.GivenVersion{"keda": keda}
 }
 
-func TestAModuleThatIsHeldSaysByWhichGateAndStaysReady(t *testing.T) {
+func TestHeldModuleNamesItsGateAndStaysReady(t *testing.T) {
 	s := healthy()
 	const why = "rollout keda-regular-1 holds version 2.0.0: wave others"
 	s.facts.Problems = []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}

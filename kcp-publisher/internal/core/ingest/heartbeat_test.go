@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestWhatIsNewIsWrittenAndAHeartbeatIsNot(t *testing.T) {
+func TestOnlyChangesAreWritten(t *testing.T) {
 	report := func(change func(*bundle.AcceptedReport)) v1beta2.KymaStatus {
 		r := bundle.AcceptedReport{Content: "sha256:said", Report: bundle.Report{Sequence: 5, Time: noon, AgentVersion: "v1"}}
 		change(&r)
@@ -63,7 +63,7 @@ func TestWhatIsNewIsWrittenAndAHeartbeatIsNot(t *testing.T) {
 
 func equal(a, b v1beta2.KymaStatus) bool { return outline(a) == outline(b) && !Notable(a, b) }
 
-func TestAFleetIsNotNotedAtOnce(t *testing.T) {
+func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
 	at := func(id string) time.Time {
 		return NotedUntil(v1beta2.KymaStatus{Runtime: &v1beta2.RuntimeStatus{ID: id, Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon))}}})
 	}
@@ -75,9 +75,9 @@ func TestAFleetIsNotNotedAtOnce(t *testing.T) {
 	}
 }
 
-// TestARestartHearsNobodyLaterOrEarlier: what lies in the registry when a publisher starts may have been read before
+// TestRestartKeepsReportTimes: what lies in the registry when a publisher starts may have been read before
 // and not been noted.
-func TestARestartHearsNobodyLaterOrEarlier(t *testing.T) {
+func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
 	noted := func(said time.Time) *v1beta2.RuntimeStatus {
 		return &v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(said), Heard: new(metav1.NewTime(noon))}}
@@ -111,9 +111,9 @@ func TestARestartHearsNobodyLaterOrEarlier(t *testing.T) {
 	}
 }
 
-// TestSilenceThatIsNotSureIsNotTold: a publisher that has not looked for a report yet calls nobody silent whom the one
+// TestUncertainSilenceIsNotReported: a publisher that has not looked for a report yet calls nobody silent whom the one
 // before may have heard, and nobody healthy either.
-func TestSilenceThatIsNotSureIsNotTold(t *testing.T) {
+func TestUncertainSilenceIsNotReported(t *testing.T) {
 	s := healthy()
 	status := s.status()
 	late := noon.Add(allowedSilence + time.Hour)

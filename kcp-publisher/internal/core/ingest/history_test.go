@@ -41,7 +41,7 @@ func (m *fleetMember) wantHistory(lines ...string) {
 	}
 }
 
-func TestTheLastBundlesAreRememberedWithWhatBecameOfThem(t *testing.T) {
+func TestHistoryRecordsTheOutcomeOfBundles(t *testing.T) {
 	m := member(t)
 	m.facts.Published.Versions = map[string]string{"keda": "1.0.0", "mail": "1.0.0"}
 	m.status = Status(v1beta2.KymaStatus{}, m.facts, m.now)
@@ -63,7 +63,7 @@ func TestTheLastBundlesAreRememberedWithWhatBecameOfThem(t *testing.T) {
 	m.wantHistory("9  applied:false", "8 Error applied:true", "7 Ready applied:true keda →1.0.0 mail →1.0.0")
 }
 
-func TestARefusedBundleIsRememberedWithAKnownReason(t *testing.T) {
+func TestRefusedBundleIsRecordedWithAKnownReason(t *testing.T) {
 	for reason, want := range map[refusal.Reason]string{refusal.Downgrade: "Downgrade", "<script>": string(refusal.Other)} {
 		m := member(t)
 		m.publish("second", nothing)
@@ -80,7 +80,7 @@ func TestARefusedBundleIsRememberedWithAKnownReason(t *testing.T) {
 	}
 }
 
-func TestARememberedBundleMakesNoWriteOfItsOwn(t *testing.T) {
+func TestRecordedBundleCausesNoExtraWrite(t *testing.T) {
 	m := member(t)
 	m.report("newest", ready("keda"), ready("mail"))
 	settled := *m.status.DeepCopy()

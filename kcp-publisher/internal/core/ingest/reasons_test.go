@@ -89,7 +89,7 @@ func TestStatusKeepsReasons(t *testing.T) {
 	}
 }
 
-func TestAReportThatTheRegistryDoesNotReturnHasAReasonOnceItIsMissed(t *testing.T) {
+func TestMissingReportHasAReason(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.ReportUnread = errors.New("403") })
 	if got := Status(s.before, s.facts, s.now); got.Runtime.Reasons != nil {
 		t.Errorf("before the silence: %+v", got.Runtime.Reasons)

@@ -20,7 +20,7 @@ func toldOf(revision, trouble string) func(*Facts) {
 	return func(f *Facts) { f.Report.Secrets = &bundle.ReportedSecrets{Revision: revision, Trouble: trouble} }
 }
 
-func TestWhatBecameOfSecretsIsTold(t *testing.T) {
+func TestOutcomeOfSecretsIsReported(t *testing.T) {
 	for name, c := range map[string]struct {
 		scene  *scene
 		reason string // empty for no condition
@@ -52,7 +52,7 @@ func TestWhatBecameOfSecretsIsTold(t *testing.T) {
 	}
 }
 
-func TestASecretIsKnownUntilItIsGone(t *testing.T) {
+func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 	have := []bundle.RuntimeSecret{{Namespace: "a", Name: "x"}}
 	before := []string{"a/gone", "a/x"}
 	for name, c := range map[string]struct {

@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestAStatusSharesNothing: the answer of the API server is decoded into the status that was sent, while what it was
+// TestStatusSharesNoMemory: the answer of the API server is decoded into the status that was sent, while what it was
 // made of is read by others.
-func TestAStatusSharesNothing(t *testing.T) {
+func TestStatusSharesNoMemory(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}
 	s.facts.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast", Modules: []v1beta2.Module{{Name: "keda"}}}, Generation: 4}

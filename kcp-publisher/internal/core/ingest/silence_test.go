@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestWhoCannotBeHeardFallsSilentToo(t *testing.T) {
+func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 	s := healthy()
 	status := s.status()
 	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(allowedSilence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
@@ -73,7 +73,7 @@ func TestSilenceHidesNoWorseTrouble(t *testing.T) {
 	}
 }
 
-func TestWhoHasNeverReportedStaysSo(t *testing.T) {
+func TestRuntimeWithoutAReportStaysUnreported(t *testing.T) {
 	status := healthy().with(nothingReported).status()
 	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour)); silent || !reflect.DeepEqual(after, status) {
 		t.Errorf("got %v, %s", silent, outline(after))
@@ -83,7 +83,7 @@ func TestWhoHasNeverReportedStaysSo(t *testing.T) {
 	}
 }
 
-func TestAReportThatCannotBeReadIsToldWithTheSilenceItCauses(t *testing.T) {
+func TestUnreadableReportIsNamedAsTheCauseOfSilence(t *testing.T) {
 	denied := func(f *Facts) { f.ReportUnread = errors.New("the registry answers 403 Forbidden") }
 	for name, c := range map[string]struct {
 		scene *scene
@@ -141,7 +141,7 @@ func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 	}
 }
 
-func TestAReportThatWasOldWhenItArrived(t *testing.T) {
+func TestDelayedReport(t *testing.T) {
 	s := healthy()
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-25 * time.Hour))
 	status := s.status()
@@ -165,8 +165,8 @@ func TestAReportThatWasOldWhenItArrived(t *testing.T) {
 	}
 }
 
-// TestWhatAReportLeavesOutIsSaid: neither a wish nor a module is gone because it did not fit.
-func TestWhatAReportLeavesOutIsSaid(t *testing.T) {
+// TestOmissionsOfAReportAreReported: neither a wish nor a module is gone because it did not fit.
+func TestOmissionsOfAReportAreReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
 	status := s.status()
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)

@@ -338,7 +338,7 @@ func TestModulesAreKeptUntilAnythingIsKnown(t *testing.T) {
 	}
 }
 
-func TestTheSameFactsChangeNothing(t *testing.T) {
+func TestSameFactsChangeNothing(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"healthy":  healthy(),
 		"silent":   healthy().later(time.Hour),
@@ -401,7 +401,7 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 }
 
 // A bundle is in force whether or not the next one can be published.
-func TestWhatCannotBePublishedSaysNothingOfTheBundleInForce(t *testing.T) {
+func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	s := healthy()
 	s.before = s.status()
 	s.facts = Facts{Generation: 4, Silence: allowedSilence, PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\"")}
@@ -421,7 +421,7 @@ func TestWhatCannotBePublishedSaysNothingOfTheBundleInForce(t *testing.T) {
 	}
 }
 
-func TestTheStatusBeforeIsNotChanged(t *testing.T) {
+func TestPreviousStatusIsNotChanged(t *testing.T) {
 	s := healthy()
 	s.before = s.status()
 	copied := s.before.DeepCopy()
@@ -433,7 +433,7 @@ func TestTheStatusBeforeIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestTheStatusSaysWhatWasPublishedAndWhichChannelIsActive(t *testing.T) {
+func TestStatusHasTheBundleAndTheActiveChannel(t *testing.T) {
 	s := healthy()
 	after := s.status()
 	p := after.Runtime.Published
@@ -467,7 +467,7 @@ func TestTheStatusSaysWhatWasPublishedAndWhichChannelIsActive(t *testing.T) {
 	}
 }
 
-func TestRememberKeepsWhatOutlivesARestart(t *testing.T) {
+func TestRecordSurvivesARestart(t *testing.T) {
 	status := v1beta2.KymaStatus{}
 	Remember(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
 		Sequence: 5, Time: noon, AgentVersion: "v1", KubernetesVersion: "v1.36.3", ClusterUID: "uid",

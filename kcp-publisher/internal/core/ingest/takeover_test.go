@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestATakeoverIsBelievedAboutTheNewestBundleOnly(t *testing.T) {
+func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 	objects := []v1beta2.Resource{{Name: "keda"}}
 	service := bundle.ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "skr-webhook"}
 	for name, c := range map[string]struct {

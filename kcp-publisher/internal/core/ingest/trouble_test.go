@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func TestWhatARuntimeCannotWriteIsTold(t *testing.T) {
+func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	published := &plan.Published{Digest: "sha256:new", Predicate: bundle.Predicate{Sequence: 7}}
 	status := func(before v1beta2.KymaStatus, observed string, trouble *bundle.ReportedTrouble) v1beta2.KymaStatus {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAKymaThatWasNeverPublishedIsNotReady(t *testing.T) {
+func TestUnpublishedKymaIsNotReady(t *testing.T) {
 	s := &scene{now: noon, facts: Facts{Generation: 1, Silence: allowedSilence, PublishError: errors.New("no root")}}
 	modules := meta.FindStatusCondition(s.status().Conditions, v1beta2.ConditionModules)
 	if modules.Status != metav1.ConditionFalse || modules.Message != "no bundle is published yet" {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestAKymaSaysWhetherItsRuntimeWatchesWhatWatchersAskFor(t *testing.T) {
+func TestKymaReportsWhetherWatchersWork(t *testing.T) {
 	asked := func(f *Facts) { f.Published.State.Watchers = []bundle.Watcher{{Name: "keda"}} }
 	troubled := func(f *Facts) {
 		asked(f)

@@ -39,7 +39,7 @@ func rootOf(t *testing.T, epoch int64) (trust.Root, string) {
 	return root, thumbprint
 }
 
-func TestTheRegistryOnlyConfirmsWhatIsRemembered(t *testing.T) {
+func TestRegistryOnlyConfirmsRecordedBundles(t *testing.T) {
 	root, key := rootOf(t, 2)
 	remembered := &Memory{Epoch: 2, Sequence: 70, Digest: "sha256:seven", Versions: map[string]string{"keda": "1.8.0"}}
 	after := &bundle.Position{Sequence: 70, Digest: "sha256:seven"}
@@ -112,7 +112,7 @@ func TestTheRegistryOnlyConfirmsWhatIsRemembered(t *testing.T) {
 	}
 }
 
-func TestABundleThatIsNotRememberedHoldsBackTheNext(t *testing.T) {
+func TestUnrecordedBundleHoldsTheNextOne(t *testing.T) {
 	last := bundleOf(1, 7, "sha256:seven", nil, "1.0.0")
 	for name, c := range map[string]struct {
 		adopted    Adopted
@@ -132,7 +132,7 @@ func TestABundleThatIsNotRememberedHoldsBackTheNext(t *testing.T) {
 	}
 }
 
-func TestARollbackIsSaidUntilTheRuntimeHasAcceptedIt(t *testing.T) {
+func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 	saying := func(r ...bundle.Rollback) *Published {
 		p := bundleOf(1, 7, "sha256:seven", nil, "1.7.0")
 		p.Predicate.Rollback = r
@@ -159,7 +159,7 @@ func TestARollbackIsSaidUntilTheRuntimeHasAcceptedIt(t *testing.T) {
 	}
 }
 
-func TestWhatARuntimeWasGivenOutlivesAModuleThatDoesNotResolve(t *testing.T) {
+func TestGivenVersionSurvivesAnUnresolvedModule(t *testing.T) {
 	p := bundleOf(1, 8, "sha256:eight", nil, "1.9.0")
 	p.Predicate.Removals = []string{"gone"}
 	got := versionsAfter(p, map[string]string{"keda": "1.8.0", "gone": "1.0.0", "lost": "2.0.0"})
@@ -168,7 +168,7 @@ func TestWhatARuntimeWasGivenOutlivesAModuleThatDoesNotResolve(t *testing.T) {
 	}
 }
 
-func TestWhatARuntimeSaysItHasCountsAgainstWhatIsRemembered(t *testing.T) {
+func TestReportedVersionsCountAgainstRecordedOnes(t *testing.T) {
 	published := &v1beta2.PublishedBundle{
 		Epoch:    1,
 		Sequence: 70,
@@ -210,7 +210,7 @@ func TestWhatARuntimeSaysItHasCountsAgainstWhatIsRemembered(t *testing.T) {
 	}
 }
 
-func TestARollbackThatWasNotSaidIsReasonEnough(t *testing.T) {
+func TestMissingRollbackCausesABundle(t *testing.T) {
 	r := Runtime{
 		ID:         "one",
 		Audience:   bundle.Audience{Runtime: "one"},
@@ -254,8 +254,8 @@ func TestWhichRolloutGaveAVersionOutlivesAModuleThatDoesNotResolve(t *testing.T)
 	}
 }
 
-// TestWhatIsRememberedOfABundleSaysItsCommitAndCertificate: both are for people, who have no access to the registry.
-func TestWhatIsRememberedOfABundleSaysItsCommitAndCertificate(t *testing.T) {
+// TestRecordHasTheBundlesCommitAndCertificate: both are for people, who have no access to the registry.
+func TestRecordHasTheBundlesCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	if record := last.Record(); record.Commit != "" || record.Certificate != nil {
 		t.Errorf("of a bundle with neither: %q, %v", record.Commit, record.Certificate)
@@ -291,8 +291,8 @@ func TestWhatIsRememberedOfABundleSaysItsCommitAndCertificate(t *testing.T) {
 	}
 }
 
-// TestWhatTheLastBundleSaidOutlivesTheBundle: whoever owns the registry can delete it, or put another one there.
-func TestWhatTheLastBundleSaidOutlivesTheBundle(t *testing.T) {
+// TestRecordSurvivesTheLastBundle: whoever owns the registry can delete it, or put another one there.
+func TestRecordSurvivesTheLastBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}
 	last.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}

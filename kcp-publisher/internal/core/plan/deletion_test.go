@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
+func TestDeletedKymaIsFinalizedOnceItsRuntimeKnows(t *testing.T) {
 	kyma := living("one")
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
 	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
@@ -44,7 +44,7 @@ func TestADeletedKymaGoesOnceItsRuntimeWasToldOrNothingCanBe(t *testing.T) {
 	}
 }
 
-func TestADeletedKymaWhoseClusterIsGoneWaitsForNobody(t *testing.T) {
+func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 	kyma := living("one")
 	if reason, _ := FinalizableUntold(kyma); reason != "" {
 		t.Errorf("whose cluster is there: %s", reason)
@@ -63,7 +63,7 @@ func TestADeletedKymaWhoseClusterIsGoneWaitsForNobody(t *testing.T) {
 }
 
 // What a Kyma says wrongly must not keep its runtime from being told.
-func TestADeletedKymaIsToldWhateverItsAnnotationsSay(t *testing.T) {
+func TestDeletedKymaIsPublishedDespiteItsAnnotations(t *testing.T) {
 	rules := Rules{Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: time.Minute}}}
 	kyma := living("one")
 	kyma.Annotations = map[string]string{v1beta2.AnnotationAutonomy: "Nonsense", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "{"}
@@ -77,7 +77,7 @@ func TestADeletedKymaIsToldWhateverItsAnnotationsSay(t *testing.T) {
 	}
 }
 
-func TestADeletedKymaIsAboutTheRuntimeThatItBeganWith(t *testing.T) {
+func TestDeletedKymaKeepsItsFirstRuntime(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "other"}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one"}

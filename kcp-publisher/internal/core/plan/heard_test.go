@@ -42,9 +42,9 @@ func TestWhenARuntimeWasHeard(t *testing.T) {
 	}
 }
 
-// TestAModuleThatAReportLeavesOutIsNotGone: a removal goes on until a report names all that is there, and no Kyma goes
+// TestModuleOmittedFromAReportIsNotRemoved: a removal goes on until a report names all that is there, and no Kyma goes
 // before.
-func TestAModuleThatAReportLeavesOutIsNotGone(t *testing.T) {
+func TestModuleOmittedFromAReportIsNotRemoved(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")
 	published := Published{Digest: "sha256:newest", Predicate: bundle.Predicate{Deleting: true, Removals: []string{"mail"}}}

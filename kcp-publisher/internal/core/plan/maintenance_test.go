@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
-func TestAKymasLabelsAndAnnotationGiveItsWindows(t *testing.T) {
+func TestLabelsAndAnnotationSelectWindows(t *testing.T) {
 	policy, err := window.Parse([]byte(`{"rules": [
 		{"match": {"plan": "^trial$"}, "windows": [{"days": ["Mon"], "begin": "01:00:00Z", "end": "02:00:00Z"}]},
 		{"match": {"region": "^eu-"}, "windows": [{"days": ["Tue"], "begin": "01:00:00Z", "end": "02:00:00Z"}]},

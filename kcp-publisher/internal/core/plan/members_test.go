@@ -52,7 +52,7 @@ func living(name string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
+func TestKymaProvesItsRuntime(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   rollout.Runtime
@@ -85,7 +85,7 @@ func TestWhatAKymaProvesOfItsRuntime(t *testing.T) {
 	}
 }
 
-func TestWhoIsCounted(t *testing.T) {
+func TestCountedRuntimes(t *testing.T) {
 	leaving, skipped, twin, elsewhere := living("leaving"), living("skipped"), living("twin"), living("elsewhere")
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	skipped.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
@@ -177,7 +177,7 @@ func BenchmarkMembersOfOneRollout(b *testing.B) {
 	}
 }
 
-func TestAMemberCacheForgetsWhatAKymaFollowedOnceItOrTheCatalogIsAnother(t *testing.T) {
+func TestMemberCacheForgetsAfterChanges(t *testing.T) {
 	one := living("one")
 	one.UID, one.ResourceVersion = "one", "1"
 	cache, before := &MemberCache{}, offering(t, "keda")
@@ -197,7 +197,7 @@ func TestAMemberCacheForgetsWhatAKymaFollowedOnceItOrTheCatalogIsAnother(t *test
 	}
 }
 
-func TestATrackAtRestCountsNoRuntimes(t *testing.T) {
+func TestTrackAtRestCountsNoRuntimes(t *testing.T) {
 	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
 	resting := Tracks(all, func(track rollout.Track, channel string) bool { return track == keda && channel == "2.0.0" })
 	if seen, followed := resting[keda]; !followed || seen.Channel != "2.0.0" || len(seen.Runtimes) != 0 {

@@ -60,7 +60,7 @@ func withCatalog(p *Published, d digest.Digest) *Published {
 	return p
 }
 
-func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing.T) {
+func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 	one := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}
 	for name, c := range map[string]struct {
 		last     *Published
@@ -175,7 +175,7 @@ func TestABundleIsNeededOnlyWhenItSaysSomethingNewAndTheReasonIsNamed(t *testing
 	}
 }
 
-func TestTheLastBundleLivesLong(t *testing.T) {
+func TestLastBundleHasALongLifetime(t *testing.T) {
 	predicate, _ := Next(after(publishedAt(t, noon, nil, "keda")), Wanted{Documents: documents(t)}, Runtime{ID: "one", Deleting: true}, trusted, validity, noon)
 	if !predicate.Deleting || predicate.ExpiresAt.Sub(predicate.IssuedAt) != lastBundleValidity {
 		t.Errorf("deleting %v, life %s", predicate.Deleting, predicate.ExpiresAt.Sub(predicate.IssuedAt))
@@ -190,9 +190,9 @@ func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 	}
 }
 
-// TestANewEpochStartsSequencesOver: who stole a publisher's key may have published so far ahead that nobody can go on
+// TestNewEpochRestartsSequences: who stole a publisher's key may have published so far ahead that nobody can go on
 // from there.
-func TestANewEpochStartsSequencesOver(t *testing.T) {
+func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1}}
@@ -208,7 +208,7 @@ func TestANewEpochStartsSequencesOver(t *testing.T) {
 	}
 }
 
-func TestACommitIsToldByABundleThatIsNeededAndMakesNoneNeeded(t *testing.T) {
+func TestCommitAloneCausesNoBundle(t *testing.T) {
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Source: &bundle.Source{Repository: "https://git.example/fleet", Commit: "b"}}
 	last := publishedAt(t, noon, nil, "keda")
 	last.Predicate.Source = &bundle.Source{Repository: "https://git.example/fleet", Commit: "a"}

@@ -90,7 +90,7 @@ func TestOwnerOfARuntime(t *testing.T) {
 	}
 }
 
-func TestAKymaThatWasDeniedOwnsNothingAfterTheOtherOneIsGone(t *testing.T) {
+func TestDeniedKymaOwnsNothingLater(t *testing.T) {
 	waiting := claiming("aaa", nil)
 	if Deny(waiting); reason.Of(NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting)) != reason.RuntimeUnassigned {
 		t.Error("it owns the runtime")
@@ -134,7 +134,7 @@ func introducing(t *testing.T, tokens trust.TokenSecrets, kyma trust.Kyma, expir
 	return trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: expires.Unix()}
 }
 
-func TestATokenCountsForItsKymaAlone(t *testing.T) {
+func TestTokenIsValidForItsKymaOnly(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	legitimate, mallory := claiming("legitimate", nil), claiming("mallory", nil)
 	named := trust.Kyma{Namespace: legitimate.Namespace, Name: "legitimate"}
@@ -159,7 +159,7 @@ func TestATokenCountsForItsKymaAlone(t *testing.T) {
 	}
 }
 
-func TestACertificateMakesAnAgentKnownToItsKymaAlone(t *testing.T) {
+func TestCertificateIsValidForItsKymaOnly(t *testing.T) {
 	enroll, agent := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	m := trusttest.NewMaker(t)
 	draft := trust.DraftRoot("fleet", 1, trusttest.Now.AddDate(1, 0, 0))
@@ -204,8 +204,8 @@ func TestACertificateMakesAnAgentKnownToItsKymaAlone(t *testing.T) {
 	}
 }
 
-// TestAHandOverNeedsAnOperator: an author of a Kyma can write the annotation, and cannot make the proof.
-func TestAHandOverNeedsAnOperator(t *testing.T) {
+// TestHandOverNeedsAnOperator: an author of a Kyma can write the annotation, and cannot make the proof.
+func TestHandOverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
 		t.Helper()
@@ -271,7 +271,7 @@ func TestAHandOverNeedsAnOperator(t *testing.T) {
 	}
 }
 
-func TestAChallengeNeedsANewerToken(t *testing.T) {
+func TestContestNeedsANewerToken(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	former := claiming("former", func(s *v1beta2.RuntimeStatus) {
 		enrolled(s)
@@ -306,8 +306,8 @@ func TestAChallengeNeedsANewerToken(t *testing.T) {
 	}
 }
 
-// TestTheRegistryRemembersTheOwner: the Kyma that a runtime enrolled with can be gone, and the control plane lost.
-func TestTheRegistryRemembersTheOwner(t *testing.T) {
+// TestRegistryRemembersTheOwner: the Kyma that a runtime enrolled with can be gone, and the control plane lost.
+func TestRegistryRemembersTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}
 	aaa := trust.Kyma{Namespace: "kcp-system", Name: "aaa", UID: "u3"}

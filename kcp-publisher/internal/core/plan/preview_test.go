@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestAPreviewGoesByTheConditionOfARuntimeThatReports: the time in the status is noted once a day.
-func TestAPreviewGoesByTheConditionOfARuntimeThatReports(t *testing.T) {
+// TestPreviewUsesTheConditionOfAReportingRuntime: the time in the status is noted once a day.
+func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
 	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
 		OfflineAfter: metav1.Duration{Duration: 15 * time.Minute}, Waves: []fleet.Wave{{Name: "all", Percent: new(int32(100))}},
 	}}}

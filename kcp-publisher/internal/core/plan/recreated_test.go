@@ -14,7 +14,7 @@ import (
 
 // A cluster that is made anew for the same Kyma has another key and UID. Its agent says which token it needs, and what
 // the admin asked for last is there again.
-func TestARecreatedClusterIsEnrolledAnewAndGetsWhatWasAskedForLast(t *testing.T) {
+func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	secrets := trust.TokenSecrets{make([]byte, 32)}
 	enroll := func(expires time.Time) trust.Enrollment {
 		t.Helper()

@@ -83,7 +83,7 @@ func TestOnlyRemovalsWithoutTheRuntimesRequestAreJudged(t *testing.T) {
 	}
 }
 
-func TestAnApprovalCountsForOneHeldRemoval(t *testing.T) {
+func TestApprovalIsValidForOneHeldRemoval(t *testing.T) {
 	at := func(seconds int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second)) }
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: []v1beta2.ModuleRemoval{

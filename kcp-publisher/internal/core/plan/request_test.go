@@ -107,7 +107,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 	}
 }
 
-func TestAnAnnotationThatMeansNothingIsAnErrorAndNeverTakenForNone(t *testing.T) {
+func TestInvalidAnnotationIsAnError(t *testing.T) {
 	for annotation, value := range map[string]string{
 		v1beta2.AnnotationPinnedVersions: "keda", v1beta2.AnnotationAutonomy: "Everything", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
 	} {
@@ -119,7 +119,7 @@ func TestAnAnnotationThatMeansNothingIsAnErrorAndNeverTakenForNone(t *testing.T)
 	}
 }
 
-func TestWhatARuntimeHasAndNobodyAsksForIsLeaving(t *testing.T) {
+func TestUnrequestedModulesAreLeaving(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Spec.Modules = []v1beta2.Module{{Name: "keda"}}
 	report := &bundle.AcceptedReport{Report: bundle.Report{Modules: []bundle.ReportedModule{
@@ -131,7 +131,7 @@ func TestWhatARuntimeHasAndNobodyAsksForIsLeaving(t *testing.T) {
 	}
 }
 
-func TestAKymaStaysWithTheRuntimeThatItBeganWith(t *testing.T) {
+func TestKymaKeepsItsFirstRuntime(t *testing.T) {
 	kyma := kymaOf("one")
 	Begin(kyma)
 	if kyma.Status.Runtime.ID != "one" {
@@ -151,7 +151,7 @@ func TestAKymaStaysWithTheRuntimeThatItBeganWith(t *testing.T) {
 	}
 }
 
-func TestARevokedKeysTokenBoundsNoOther(t *testing.T) {
+func TestTokenOfARevokedKeyDoesNotLimitOthers(t *testing.T) {
 	secrets := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
 	encoded, err := trust.EncodePublicKey(key)
@@ -178,7 +178,7 @@ func TestARevokedKeysTokenBoundsNoOther(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsAControlPlaneIsIgnoredByName(t *testing.T) {
+func TestControlPlaneSettingsAreIgnoredByName(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		want   string

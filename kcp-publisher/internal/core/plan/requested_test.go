@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestALookIsAskedForByANewValueOnly(t *testing.T) {
+func TestOnlyANewValueTriggersAReconcile(t *testing.T) {
 	for name, c := range map[string]struct{ asked, handled, want string }{
 		"nobody asks":             {"", "", ""},
 		"nobody asks any more":    {"", "noon", ""},

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestOnlyWhatIsRefusedOfTheBundleInForceMayGoBackToWhatRuns(t *testing.T) {
+func TestOnlyRefusedVersionsCanReturnToTheRunningOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.RuntimeStatus, *bundle.AcceptedReport)
 		want   map[string]string
@@ -38,7 +38,7 @@ func TestOnlyWhatIsRefusedOfTheBundleInForceMayGoBackToWhatRuns(t *testing.T) {
 
 // A runtime took 2.0.0 from an offer while it was cut off, the API server there refuses it, and 1.0.0 still runs. Its
 // agent refuses every bundle with less than 2.0.0, until one with 2.0.0 is in force and 1.0.0 is gone back to by name.
-func TestWhatARefusedManifestAsksForIsTheFloor(t *testing.T) {
+func TestRefusedManifestSetsTheFloor(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: "sha256:one", Sequence: 1, Versions: map[string]string{"keda": "1.0.0"}}}
 	report := &bundle.AcceptedReport{Report: bundle.Report{
 		Decided: []string{"keda"}, Observed: &bundle.Observed{Digest: "sha256:one", Sequence: 1},

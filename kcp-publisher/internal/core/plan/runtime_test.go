@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestARemovalIsConfirmedOnlyByAReportThatIsAtHand(t *testing.T) {
+func TestRemovalIsConfirmedOnlyByAnAvailableReport(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"}}
 	// A control plane that was restarted remembers which bundle the runtime applied, but not what it has.
@@ -27,7 +27,7 @@ func TestARemovalIsConfirmedOnlyByAReportThatIsAtHand(t *testing.T) {
 }
 
 // No bundle, and no Secret, is for a key that is revoked.
-func TestARevokedKeyIsNoRuntimesKey(t *testing.T) {
+func TestRevokedKeyIsNotUsed(t *testing.T) {
 	file, err := trust.GenerateKey()
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func labeledTakeover(value string) func(*v1beta2.Kyma) {
 	return func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelTakeover] = value }
 }
 
-func TestWhatATakeoverAsksFor(t *testing.T) {
+func TestRequestOfATakeover(t *testing.T) {
 	inheritsKeda := func(t *testing.T, r resolve.Request) {
 		if len(r.Inherited) != 1 || r.Inherited[0].Version != "1.7.0" || len(r.Inherited[0].Objects) != 2 ||
 			r.Inherited[0].Objects[0].Kind != "Service" {
@@ -102,7 +102,7 @@ func TestWhatATakeoverAsksFor(t *testing.T) {
 	}
 }
 
-func TestTheLabelThatKeepsLifecycleManagerAwayDoesNotCountForWhatIsTakenOver(t *testing.T) {
+func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false, "": true, "maybe": true} {
 		if got := Skipped(takenOver(labeledTakeover(value))); got != skipped {
 			t.Errorf("label %q: skipped is %t", value, got)
@@ -111,7 +111,7 @@ func TestTheLabelThatKeepsLifecycleManagerAwayDoesNotCountForWhatIsTakenOver(t *
 }
 
 // A Kyma that somebody labels again has modules of ours. The label alone must not remove them.
-func TestALabelThatBeginsATakeoverRemovesNothing(t *testing.T) {
+func TestTakeoverLabelRemovesNothing(t *testing.T) {
 	last := &Published{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},
 		Digest:    "sha256:a",

@@ -47,7 +47,7 @@ func TestWhichTemplatesCountForAControllerName(t *testing.T) {
 	}
 }
 
-func TestAPromotionReachesAModuleOfAnyControllerName(t *testing.T) {
+func TestPromotionReachesEveryControllerName(t *testing.T) {
 	w := usual().askNothingBut("keda", controlledBy("red"))
 	if got, want := Follows(w.request, w.snapshot(t)), []Follow{{Module: "keda", Channel: "regular", Version: "1.0.0"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v", got)

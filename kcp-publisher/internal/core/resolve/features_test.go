@@ -55,7 +55,7 @@ func rich() *world {
 	return w
 }
 
-func TestWhatIsWrittenIsReadByAgentsThatKnowAnySubsetOfTheFeatures(t *testing.T) {
+func TestAgentsWithAnySubsetOfFeaturesReadTheState(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := rich()
 		w.request.Asked.Channel = rapid.SampledFrom([]string{"regular", "fast"}).Draw(rt, "channel")
@@ -98,7 +98,7 @@ func TestWhatIsWrittenIsReadByAgentsThatKnowAnySubsetOfTheFeatures(t *testing.T)
 	})
 }
 
-func TestAModuleThatAnAgentIsTooOldForStaysAsItIs(t *testing.T) {
+func TestModuleForNewerAgentsStaysUnchanged(t *testing.T) {
 	w := rich()
 	w.published(t)
 	w.request.Asked.Channel, w.request.Lacks = "fast", []bundle.Feature{bundle.FeatureRecreate}

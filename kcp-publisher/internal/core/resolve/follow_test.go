@@ -23,7 +23,7 @@ func promoted(w *world) *world {
 	return w
 }
 
-func TestWhatARolloutLetsARuntimeHave(t *testing.T) {
+func TestGateLimitsTheVersion(t *testing.T) {
 	const why = "rollout keda-regular-1 holds version 1.1.0: wave others"
 	held := rollout.Decision{Version: "1.0.0", Held: why}
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestWhatARolloutLetsARuntimeHave(t *testing.T) {
 	}
 }
 
-func TestARolloutThatHoldsOthersDoesNotChangeWhatIsPublished(t *testing.T) {
+func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 	free, held := usual(), usual().gated(rollout.Decision{Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others"})
 	if a, b := encoded(t, free.resolve(t)), encoded(t, held.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest {
 		t.Errorf("was\n%s\nis\n%s", a.State.Bytes, b.State.Bytes)
@@ -85,7 +85,7 @@ func TestARolloutThatHoldsOthersDoesNotChangeWhatIsPublished(t *testing.T) {
 	}
 }
 
-func TestAModuleThatLeavesWhileItIsHeldIsLeftAsItIs(t *testing.T) {
+func TestHeldModuleThatLeavesStaysUnchanged(t *testing.T) {
 	w := usual()
 	w.request.Asked.Modules, w.request.Leaving = nil, []v1beta2.Module{{Name: "keda", Channel: "regular", Managed: true}}
 	if state := w.resolve(t).State; len(state.Leaving) != 1 {
@@ -96,7 +96,7 @@ func TestAModuleThatLeavesWhileItIsHeldIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestARuntimeWithAutonomyIsOfferedNoMoreThanItsGatesAllow(t *testing.T) {
+func TestOffersFollowGates(t *testing.T) {
 	w := promoted(usual())
 	w.request.Asked.Modules, w.request.Settings.Autonomy = nil, bundle.AutonomyCatalog
 	w.gated(rollout.Decision{Version: "1.0.0", Held: "held"})

@@ -47,7 +47,7 @@ func (w *world) has(module, version string) *world {
 	return w
 }
 
-func TestVersionsOfABundleThatGaveTheRuntimeBackCountForMandatoryModulesOnly(t *testing.T) {
+func TestFloorsAfterAHandback(t *testing.T) {
 	guard := bundle.Manifest{Name: "guard", Module: "guard", Version: "1.1.0"}
 	guard.Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
 	last := &bundle.DesiredState{
@@ -70,7 +70,7 @@ func TestVersionsOfABundleThatGaveTheRuntimeBackCountForMandatoryModulesOnly(t *
 	}
 }
 
-func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
+func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 	beta := labelledTemplate(v1beta2.LabelBeta, v1beta2.True)
 	gated := usual().installed("keda", "1.0.0")
 	gated.request.Gates = map[rollout.Track]rollout.Decision{
@@ -130,7 +130,7 @@ func TestAModuleIsTakenOverInTheVersionThatIsInstalled(t *testing.T) {
 	}
 }
 
-func TestAVersionThatCannotBeTakenOverIsAFloorAllTheSame(t *testing.T) {
+func TestVersionThatCannotBeTakenOverIsAFloor(t *testing.T) {
 	w := usual().installed("keda", "1.5.0")
 	if got := w.resolve(t); got.Versions["keda"] != "1.5.0" || len(got.State.Manifests) != 0 {
 		t.Errorf("versions are %v, manifests %+v", got.Versions, got.State.Manifests)
@@ -147,7 +147,7 @@ func TestOrdinaryLifeBeginsOnceAModuleIsAdopted(t *testing.T) {
 	}
 }
 
-func TestWhatIsGivenBackIsNeitherUpgradedNorRemoved(t *testing.T) {
+func TestModulesGivenBackStayUnchanged(t *testing.T) {
 	w := usual().installed("keda", "1.0.0").published(t).channel("fast").askNothingBut("mail")
 	w.request.Takeover, w.request.Versions = bundle.TakeoverRelease, map[string]string{"keda": "1.0.0", "warden": "2.0.0"}
 	got := w.resolve(t)
@@ -160,7 +160,7 @@ func TestWhatIsGivenBackIsNeitherUpgradedNorRemoved(t *testing.T) {
 	}
 }
 
-func TestARuntimeKeepsWhatItHasUntilItIsKnownWhatItAsksFor(t *testing.T) {
+func TestRuntimeKeepsItsModulesUntilItsRequestIsKnown(t *testing.T) {
 	w := usual().installed("keda", "1.0.0").published(t).askNothingBut("mail")
 	w.request.Takeover, w.request.Unheard = bundle.TakeoverAdopt, true
 	got := w.resolve(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestAModuleAskedForByAPathGetsAManifestThatTheAPITakes(t *testing.T) {
+func TestModuleRequestedByAPathGetsAValidManifest(t *testing.T) {
 	result := newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("kcp-system/keda-regular").resolve(t)
 	if len(result.State.Manifests) != 1 {
 		t.Fatalf("%+v", result.State.Problems)

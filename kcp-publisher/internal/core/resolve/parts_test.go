@@ -69,7 +69,7 @@ func TestOneResourceOfAComponentIsInstalled(t *testing.T) {
 	}
 }
 
-func TestAChartIsNamedWithItsValuesAndImages(t *testing.T) {
+func TestChartHasItsValuesAndImages(t *testing.T) {
 	values := part("config", v1beta2.OCIRef, "application/octet-stream", "replicas: 2")
 	w := usual().whole("keda", "1.0.0", Content{
 		Install: part("podinfo", v1beta2.HelmChart, "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "chart"), Values: &values,
@@ -105,7 +105,7 @@ func TestValuesThatChangeUnderTheSameVersionAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnInlineDescriptorIsWhatIsNeeded(t *testing.T) {
+func TestInlineDescriptorIsUsed(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", described("keda", "1.0.0")).meta("keda", "regular=1.0.0").ask("keda")
 	needs := Needs(w.request, w.snapshot(t))
 	if len(needs) != 1 || needs[0].Descriptor == nil || needs[0].Template != "kcp-system/keda-1.0.0" || needs[0].Descriptor.Name != prefix+"keda" {
@@ -113,7 +113,7 @@ func TestAnInlineDescriptorIsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-func TestAnInlineDescriptorThatMeansSomethingElseIsRefused(t *testing.T) {
+func TestInlineDescriptorOfAnotherComponentIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ descriptor, want string }{
 		"another version":   {string(descriptor("keda", "2.0.0")), "spec.descriptor: version is 2.0.0, but spec.version is 1.0.0"},
 		"another component": {string(descriptor("mail", "1.0.0")), "spec.descriptor: is of component " + prefix + "mail, want " + prefix + "keda"},
@@ -129,7 +129,7 @@ func TestAnInlineDescriptorThatMeansSomethingElseIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsSyncedCanBeSwitchedOff(t *testing.T) {
+func TestSyncCanBeSwitchedOff(t *testing.T) {
 	w := usual().template("quiet", "1.0.0", labelledTemplate(v1beta2.LabelSync, v1beta2.False))
 	w.request.Seed = w.request.Asked
 	if shown := names(w.resolve(t).Catalog.ModuleTemplates); shown != "keda-1.0.0 keda-1.1.0" {
@@ -146,7 +146,7 @@ func TestWhatIsSyncedCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-func TestAModuleOnItsWayOutIsKeptAtItsChannel(t *testing.T) {
+func TestLeavingModuleKeepsItsChannel(t *testing.T) {
 	w := usual().template("nats", "2.0.0").meta("nats", "regular=2.0.0")
 	w.request.Leaving = []v1beta2.Module{{Name: "nats", Channel: "regular"}, {Name: "keda", Channel: "fast"}, {Name: "gone", Channel: "regular"}}
 	result := w.resolve(t)
@@ -162,7 +162,7 @@ func TestAModuleOnItsWayOutIsKeptAtItsChannel(t *testing.T) {
 	}
 }
 
-func TestAModuleForTheControlPlaneGoesIntoItsOwnClusterOnly(t *testing.T) {
+func TestControlPlaneModulesAreNotPublishedToRuntimes(t *testing.T) {
 	w := newWorld().template("board", "1.0.0", func(t *v1beta2.ModuleTemplate) {
 		t.Annotations = map[string]string{v1beta2.AnnotationTarget: v1beta2.TargetControlPlane}
 	}).meta("board", "regular=1.0.0").ask("board")
@@ -176,7 +176,7 @@ func TestAModuleForTheControlPlaneGoesIntoItsOwnClusterOnly(t *testing.T) {
 	}
 }
 
-func TestAModuleSaysWhetherItsUpgradeMeansDowntime(t *testing.T) {
+func TestModuleRequiresDowntime(t *testing.T) {
 	downtime := func(t *v1beta2.ModuleTemplate) { t.Spec.RequiresDowntime = true }
 	schedule := &window.Schedule{Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"}}}
 	for name, c := range map[string]struct {

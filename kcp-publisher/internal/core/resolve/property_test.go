@@ -108,7 +108,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-func TestAnUnrelatedModuleChangesNoManifest(t *testing.T) {
+func TestUnrelatedModuleChangesNoManifest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		before := resolveDrawn(t, w).State

@@ -33,7 +33,7 @@ func (s story) check(t *testing.T) {
 	}
 }
 
-func TestWhatARuntimeShallRun(t *testing.T) {
+func TestDesiredModules(t *testing.T) {
 	for name, c := range map[string]story{
 		"A module without a channel follows the Kyma's": {world: usual(), want: []string{"keda@1.0.0 regular"}},
 		"A module's own channel wins over the Kyma's": {
@@ -291,7 +291,7 @@ func leftAlone(w *world) *world {
 	return w.askNothingBut("keda", unmanaged)
 }
 
-func TestAManifestSaysWhereItComesFromAndWhatItNeeds(t *testing.T) {
+func TestManifestHasItsOriginAndNeeds(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", defaultCR("Keda", "default"), func(t *v1beta2.ModuleTemplate) {
 		t.Spec.Manager = &v1beta2.Manager{Namespace: "kyma-system", Name: "keda-manager"}
 	}).meta("keda", "regular=1.0.0").ask("keda")
@@ -360,7 +360,7 @@ func TestAManifestSaysWhereItComesFromAndWhatItNeeds(t *testing.T) {
 	}
 }
 
-func TestTheCatalogShowsWhatTheKymaMayChoose(t *testing.T) {
+func TestCatalogShowsAvailableModules(t *testing.T) {
 	w := newWorld().template("open", "1.0.0").meta("open", "regular=1.0.0").
 		template("beta", "1.0.0").meta("beta", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
 		template("inner", "1.0.0").meta("inner", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
@@ -400,7 +400,7 @@ func names(entries []bundle.CatalogEntry) string {
 	return strings.Join(all, " ")
 }
 
-func TestWhatIsAskedForIsKnownEvenWhenItDoesNotResolve(t *testing.T) {
+func TestUnresolvedRequestsAreKnown(t *testing.T) {
 	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("7.0.0"))
 	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
 		t.Errorf("asked %v", got)
@@ -436,7 +436,7 @@ func TestNoDocumentNamesItsRuntime(t *testing.T) {
 	}
 }
 
-func TestARequestIsNotChanged(t *testing.T) {
+func TestResolveDoesNotChangeItsRequest(t *testing.T) {
 	w := usual().ask("other").published(t)
 	w.request.Seed = w.request.Asked
 	before, err := json.Marshal(w.request)
@@ -451,7 +451,7 @@ func TestARequestIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestRemovalsAreWhatMayBeThereAndIsNotAskedFor(t *testing.T) {
+func TestRemovalsAreUnrequestedModules(t *testing.T) {
 	for name, c := range map[string]struct {
 		installed, asked []string
 		confirmed        map[string]bool

@@ -13,7 +13,7 @@ import (
 // removed ends the problem of a module that is kept from the Kyma.
 const removed = "; what is installed of it is removed"
 
-func TestWhoMayHaveAModule(t *testing.T) {
+func TestModuleAccess(t *testing.T) {
 	for name, c := range map[string]story{
 		"A channel that moves to a beta version takes the version before from nobody": {
 			world: newWorld().template("keda", "1.0.0").template("keda", "1.1.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).meta("keda", "regular=1.0.0").ask("keda"),
@@ -107,7 +107,7 @@ func TestWhoMayHaveAModule(t *testing.T) {
 }
 
 // A module that is taken from a Kyma goes by a signed removal, and comes back in the version that its channel has then.
-func TestAModuleThatIsTakenFromAKymaIsRemoved(t *testing.T) {
+func TestModuleRemovedFromAKymaIsRemoved(t *testing.T) {
 	w := usual().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}
 	w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} })

@@ -29,7 +29,7 @@ func TestGatesThatDecideTheSameAreTheSame(t *testing.T) {
 	}
 }
 
-func TestTheWordsOfAHeldVersionAreNoOtherDecision(t *testing.T) {
+func TestTextOfAHoldIsNotPartOfTheDecision(t *testing.T) {
 	gate := func(d Decision) *Gate { return &Gate{decisions: []Decision{d}, decided: map[string]int32{"one": 0}} }
 	held := Decision{Version: "1.0.0", Held: "wave one"}
 	for what, c := range map[string]struct {
@@ -48,7 +48,7 @@ func TestTheWordsOfAHeldVersionAreNoOtherDecision(t *testing.T) {
 	}
 }
 
-func TestWhoWasGivenTheVersionSinceKeepsIt(t *testing.T) {
+func TestRuntimesGivenTheVersionKeepIt(t *testing.T) {
 	held, undone := Decision{Version: "1.0.0", Held: "wave one"}, Decision{Version: "1.0.0", Undo: "2.0.0", Held: "taken back"}
 	gate := &Gate{from: "1.0.0", to: "2.0.0", held: "held", decisions: []Decision{held, undone}, decided: map[string]int32{"held": 0, "undone": 1}}
 	for what, c := range map[string]struct {

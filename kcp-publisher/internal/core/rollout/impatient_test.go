@@ -10,7 +10,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestACourseThatTakesHealthyRuntimesForOffline(t *testing.T) {
+func TestOfflineAfterShorterThanTheReportInterval(t *testing.T) {
 	const quiet = 5*time.Minute + 30*time.Second
 	for offlineAfter, impatient := range map[time.Duration]bool{0: true, 2 * time.Minute: true, quiet: true, quiet + time.Second: false, 15 * time.Minute: false} {
 		why := Impatient(fleet.Course{OfflineAfter: metav1.Duration{Duration: offlineAfter}}, quiet)

@@ -38,7 +38,7 @@ func given(r Runtime, minutesAgo int) Runtime {
 	return r
 }
 
-func TestWhatIsBelievedOfARuntime(t *testing.T) {
+func TestStandingOfARuntime(t *testing.T) {
 	dev := given(at("dev", "dev", ""), 20)
 	for name, c := range map[string]struct {
 		change  func(*Runtime)
@@ -82,7 +82,7 @@ func TestWhatIsBelievedOfARuntime(t *testing.T) {
 }
 
 // A channel may go back to a version that every runtime is beyond. New runtimes would get it at once.
-func TestAVersionThatNobodyHasWaitsForItsApprovalUnlessItWorkedBefore(t *testing.T) {
+func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	approved := twoWaves()
 	approved.ApprovedWaves = []string{approved.Waves[1].Name}
 	ahead := []Runtime{at("dev", "dev", "3.0.0"), at("prod", "prod", "3.0.0")}
@@ -120,7 +120,7 @@ func TestAVersionThatNobodyHasWaitsForItsApprovalUnlessItWorkedBefore(t *testing
 }
 
 // A channel that goes back and forth makes a rollout anew whose canaries have its version for a minute.
-func TestAWaveThatHasTheVersionIsWatchedForItsSoakAllTheSame(t *testing.T) {
+func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
 	for name, c := range map[string]struct {
@@ -151,7 +151,7 @@ func TestAWaveThatHasTheVersionIsWatchedForItsSoakAllTheSame(t *testing.T) {
 	}
 }
 
-func TestAWayBackEndsWithWhatRuntimesSay(t *testing.T) {
+func TestRollbackEndsWithReports(t *testing.T) {
 	undone := twoWaves()
 	undone.Undo = true
 	for name, c := range map[string]struct {
@@ -178,9 +178,9 @@ func TestAWayBackEndsWithWhatRuntimesSay(t *testing.T) {
 	}
 }
 
-// TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment is the history of argo-cd#29410: the status of a step's
+// TestStaleStatusDoesNotSkipAWave is the history of argo-cd#29410: the status of a step's
 // application was that of the revision before, healthy and in sync, and so the step counted as done before it began.
-func TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment(t *testing.T) {
+func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
 	stale := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")} // healthy and in sync, with the version before
 	for minute := range 30 {
@@ -202,7 +202,7 @@ func TestAStaleStatusDoesNotLetProductionGoBeforeDevelopment(t *testing.T) {
 	}
 }
 
-func TestTheCanaryOfTodayIsTheCanaryOfTomorrow(t *testing.T) {
+func TestCanariesStayTheSame(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].Selector, spec.Waves[0].Percent = nil, new(int32(5))
 	canaries := func(spec fleet.RolloutSpec, n int) map[string]bool {
@@ -235,7 +235,7 @@ func TestTheCanaryOfTodayIsTheCanaryOfTomorrow(t *testing.T) {
 	}
 }
 
-func TestACourseThatCannotBeReadHoldsEverything(t *testing.T) {
+func TestInvalidCourseHoldsEverything(t *testing.T) {
 	for field, spoil := range map[string]func(*fleet.Wave){
 		"spec.waves[0].maxFailures": func(w *fleet.Wave) { w.MaxFailures = new(intstr.FromString("many")) },
 		"spec.waves[0].selector": func(w *fleet.Wave) {
@@ -252,7 +252,7 @@ func TestACourseThatCannotBeReadHoldsEverything(t *testing.T) {
 	}
 }
 
-func TestNoWaveIsProvenByReportsThatNobodyReadSinceAStart(t *testing.T) {
+func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].Soak = minutes(10)
 	canary := given(at("dev", "dev", ""), 20)

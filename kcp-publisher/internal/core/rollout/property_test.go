@@ -79,7 +79,7 @@ func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
 
 // A report of the newest bundle that is put back while the control plane learns of that bundle counts: the runtime made
 // it.
-func TestAReportThatIsPutBackCountsForTheBundleItNames(t *testing.T) {
+func TestRestoredReportCountsOnlyForItsBundle(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
 	w.live()
 	if w.problem != "" {

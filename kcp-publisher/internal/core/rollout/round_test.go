@@ -39,7 +39,7 @@ func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	return r
 }
 
-func TestWhatALookComesTo(t *testing.T) {
+func TestRounds(t *testing.T) {
 	following := func(version string) map[Track]Followers {
 		return map[Track]Followers{keda: {Channel: version, Runtimes: everyone}}
 	}
@@ -98,7 +98,7 @@ func deleted(r fleet.Rollout) fleet.Rollout {
 	return r
 }
 
-func TestATrackThatStandsStillProvesNothing(t *testing.T) {
+func TestTrackAtRestProvesNothing(t *testing.T) {
 	started := carriedOut("")
 	round := Look(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {
@@ -106,7 +106,7 @@ func TestATrackThatStandsStillProvesNothing(t *testing.T) {
 	}
 }
 
-func TestALookThatFindsNothingNewWritesNothing(t *testing.T) {
+func TestUnchangedFactsWriteNothing(t *testing.T) {
 	all := []fleet.Rollout{carriedOut("")}
 	round := Look(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
 	if len(round.Create)+len(round.Update)+len(round.Forget) > 0 || !round.Active {
@@ -114,7 +114,7 @@ func TestALookThatFindsNothingNewWritesNothing(t *testing.T) {
 	}
 }
 
-func TestAPublisherThatDiedBetweenTwoWritesSupersedesLater(t *testing.T) {
+func TestRestartedPublisherSupersedesLater(t *testing.T) {
 	older, newer := carriedOut(""), carriedOut("")
 	newer.Name, newer.Spec.Revision, newer.Spec.To, newer.Status = "keda-regular-2", 2, "3.0.0", fleet.RolloutStatus{}
 	round := Look(policies("careful"), []fleet.Rollout{older, newer}, map[Track]Followers{keda: {"3.0.0", everyone}}, noon)
@@ -141,7 +141,7 @@ func TestOldRolloutsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestARolloutThatIsMadeAnewGoesToThoseAgainThatWentBack(t *testing.T) {
+func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 	back := given(at("dev", "dev", ""), 30)
 	back.Version = "1.0.0" // given back by the rollout of the same name that was deleted
 	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
@@ -150,7 +150,7 @@ func TestARolloutThatIsMadeAnewGoesToThoseAgainThatWentBack(t *testing.T) {
 	}
 }
 
-func TestAnUpgradeThatWaitsForItsWindowIsDeferred(t *testing.T) {
+func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
 	waits := given(at("dev", "dev", ""), 20) // longer than its deadline
 	waits.Current, waits.Waits = false, true
 	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
@@ -162,7 +162,7 @@ func TestAnUpgradeThatWaitsForItsWindowIsDeferred(t *testing.T) {
 	}
 }
 
-func TestAWayBackThatCannotBeGoneBlocksNobodyForEver(t *testing.T) {
+func TestImpossibleRollbackDoesNotBlockOthers(t *testing.T) {
 	broken := given(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	runtimes := []Runtime{broken, everyone[1]}
@@ -178,7 +178,7 @@ func TestAWayBackThatCannotBeGoneBlocksNobodyForEver(t *testing.T) {
 	}
 }
 
-func TestARolloutThatWentBackSaysHowManyFailed(t *testing.T) {
+func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	started := carriedOut("").Status
 	if last := started.Waves[len(started.Waves)-1]; !last.All || last.Place != nil {
 		t.Errorf("the wave of all others: %+v", last)
@@ -228,7 +228,7 @@ func kstatusOf(t *testing.T, rollout fleet.Rollout) status.Status {
 	return result.Status
 }
 
-func TestPeopleHearOfWhatHappenedOnce(t *testing.T) {
+func TestChangesAreReportedOnce(t *testing.T) {
 	started := carriedOut("").Status
 	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
 		t.Errorf("at the start: %+v", got)
@@ -277,7 +277,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-func TestATrackIsAtRestOnlyWhereItsRuntimesDecideNothing(t *testing.T) {
+func TestTrackAtRestNeedsNoDecision(t *testing.T) {
 	policy := policies("careful")
 	ended := func(change func(*fleet.Rollout)) []fleet.Rollout {
 		r := fleet.Rollout{Spec: fleet.RolloutSpec{Module: keda.Module, Channel: keda.Channel, Revision: 1, From: "1.0.0", To: "2.0.0"}}

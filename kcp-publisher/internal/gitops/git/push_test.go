@@ -31,7 +31,7 @@ func (w *work) bare() string {
 	return dir
 }
 
-func TestAPushChangesOneFileOnTopOfTheCommit(t *testing.T) {
+func TestPushChangesOneFile(t *testing.T) {
 	w := newWork(t)
 	first := w.commit(map[string]string{"fleet/deep/two.yaml": "old", "fleet/one.yaml": "1", "z/three.yaml": "3"})
 	for name, url := range map[string]func(*testing.T) string{
@@ -76,7 +76,7 @@ func TestAPushChangesOneFileOnTopOfTheCommit(t *testing.T) {
 	}
 }
 
-func TestABranchThatIsCheckedOutIsNotMoved(t *testing.T) {
+func TestCheckedOutBranchIsNotMoved(t *testing.T) {
 	w := newWork(t)
 	w.commit(map[string]string{"deep/two.yaml": "old"})
 	r := open(t, Options{URL: w.dir})
@@ -150,7 +150,7 @@ func TestGitItselfBelievesOurSignature(t *testing.T) {
 	}
 }
 
-func TestAPreviewShowsTheCommitAndMakesNone(t *testing.T) {
+func TestPreviewShowsTheCommitOnly(t *testing.T) {
 	w := newWork(t)
 	hash := w.commit(map[string]string{"fleet/deep/two.yaml": "one\nold\n"})
 	r := open(t, Options{URL: w.bare(), Path: "fleet"})
@@ -183,7 +183,7 @@ func newSSHKey(t *testing.T) ssh.Signer {
 	return signer
 }
 
-func TestOnlyACommitOfASignerIsRead(t *testing.T) {
+func TestOnlySignedCommitsAreRead(t *testing.T) {
 	trusted, foreign := newSSHKey(t), newSSHKey(t)
 	person, err := openpgp.NewEntity("Ada", "", "ada@example.com", nil)
 	if err != nil {
@@ -235,7 +235,7 @@ func TestOnlyACommitOfASignerIsRead(t *testing.T) {
 	}
 }
 
-func TestASignatureOfAnotherCommitDoesNotCount(t *testing.T) {
+func TestSignatureOfAnotherCommitIsRefused(t *testing.T) {
 	w := newWork(t)
 	key := newSSHKey(t)
 	hash := w.commit(map[string]string{"a.yaml": "1"}, func(o *gogit.CommitOptions) { o.Signer = sshSigner{key, "git"} })

@@ -122,7 +122,7 @@ func served(t *testing.T, dir, password string) string {
 	return server.URL + "/.git"
 }
 
-func TestACommitGivesTheFilesBelowItsPath(t *testing.T) {
+func TestCommitHasTheFilesBelowItsPath(t *testing.T) {
 	w := newWork(t)
 	hash := w.commit(map[string]string{"fleet/one.yaml": "a", "fleet/deep/two.yaml": "b", "secret.yaml": "c", "fleet.yaml": "d"})
 	commit := fetched(t, Options{URL: w.dir, Branch: "main", Path: "/fleet/"})
@@ -250,7 +250,7 @@ func TestLinksAndSubmodulesStopACommit(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadSaysWhereItWas(t *testing.T) {
+func TestReadErrorsNameThePlace(t *testing.T) {
 	w := newWork(t)
 	w.commit(map[string]string{"a.yaml": "1"})
 	for name, c := range map[string]struct {
@@ -271,7 +271,7 @@ func TestWhatCannotBeReadSaysWhereItWas(t *testing.T) {
 	}
 }
 
-func TestOptionsThatCannotBeMeantAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		options Options
 		want    string
@@ -317,7 +317,7 @@ func pack(t *testing.T, content []byte) []byte {
 	return append(b.Bytes(), sum[:]...)
 }
 
-func TestAPackIsMeasuredBeforeItIsKept(t *testing.T) {
+func TestPackIsMeasuredBeforeItIsStored(t *testing.T) {
 	if _, err := unpacked(bytes.NewReader(pack(t, []byte("honest")))); err != nil {
 		t.Errorf("an honest pack: %v", err)
 	}
@@ -342,7 +342,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestTheSizeThatADeltaSaysOfItsResultIsRead(t *testing.T) {
+func TestTargetSizeOfADeltaIsRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		delta []byte
 		want  int64

@@ -104,7 +104,7 @@ func sshCredentials(t *testing.T, address net.Addr, host ssh.PublicKey, identity
 	return credentials
 }
 
-func TestARepositoryBehindSSHIsReadAndPushedToWithKeysFromFiles(t *testing.T) {
+func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
 	host, other := newSSHKey(t), newSSHKey(t)
 	public, identity, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -171,7 +171,7 @@ func ecdsaKey(t *testing.T) ssh.PublicKey {
 	return public
 }
 
-func TestAServerThatSaysNothingIsNotWaitedForForEver(t *testing.T) {
+func TestSilentServerTimesOut(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

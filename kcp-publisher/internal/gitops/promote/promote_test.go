@@ -63,7 +63,7 @@ func TestOnlyTheVersionOfTheChannelChanges(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePromotedIsRefused(t *testing.T) {
+func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		file     string
 		from, to string
@@ -93,7 +93,7 @@ func TestWhatCannotBePromotedIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheMessageSaysWhichVersionsChange(t *testing.T) {
+func TestMessageNamesTheVersions(t *testing.T) {
 	p := Promotion{Module: "keda", Source: "fast", Channel: "regular", From: "1.0.0", To: "2.0.0"}
 	want := "Promote keda to 2.0.0 in channel regular\n\nkeda, channel regular: 1.0.0 -> 2.0.0, as channel fast has it\n\nSigned-off-by: Ada <ada@example.com>\n"
 	if got := p.Message("Ada <ada@example.com>"); got != want {

@@ -181,7 +181,7 @@ func TestDistributionWithTheTokenServiceKeepsRuntimesApart(t *testing.T) {
 	}
 }
 
-func TestAPasswordThatAllShareIsFoundOut(t *testing.T) {
+func TestSharedPasswordIsDetected(t *testing.T) {
 	f := withOnePassword(t)
 	findings, _, err := Check(t.Context(), f.options(t, "agent", "agent"))
 	var leak *Leak
@@ -205,7 +205,7 @@ func TestAPasswordThatAllShareIsFoundOut(t *testing.T) {
 }
 
 // Each registry here is right but for one thing, as some registry was.
-func TestEachLeakIsFoundAlone(t *testing.T) {
+func TestEachLeakIsDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		leak func(r *http.Request) (status int, body string)
 		what []string
@@ -287,7 +287,7 @@ func TestEachLeakIsFoundAlone(t *testing.T) {
 	}
 }
 
-func TestARegistryThatIsUnwellOrUselessIsNotCalledSafe(t *testing.T) {
+func TestUnavailableRegistryIsNotCalledSafe(t *testing.T) {
 	for name, c := range map[string]struct {
 		front func(w http.ResponseWriter, r *http.Request) bool
 		want  string
@@ -321,15 +321,15 @@ func TestARegistryThatIsUnwellOrUselessIsNotCalledSafe(t *testing.T) {
 	}
 }
 
-func TestTheSameRuntimeTwiceProvesNothing(t *testing.T) {
+func TestTwoDifferentRuntimesAreRequired(t *testing.T) {
 	o := Options{Location: "registry.example/fleet", Own: Runtime{ID: "a"}, Other: Runtime{ID: "a"}}
 	if _, _, err := Check(context.Background(), o); err == nil {
 		t.Error("was accepted")
 	}
 }
 
-// TestACheckLeavesNothingThatItMayDelete: neither where everything is open, nor where nothing is.
-func TestACheckLeavesNothingThatItMayDelete(t *testing.T) {
+// TestCheckDeletesItsObjects: neither where everything is open, nor where nothing is.
+func TestCheckDeletesItsObjects(t *testing.T) {
 	open := withOnePassword(t)
 	was := open.contents(t, "agent")
 	_, left, err := Check(t.Context(), open.options(t, "agent", "agent"))
@@ -381,8 +381,8 @@ func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	return all
 }
 
-// TestWhatAnEarlierCheckLeftIsNoLeak: the registry leaked then, and keeps runtimes apart now.
-func TestWhatAnEarlierCheckLeftIsNoLeak(t *testing.T) {
+// TestLeftoverOfAnEarlierCheckIsNotALeak: the registry leaked then, and keeps runtimes apart now.
+func TestLeftoverOfAnEarlierCheckIsNotALeak(t *testing.T) {
 	f := withTokens(t)
 	options := f.options(t, "a", "b")
 	_, blobs, err := readBundle(t.Context(), f.location, options.Other)

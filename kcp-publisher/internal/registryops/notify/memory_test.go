@@ -192,8 +192,8 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 	return per
 }
 
-// TestAnIdleConnectionCostsLittle holds what makes 10,000 connections fit into 150 MB.
-func TestAnIdleConnectionCostsLittle(t *testing.T) {
+// TestIdleConnectionCostsLittle holds what makes 10,000 connections fit into 150 MB.
+func TestIdleConnectionCostsLittle(t *testing.T) {
 	const count, budget = 1000, 15_000
 	for _, secured := range []bool{false, true} {
 		per := memoryOf(t, count, secured)

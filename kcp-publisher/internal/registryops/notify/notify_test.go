@@ -183,7 +183,7 @@ func (s *Subscribers) idle(t *testing.T) {
 	}
 }
 
-func TestARuntimeHearsItsOwnNotificationsOnly(t *testing.T) {
+func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 	for _, secured := range []bool{false, true} {
 		e := start(t, 10, secured)
 		one, two := e.connect(t, "one"), e.connect(t, "two")
@@ -322,8 +322,8 @@ func TestWhoseConnectionEndsHasToProveItselfAgain(t *testing.T) {
 	}
 }
 
-// TestARuntimeThatConnectsAllTheTimeIsCutShort has one whose password was stolen.
-func TestARuntimeThatConnectsAllTheTimeIsCutShort(t *testing.T) {
+// TestConstantlyConnectingRuntimeIsLimited has one whose password was stolen.
+func TestConstantlyConnectingRuntimeIsLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}
 	began := time.Now()
@@ -347,8 +347,8 @@ func TestARuntimeThatConnectsAllTheTimeIsCutShort(t *testing.T) {
 	e.connect(t, "one") // half a minute later, by what is remembered
 }
 
-// TestASlowReaderDelaysNobody has one that reads nothing at all, and a clock of the test.
-func TestASlowReaderDelaysNobody(t *testing.T) {
+// TestSlowReaderDelaysNoOthers has one that reads nothing at all, and a clock of the test.
+func TestSlowReaderDelaysNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := New(Options{Connections: 10, Log: logr.Discard()})
 		slow, unread := net.Pipe()

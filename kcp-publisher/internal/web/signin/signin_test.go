@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAUserComesBackToThisPageAlone(t *testing.T) {
+func TestSignInReturnsOnlyToThisPage(t *testing.T) {
 	for asked, want := range map[string]string{
 		"/runtimes/berlin?module=keda":  "/runtimes/berlin?module=keda",
 		"/a%2Fb":                        "/a%2Fb",
@@ -105,7 +105,7 @@ var (
 	newSecret = strings.Repeat("b", 64)
 )
 
-func TestASessionOutlivesOneRotationOfItsKey(t *testing.T) {
+func TestSessionSurvivesOneKeyRotation(t *testing.T) {
 	f, now, path := keyFile(t, oldSecret)
 	text, err := f.seal(sessionCookie, session{Name: "ann"}, now.Add(time.Hour))
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestNothingThatIsNotSealedForItsPurposeIsTaken(t *testing.T) {
 	}
 }
 
-func TestAKeyFileSaysWhatIsWrongWithIt(t *testing.T) {
+func TestInvalidKeyFileIsReported(t *testing.T) {
 	for want, content := range map[string]string{"want at least 32": "short", "0 secrets": "\n", "3 secrets": strings.Repeat(oldSecret+"\n", 3)} {
 		path := filepath.Join(t.TempDir(), "session.key")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
@@ -167,7 +167,7 @@ func TestAKeyFileSaysWhatIsWrongWithIt(t *testing.T) {
 	}
 }
 
-func TestALongCookieIsPartedAndWhatItLeavesIsForgotten(t *testing.T) {
+func TestLongCookieIsSplit(t *testing.T) {
 	now := time.Now()
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	set := func(value string) error {

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
-func TestUsersSeeWhatTheAPIServerLetsThem(t *testing.T) {
+func TestUsersSeeWhatTheyCanRead(t *testing.T) {
 	w := startWorld(t)
 	t.Run("a token shows the fleet to whom may see it", func(t *testing.T) { tokensShowTheFleet(t, w) })
 	t.Run("rights that are taken away are noticed", func(t *testing.T) { rightsAreTakenAway(t, w) })

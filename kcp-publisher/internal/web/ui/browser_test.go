@@ -194,7 +194,7 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 	)
 }
 
-func TestThePageIsUsedByKeyboard(t *testing.T) {
+func TestPageIsUsableByKeyboard(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(120, false), nil)
 	b.looks(1280, 900, "light")
@@ -241,7 +241,7 @@ func TestThePageIsUsedByKeyboard(t *testing.T) {
 	b.until(`location.pathname === "/runtimes/r-00001" && document.querySelector("h1").innerText === "r-00001"`)
 }
 
-func TestAWaveIsApprovedOnThePage(t *testing.T) {
+func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(100, false), nil)
 	b.looks(1280, 900, "light")
@@ -283,7 +283,7 @@ const unreadable = `[...document.querySelectorAll("#main :is(th, td, a, span, p,
 	return cut || /^T[HD]$/.test(e.tagName) && text.length > 8 && e.clientWidth < 56;
 }).slice(0, 5).map(e => e.tagName + "." + e.className + " of " + e.clientWidth + " px: " + e.innerText.slice(0, 60))`
 
-func TestTheThemeSwitchIsRemembered(t *testing.T) {
+func TestThemeIsRemembered(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(3, false), nil)
 	b.looks(1280, 900, "light")

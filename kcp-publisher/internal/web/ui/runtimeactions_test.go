@@ -23,7 +23,7 @@ func (s *served) post(t *testing.T, path, form string) (int, string, http.Header
 	return send(t, request)
 }
 
-func TestAnActionOnARuntimeIsConfirmed(t *testing.T) {
+func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 	s := serve(t, sampleFleet(5, true), nil)
 	status, body, _ := s.post(t, "/runtimes/r-00001", "action=suspend")
 	if status != http.StatusOK || !strings.Contains(body, "Suspend runtime r-00001?") ||
@@ -54,7 +54,7 @@ func TestAnActionOnARuntimeIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestAnActionOnASelectionNamesItsSize(t *testing.T) {
+func TestActionOnASelectionNamesItsSize(t *testing.T) {
 	s := serve(t, sampleFleet(100, true), nil)
 	status, body, _ := s.post(t, "/runtimes?q=r-0000", "action=reconcile")
 	if status != http.StatusOK || !strings.Contains(body, "Reconcile 10 runtimes?") ||
@@ -75,7 +75,7 @@ func TestAnActionOnASelectionNamesItsSize(t *testing.T) {
 	}
 }
 
-func TestAFailedRuntimeIsNamedAndTheOthersAreChanged(t *testing.T) {
+func TestActionContinuesAfterAFailedRuntime(t *testing.T) {
 	s := serve(t, sampleFleet(100, true), nil)
 	status, body, _ := s.post(t, "/runtimes?q=r-0000", "action=suspend&confirmed=yes&count=10")
 	if status != http.StatusConflict || len(s.acted) != 9 || !strings.Contains(body, "9 of 10 runtimes done") ||
@@ -85,7 +85,7 @@ func TestAFailedRuntimeIsNamedAndTheOthersAreChanged(t *testing.T) {
 	}
 }
 
-func TestAPageChangesALimitedNumberOfRuntimes(t *testing.T) {
+func TestPageChangesALimitedNumberOfRuntimes(t *testing.T) {
 	s := serve(t, sampleFleet(maxSelected+1, true), nil)
 	want := fmt.Sprintf(
 		"The filter selects %d runtimes, and this page changes at most %d at once.",
@@ -98,7 +98,7 @@ func TestAPageChangesALimitedNumberOfRuntimes(t *testing.T) {
 	}
 }
 
-func TestAViewerWithoutTheRightCannotChangeRuntimes(t *testing.T) {
+func TestViewerCannotChangeRuntimes(t *testing.T) {
 	yes := func(context.Context, string) (bool, error) { return true, nil }
 	for name, viewer := range map[string]*Viewer{
 		"no right": {

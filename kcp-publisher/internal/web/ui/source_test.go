@@ -43,7 +43,7 @@ func (c *lateCache) List(context.Context, client.ObjectList, ...client.ListOptio
 	return nil
 }
 
-func TestTheFleetIsLookedAtOnceTheCacheHasStarted(t *testing.T) {
+func TestFleetIsReadOnceTheCacheHasStarted(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	look := func(in fleet.Input) fleet.Fleet {
 		end()

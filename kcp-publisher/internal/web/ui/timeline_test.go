@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestARuntimesPageTellsItsLastBundles(t *testing.T) {
+func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	status, body, _ := s.get(t, "/runtimes/r-00007")
 	if status != http.StatusOK {

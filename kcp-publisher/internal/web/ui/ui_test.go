@@ -171,7 +171,7 @@ func TestEveryPageRendersForEveryFleet(t *testing.T) {
 	}
 }
 
-func TestTheFirstScreenSaysWhatToLookAtFirst(t *testing.T) {
+func TestFirstScreenShowsTheMostUrgentProblems(t *testing.T) {
 	s := serve(t, sampleFleet(1000, false), nil)
 	_, body, _ := s.get(t, "/")
 	for _, want := range []string{"60 of 1,000 runtimes need attention", "Deployment kyma-system/keda-operator: container keda-operator crashes", "root of trust expires at 2026-12-10", "keda-regular-4", "1–50 of 1,000"} {
@@ -189,7 +189,7 @@ func TestTheFirstScreenSaysWhatToLookAtFirst(t *testing.T) {
 	}
 }
 
-func TestFiltersLeaveWhatIsAskedFor(t *testing.T) {
+func TestFiltersNarrowTheList(t *testing.T) {
 	f := sampleFleet(1000, false)
 	s := newSnapshot(f, 1)
 	count := func(address string) int {
@@ -244,7 +244,7 @@ func TestTextsOfRuntimesStayTexts(t *testing.T) {
 	}
 }
 
-func TestNobodySeesWhatTheyMayNot(t *testing.T) {
+func TestUsersSeeOnlyTheirRights(t *testing.T) {
 	no := func(context.Context, string) (bool, error) { return false, nil }
 	broken := func(context.Context, string) (bool, error) { return true, io.ErrUnexpectedEOF }
 	for name, c := range map[string]struct {
@@ -264,7 +264,7 @@ func TestNobodySeesWhatTheyMayNot(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoMaySteersARollout(t *testing.T) {
+func TestRolloutActionsNeedTheRight(t *testing.T) {
 	post := func(s *served, form string, header ...string) (int, string) {
 		request, err := http.NewRequestWithContext(
 			t.Context(),
@@ -331,7 +331,7 @@ func TestOnlyWhoMaySteersARollout(t *testing.T) {
 	}
 }
 
-func TestABrowserIsToldToRunNothingElse(t *testing.T) {
+func TestContentSecurityPolicy(t *testing.T) {
 	s := serve(t, sampleFleet(3, true), nil)
 	for _, path := range []string{"/", "/assets/page.css", "/live?" + strings.Repeat("a", maxQuery+1), "/nowhere"} {
 		_, _, header := s.get(t, path)
@@ -359,7 +359,7 @@ func TestABrowserIsToldToRunNothingElse(t *testing.T) {
 	}
 }
 
-func TestAPageIsToldOfChangesAndStreamsAreBounded(t *testing.T) {
+func TestPageReceivesChangesOverALimitedStream(t *testing.T) {
 	s := serve(t, sampleFleet(3, true), nil)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/live", nil)
 	if err != nil {
@@ -395,7 +395,7 @@ func TestAPageIsToldOfChangesAndStreamsAreBounded(t *testing.T) {
 	}
 }
 
-func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
+func TestWorkstationServesOnlyItsSecretAddress(t *testing.T) {
 	page := http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, viewerOf(r.Context()).Name) },
 	)
@@ -445,7 +445,7 @@ func TestAWorkstationServesOnlyWhoHasTheAddress(t *testing.T) {
 	}
 }
 
-func TestTheFirstPageIsShownWhileTheFleetIsRead(t *testing.T) {
+func TestFirstPageIsShownDuringTheStart(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
 	s.source.current = nil // as before all is read
 	if status, body, header := s.get(t, "/"); status != http.StatusServiceUnavailable || header.Get("Refresh") == "" ||

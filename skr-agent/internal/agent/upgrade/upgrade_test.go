@@ -13,7 +13,7 @@ func bundled(image string) Wanted {
 	return Wanted{Image: image, GoesBack: func(_, _ string) bool { return false }}
 }
 
-func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
+func TestUnprovenImageIsAbandoned(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Known
 		start, overdue bool // else a round
@@ -103,7 +103,7 @@ func TestAnImageThatDoesNotProveItselfIsGivenUp(t *testing.T) {
 
 // Images that crash, never become ready, or run without working are wanted in any order. A proven image always leads in
 // the end.
-func TestAWorkingAgentRunsInTheEnd(t *testing.T) {
+func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(1, seed))

@@ -107,7 +107,7 @@ func TestEveryPlaceOfAnImageIsFound(t *testing.T) {
 	}
 }
 
-func TestFieldsOfCustomResourcesHoldImagesWhereSaid(t *testing.T) {
+func TestImagePathsOfCustomResources(t *testing.T) {
 	text := "apiVersion: a.example/v1\nkind: Keda\nmetadata: {name: k, namespace: n}\nspec: {image: \"a:1\", images: {x: \"b:1\", y: \"c:1\"}, parts: [{image: \"d:1\"}, {}, 7]}"
 	o := object(t, text)
 	paths := []bundle.ImagePath{{Group: "a.example", Kind: "Keda", Field: "spec.image"}, {Group: "a.example", Kind: "Keda", Field: "spec.images.*"}, {Group: "a.example", Kind: "Keda", Field: "spec.parts[*].image"}, {Group: "b.example", Kind: "Keda", Field: "spec.missing"}, {Group: "a.example", Kind: "Keda", Field: "spec.image.deeper"}}
