@@ -48,8 +48,11 @@ func CheckValueName(name string) error {
 		return nil
 	}
 	if len(validation.IsDNS1035Label(name)) > 0 {
-		return fmt.Errorf("value name %s: want at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s and the key of a label",
-			Quote(name, maxQuotedBytes), LabelValuePrefix)
+		return fmt.Errorf(
+			"value name %s: want at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s and the key of a label",
+			Quote(name, maxQuotedBytes),
+			LabelValuePrefix,
+		)
 	}
 	return nil
 }
@@ -162,9 +165,13 @@ func UndefinedValues(module string, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return reason.Errorf(reason.ValueUndefined,
+	return reason.Errorf(
+		reason.ValueUndefined,
 		"module %s: value %s is not defined for this runtime: set annotation %s or the label of its Kyma in the control plane",
-		module, strings.Join(names, ", "), v1beta2.AnnotationValues)
+		module,
+		strings.Join(names, ", "),
+		v1beta2.AnnotationValues,
+	)
 }
 
 // ModuleValues are the values that one module uses. A nil value is not defined. The agent writes them to the module's

@@ -75,7 +75,8 @@ func TestObjectsOfRecordedModulesHaveTheirMarksAndManagers(t *testing.T) {
 				continue
 			}
 			seen++
-			if !reflect.DeepEqual(a.Object.GetLabels(), want.GetLabels()) || !reflect.DeepEqual(a.Object.GetAnnotations(), want.GetAnnotations()) {
+			if !reflect.DeepEqual(a.Object.GetLabels(), want.GetLabels()) ||
+				!reflect.DeepEqual(a.Object.GetAnnotations(), want.GetAnnotations()) {
 				t.Errorf("%s %s has\n%v %v\nrecorded is\n%v %v", a.Object.GetKind(), a.Object.GetName(),
 					a.Object.GetLabels(), a.Object.GetAnnotations(), want.GetLabels(), want.GetAnnotations())
 			}

@@ -19,6 +19,8 @@ var transports = map[string]string{
 	"kcp-publisher/internal/gitops/git/repository.go": "the configured Git server, and redirects on the same host",
 	"kcp-publisher/internal/web/signin/oidc.go":       "the configured identity provider, without redirects",
 	"internal/manager/webhook.go":                     "the configured address of events, without redirects",
+	"internal/checks/probe/endpoint.go":               "endpoints of Services in the runtime, without redirects",
+	"internal/checks/probe/probe.go":                  "a field for the transport of endpoint.go",
 }
 
 // TestEveryClientHasARedirectRule: a client without CheckRedirect follows ten redirects to any address.

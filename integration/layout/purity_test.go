@@ -24,9 +24,10 @@ var storeUsers = []string{
 	"bundle/store", "kcp-publisher/internal/components/archive", "kcp-publisher/internal/components/cache", "kcp-publisher/internal/components/component", "integration", "hack/release",
 }
 
-// maxAgentPackages limits the number of packages that the agent links, including the standard library. It keeps the
-// agent small.
-const maxAgentPackages = 1177
+// maxAgentPackages limits the number of packages that the agent links, including the standard library. About 120 of them
+// are typed informers and listers of client-go, which controller-runtime links through client-go's leader election; 38
+// are CEL and the Prometheus client, for the checks of modules.
+const maxAgentPackages = 1160
 
 func TestPurePackagesDoNoIO(t *testing.T) {
 	known := map[string]goPackage{}

@@ -82,7 +82,10 @@ func Key(o *unstructured.Unstructured) string {
 
 // written reports whether lifecycle-manager wrote to an object.
 func written(o *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return !slices.Contains(others, f.Manager) })
+	return slices.ContainsFunc(
+		o.GetManagedFields(),
+		func(f metav1.ManagedFieldsEntry) bool { return !slices.Contains(others, f.Manager) },
+	)
 }
 
 // moment replaces all times, and identity all UIDs.
@@ -105,7 +108,11 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	})
 	// The API server orders them by time.
 	slices.SortFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
-		return cmp.Or(strings.Compare(a.Manager, b.Manager), strings.Compare(string(a.Operation), string(b.Operation)), strings.Compare(a.Subresource, b.Subresource))
+		return cmp.Or(
+			strings.Compare(a.Manager, b.Manager),
+			strings.Compare(string(a.Operation), string(b.Operation)),
+			strings.Compare(a.Subresource, b.Subresource),
+		)
 	})
 	o.SetManagedFields(fields)
 	switch o.GetKind() {

@@ -156,7 +156,8 @@ func (l landscapeOf) untilManaged(version string, modules ...string) {
 			return false, err.Error()
 		}
 		state := fmt.Sprintf("%+v", kyma.Status)
-		if kyma.Status.State != v1beta2.StateReady || kyma.Status.Runtime != nil || len(kyma.Status.Modules) != len(modules)-1 {
+		if kyma.Status.State != v1beta2.StateReady || kyma.Status.Runtime != nil ||
+			len(kyma.Status.Modules) != len(modules)-1 {
 			return false, state
 		}
 		var ready []string

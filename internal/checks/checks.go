@@ -226,7 +226,9 @@ func Reported(states []State) []bundle.ReportedCheck {
 func Lasting(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {
-		lasting[i] = bundle.ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: lasting[i].Name, Result: lasting[i].Result}}
+		lasting[i] = bundle.ReportedCheck{
+			CheckOutcome: v1beta2.CheckOutcome{Name: lasting[i].Name, Result: lasting[i].Result},
+		}
 	}
 	return lasting
 }

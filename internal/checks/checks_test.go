@@ -49,7 +49,12 @@ func measure(d Definition, measured string) State {
 	s := Continue([]Definition{d}, nil)[0]
 	verdicts := map[rune]Verdict{'s': Success, 'f': Failure, 'u': Unknown}
 	for i, v := range measured {
-		s = Next(d, s, Measurement{Verdict: verdicts[v], Message: "because", Value: "7"}, start.Add(time.Duration(i)*time.Minute))
+		s = Next(
+			d,
+			s,
+			Measurement{Verdict: verdicts[v], Message: "because", Value: "7"},
+			start.Add(time.Duration(i)*time.Minute),
+		)
 	}
 	return s
 }
@@ -58,7 +63,9 @@ func TestResultsNeverClaimMoreThanWasMeasured(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := defined(fleet.Check{
 			Name: "a", CEL: readyCheck.CEL,
-			SuccessThreshold: rapid.Int32Range(1, 5).Draw(t, "success"), FailureThreshold: rapid.Int32Range(1, 5).Draw(t, "failure"),
+			SuccessThreshold: rapid.Int32Range(1, 5).
+				Draw(t, "success"),
+			FailureThreshold: rapid.Int32Range(1, 5).Draw(t, "failure"),
 		})
 		measured := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"s", "f", "u"}), 1, 30).Draw(t, "measured"), "")
 		s := measure(d, measured)
@@ -72,7 +79,14 @@ func TestResultsNeverClaimMoreThanWasMeasured(t *testing.T) {
 			want = v1beta2.CheckPassed
 		}
 		if s.Result != want {
-			t.Fatalf("%s with thresholds %d and %d: %s, want %s", measured, d.SuccessThreshold, d.FailureThreshold, s.Result, want)
+			t.Fatalf(
+				"%s with thresholds %d and %d: %s, want %s",
+				measured,
+				d.SuccessThreshold,
+				d.FailureThreshold,
+				s.Result,
+				want,
+			)
 		}
 		if total := int(s.Passes + s.Failures + s.Unknowns); total != len(measured) {
 			t.Fatalf("%s: counted %d", measured, total)
@@ -85,7 +99,12 @@ func TestMessagesExplainFailedAndInconclusiveResults(t *testing.T) {
 	require.Empty(t, measure(d, "sss").Message)
 	require.Equal(t, "because", measure(d, "u").Message)
 	require.Equal(t, "because", measure(d, "fff").Message)
-	s := Next(d, State{}, Measurement{Verdict: Failure, Message: strings.Repeat("x", 5000), Value: strings.Repeat("9", 99)}, start)
+	s := Next(
+		d,
+		State{},
+		Measurement{Verdict: Failure, Message: strings.Repeat("x", 5000), Value: strings.Repeat("9", 99)},
+		start,
+	)
 	require.Len(t, s.Message, bundle.MaxCheckMessageBytes)
 	require.Len(t, s.Value, bundle.MaxCheckValueBytes)
 }
@@ -119,7 +138,9 @@ func TestChecksAreMeasuredWhileTheWaveNeedsThem(t *testing.T) {
 }
 
 func TestAShippedCheckReplacesItsName(t *testing.T) {
-	shipped := []fleet.Check{{Name: "smoke", CEL: &fleet.CELCheck{Expression: "false"}, Interval: metav1.Duration{Duration: time.Minute}}}
+	shipped := []fleet.Check{
+		{Name: "smoke", CEL: &fleet.CELCheck{Expression: "false"}, Interval: metav1.Duration{Duration: time.Minute}},
+	}
 	got := Define([]fleet.Check{{Name: "smoke"}, {Name: "lost"}, readyCheck}, shipped, "")
 	require.Equal(t, "lost", got[0].Name)
 	require.Contains(t, got[0].Problem, "ships no check")
@@ -148,12 +169,21 @@ func TestStatesContinueUnlessTheDefinitionChanges(t *testing.T) {
 
 func TestReportedResultsAreAcceptable(t *testing.T) {
 	reported := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 3}, {Name: "a"}})
-	require.NoError(t, (bundle.Report{Time: start, Modules: []bundle.ReportedModule{{Name: "keda", Checks: reported}}}).Check())
+	require.NoError(
+		t,
+		(bundle.Report{Time: start, Modules: []bundle.ReportedModule{{Name: "keda", Checks: reported}}}).Check(),
+	)
 	require.Equal(t, v1beta2.CheckInconclusive, reported[0].Result)
 	require.Equal(t, int32(3), reported[1].Passes)
-	again := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Unknowns: 1, Message: "later"}})
+	again := Reported(
+		[]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Unknowns: 1, Message: "later"}},
+	)
 	require.Equal(t, Lasting(reported), Lasting(again), "counts and values are not worth a report")
-	require.NotEqual(t, Lasting(reported), Lasting(Reported([]State{{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"}})))
+	require.NotEqual(
+		t,
+		Lasting(reported),
+		Lasting(Reported([]State{{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"}})),
+	)
 }
 
 func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
@@ -176,7 +206,7 @@ func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
 		"an increase above the limit":        {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.5, "1", Failure, "increased by 50%, from 1 to 1.5 (maxIncreasePercent is 20)"},
 		"a decrease":                         {fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 0.5, "1", Success, ""},
 		"a negative value that increases":    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, -5, "-10", Failure, "increased by 50%"},
-		"rounding is no increase":            {fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 1.0 / 3, FormatNumber(1.0 / 3), Success, ""},
+		"rounding is not an increase":        {fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 1.0 / 3, FormatNumber(1.0 / 3), Success, ""},
 		"no value before":                    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "", Unknown, "no value from before the upgrade"},
 		"no value before, but a bound":       {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "", Success, ""},
 		"no value before, above the bound":   {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 3, "", Failure, "above max"},

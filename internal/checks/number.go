@@ -16,7 +16,7 @@ func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g',
 func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	if rounded, err := strconv.ParseFloat(m.Value, 64); err == nil {
-		value = rounded // as before, so that rounding is no increase
+		value = rounded // like the value before, so rounding never looks like an increase
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", want a finite number"}
@@ -62,7 +62,7 @@ func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement 
 	case past == 0 && bounded:
 		return m
 	case past == 0:
-		return unknown(fmt.Sprintf("the value increased from 0 to %s, which is no percentage: set max", m.Value))
+		return unknown(fmt.Sprintf("the value increased from 0 to %s, so the increase has no percentage: set max", m.Value))
 	case increase > math.Abs(past)*float64(*q.MaxIncreasePercent)/100:
 		return failed("the value increased by %.0f%%, from %s to %s (maxIncreasePercent is %d)",
 			100*increase/math.Abs(past), before, m.Value, *q.MaxIncreasePercent)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/cel-go/cel"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,9 +69,8 @@ func (p *Prober) program(expression string) (cel.Program, error) {
 		return known, nil
 	}
 	parsed, issues := p.env.Compile(expression)
-	if err := issues.Err(); err != nil {
-		text, _, _ := strings.Cut(err.Error(), "\n")
-		return nil, errors.New("compile the expression: " + text)
+	if issues.Err() != nil {
+		return nil, errors.New("compile the expression: " + issues.Errors()[0].Message)
 	}
 	program, err := p.env.Program(parsed, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptEvery))
 	if err != nil {
@@ -97,7 +95,10 @@ func (p *Prober) cel(ctx context.Context, c fleet.CELCheck) (checks.Measurement,
 	case err != nil:
 		return checks.Measurement{}, err
 	case !is:
-		return checks.Measurement{Verdict: checks.Failure, Message: fmt.Sprintf("the expression is false for %d objects", len(objects))}, nil
+		return checks.Measurement{
+			Verdict: checks.Failure,
+			Message: fmt.Sprintf("the expression is false for %d objects", len(objects)),
+		}, nil
 	}
 	return checks.Measurement{Verdict: checks.Success}, nil
 }
@@ -128,7 +129,8 @@ func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 			unstructured.RemoveNestedField(list.Items[i].Object, "metadata", "managedFields")
 			objects = append(objects, list.Items[i].Object)
 		}
-		if options.Continue = list.GetContinue(); len(objects) > maxObjects || len(objects) == maxObjects && options.Continue != "" {
+		if options.Continue = list.GetContinue(); len(objects) > maxObjects ||
+			len(objects) == maxObjects && options.Continue != "" {
 			return nil, fmt.Errorf("the check selects more than %d objects: use a namespace or a selector", maxObjects)
 		}
 		if options.Continue == "" {

@@ -18,8 +18,12 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 	w := newWorld(t)
 	for i := range 3 {
 		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprintf("m%d", i), Labels: map[string]string{"n": fmt.Sprint(i)}},
-			Data:       map[string]string{"state": "Ready", "text": strings.Repeat("a", 100)},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: w.namespace,
+				Name:      fmt.Sprintf("m%d", i),
+				Labels:    map[string]string{"n": fmt.Sprint(i)},
+			},
+			Data: map[string]string{"state": "Ready", "text": strings.Repeat("a", 100)},
 		}))
 	}
 	for name, c := range map[string]struct {
@@ -50,10 +54,22 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 				kind = c.kind
 			}
 			if c.selector == nil {
-				c.selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "n", Operator: metav1.LabelSelectorOpExists}}}
+				c.selector = &metav1.LabelSelector{
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "n", Operator: metav1.LabelSelectorOpExists}},
+				}
 			}
 			started := time.Now()
-			m := w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: kind, Namespace: w.namespace, Selector: c.selector, Expression: c.expression}})
+			m := w.measure(
+				fleet.Check{
+					CEL: &fleet.CELCheck{
+						APIVersion: "v1",
+						Kind:       kind,
+						Namespace:  w.namespace,
+						Selector:   c.selector,
+						Expression: c.expression,
+					},
+				},
+			)
 			require.Equal(t, c.want, m.Verdict, m.Message)
 			require.Contains(t, m.Message, c.text)
 			require.Less(t, time.Since(started), 4*time.Second)
@@ -83,9 +99,17 @@ func growing(depth int) string {
 func TestMoreThan500ObjectsAreUnknown(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxObjects + 1 {
-		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprint("m", i)}}))
+		require.NoError(
+			t,
+			w.Create(
+				t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprint("m", i)}},
+			),
+		)
 	}
-	m := w.measure(fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Expression: "true"}})
+	m := w.measure(
+		fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Expression: "true"}},
+	)
 	require.Equal(t, checks.Unknown, m.Verdict)
 	require.Contains(t, m.Message, "more than 500 objects")
 }

@@ -52,7 +52,10 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 			return nil, errors.Join(problems...)
 		},
 		// A Service has no certificate of a public authority, and a measurement trusts no response.
-		TLSClientConfig:        &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, //nolint:gosec // see above
+		TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true,
+			MinVersion:         tls.VersionTLS12,
+		}, //nolint:gosec // see above
 		MaxResponseHeaderBytes: 64 << 10,
 		MaxIdleConnsPerHost:    1,
 		MaxIdleConns:           10,
@@ -114,7 +117,11 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 		return nil, err
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
-		return nil, fmt.Errorf("service %s/%s is of type ExternalName: it has no endpoints in the runtime", s.Namespace, s.Name)
+		return nil, fmt.Errorf(
+			"service %s/%s is of type ExternalName: it has no endpoints in the runtime",
+			s.Namespace,
+			s.Name,
+		)
 	}
 	portName, found := "", false
 	for _, port := range service.Spec.Ports {
@@ -126,7 +133,13 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 		return nil, fmt.Errorf("service %s/%s has no TCP port %d", s.Namespace, s.Name, s.Port)
 	}
 	var published discoveryv1.EndpointSliceList
-	err := p.cluster.List(ctx, &published, client.InNamespace(s.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}, client.Limit(maxSlices))
+	err := p.cluster.List(
+		ctx,
+		&published,
+		client.InNamespace(s.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: s.Name},
+		client.Limit(maxSlices),
+	)
 	if err != nil {
 		return nil, err
 	}

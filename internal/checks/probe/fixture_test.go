@@ -114,14 +114,21 @@ func (w *world) service(address string, port int32) fleet.ServiceReference {
 	name := "app-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	require.NoError(w, w.Create(w.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "web", Port: 80}}},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone,
+			Ports:     []corev1.ServicePort{{Name: "web", Port: 80}},
+		},
 	}))
 	kind := discoveryv1.AddressTypeIPv4
 	if ip := net.ParseIP(address); ip.To4() == nil {
 		kind = discoveryv1.AddressTypeIPv6
 	}
 	require.NoError(w, w.Create(w.Context(), &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: w.namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace,
+			Name:      name,
+			Labels:    map[string]string{discoveryv1.LabelServiceName: name},
+		},
 		AddressType: kind,
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{address}}},
 		Ports:       []discoveryv1.EndpointPort{{Name: ptr.To("web"), Port: &port}},

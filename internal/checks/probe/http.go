@@ -44,7 +44,13 @@ func (p *Prober) http(ctx context.Context, c fleet.HTTPCheck) (checks.Measuremen
 	return p.judgeResponse(ctx, c, response.StatusCode, body, time.Since(started))
 }
 
-func (p *Prober) judgeResponse(ctx context.Context, c fleet.HTTPCheck, status int, body []byte, latency time.Duration) (checks.Measurement, error) {
+func (p *Prober) judgeResponse(
+	ctx context.Context,
+	c fleet.HTTPCheck,
+	status int,
+	body []byte,
+	latency time.Duration,
+) (checks.Measurement, error) {
 	m := checks.Measurement{Verdict: checks.Success, Value: latency.Round(time.Millisecond).String()}
 	failed := func(format string, args ...any) (checks.Measurement, error) {
 		return checks.Measurement{Verdict: checks.Failure, Value: m.Value, Message: fmt.Sprintf(format, args...)}, nil

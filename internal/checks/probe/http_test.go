@@ -122,7 +122,10 @@ func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
 	w.Prober.mu.Lock()
 	defer w.Prober.mu.Unlock()
-	w.addresses[origin(service)] = addresses{all: []string{net.JoinHostPort(address, strconv.Itoa(int(port)))}, until: time.Now().Add(time.Hour)}
+	w.addresses[origin(service)] = addresses{
+		all:   []string{net.JoinHostPort(address, strconv.Itoa(int(port)))},
+		until: time.Now().Add(time.Hour),
+	}
 	return service
 }
 
@@ -130,7 +133,11 @@ func TestServicesWithoutEndpointsAreUnknown(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "outside"},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.org", Ports: []corev1.ServicePort{{Port: 80}}},
+		Spec: corev1.ServiceSpec{
+			Type:         corev1.ServiceTypeExternalName,
+			ExternalName: "example.org",
+			Ports:        []corev1.ServicePort{{Port: 80}},
+		},
 	}))
 	require.NoError(t, w.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "empty"},

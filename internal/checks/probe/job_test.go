@@ -35,7 +35,8 @@ func (w *world) finish(conditions ...batchv1.JobCondition) chan batchv1.Job {
 	go func() {
 		_ = wait.PollUntilContextCancel(w.Context(), 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			var jobs batchv1.JobList
-			if err := w.List(ctx, &jobs, client.InNamespace(w.namespace), client.HasLabels{LabelCheck}); err != nil || len(jobs.Items) == 0 {
+			if err := w.List(ctx, &jobs, client.InNamespace(w.namespace), client.HasLabels{LabelCheck}); err != nil ||
+				len(jobs.Items) == 0 {
 				return false, err
 			}
 			job := jobs.Items[0]
@@ -57,12 +58,21 @@ func (w *world) finish(conditions ...batchv1.JobCondition) chan batchv1.Job {
 }
 
 func condition(kind batchv1.JobConditionType, reason, message string) batchv1.JobCondition {
-	return batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
+	return batchv1.JobCondition{
+		Type:               kind,
+		Status:             corev1.ConditionTrue,
+		Reason:             reason,
+		Message:            message,
+		LastTransitionTime: metav1.Now(),
+	}
 }
 
 func TestAJobThatCompletesIsASuccessAndIsDeleted(t *testing.T) {
 	w := newWorld(t)
-	finished := w.finish(condition(batchv1.JobSuccessCriteriaMet, "CompletionsReached", ""), condition(batchv1.JobComplete, "CompletionsReached", ""))
+	finished := w.finish(
+		condition(batchv1.JobSuccessCriteriaMet, "CompletionsReached", ""),
+		condition(batchv1.JobComplete, "CompletionsReached", ""),
+	)
 	m := w.measure(jobCheck(w.namespace, template))
 	require.Equal(t, checks.Success, m.Verdict, m.Message)
 	job := <-finished
@@ -76,7 +86,10 @@ func TestAJobThatCompletesIsASuccessAndIsDeleted(t *testing.T) {
 
 func TestAJobThatFailsIsAFailure(t *testing.T) {
 	w := newWorld(t)
-	w.finish(condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""), condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"))
+	w.finish(
+		condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
+		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"),
+	)
 	m := w.measure(jobCheck(w.namespace, template))
 	require.Equal(t, checks.Failure, m.Verdict, m.Message)
 	require.Contains(t, m.Message, "backoff limit")
@@ -138,7 +151,12 @@ func TestJobsOutsideTheLimitsAreNotCreated(t *testing.T) {
 		"the module has no objects in names": jobCheck("kube-system", template),
 	} {
 		c.Name = "check"
-		m := w.Measure(t.Context(), Subject{Module: "keda", Namespaces: []string{w.namespace}}, checks.Define([]fleet.Check{c}, nil, "")[0], "")
+		m := w.Measure(
+			t.Context(),
+			Subject{Module: "keda", Namespaces: []string{w.namespace}},
+			checks.Define([]fleet.Check{c}, nil, "")[0],
+			"",
+		)
 		require.Equal(t, checks.Unknown, m.Verdict)
 		require.Contains(t, m.Message, text)
 	}

@@ -71,7 +71,16 @@ func TestQueriesReturnOneNumber(t *testing.T) {
 		"the query at its path": {answersQuery, checks.Success, "0.1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := w.measure(fleet.Check{PromQL: &fleet.PromQLCheck{Service: w.serve(c.serve), Path: "/select/", Query: "sum(rate(errors[5m]))", Max: "0.25"}})
+			m := w.measure(
+				fleet.Check{
+					PromQL: &fleet.PromQLCheck{
+						Service: w.serve(c.serve),
+						Path:    "/select/",
+						Query:   "sum(rate(errors[5m]))",
+						Max:     "0.25",
+					},
+				},
+			)
 			require.Equal(t, c.want, m.Verdict, m.Message)
 			require.Equal(t, c.value, m.Value)
 			require.Contains(t, m.Message, c.text)

@@ -47,9 +47,24 @@ func newCheckModule() *cobra.Command {
 	f.cluster.AddFlags(flags, "the runtime")
 	f.component.add(cmd)
 	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all; may be repeated")
-	flags.StringToStringVar(&f.before, "before", nil, "CHECK=VALUE: value of a promql check before the upgrade; may be repeated")
-	flags.DurationVar(&f.interval, "interval", 0, "time between two measurements of a check; 0: the interval of each check")
-	flags.IntVar(&f.measurements, "measurements", 20, "measurements after which a check without a result counts as Inconclusive")
+	flags.StringToStringVar(
+		&f.before,
+		"before",
+		nil,
+		"CHECK=VALUE: value of a promql check before the upgrade; may be repeated",
+	)
+	flags.DurationVar(
+		&f.interval,
+		"interval",
+		0,
+		"time between two measurements of a check; 0: the interval of each check",
+	)
+	flags.IntVar(
+		&f.measurements,
+		"measurements",
+		20,
+		"measurements after which a check without a result counts as Inconclusive",
+	)
 	return cmd
 }
 
@@ -62,7 +77,10 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 	if err != nil {
 		return err
 	}
-	shipped = slices.DeleteFunc(shipped, func(c fleet.Check) bool { return len(f.names) > 0 && !slices.Contains(f.names, c.Name) })
+	shipped = slices.DeleteFunc(
+		shipped,
+		func(c fleet.Check) bool { return len(f.names) > 0 && !slices.Contains(f.names, c.Name) },
+	)
 	if len(shipped) == 0 {
 		return cli.Usage(fmt.Errorf("%s has no check %s", argument, strings.Join(f.names, ", ")))
 	}
@@ -93,19 +111,23 @@ func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []
 		}
 		return checks.Shipped(data)
 	}
-	err = f.component.with(cmd, argument, func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
-		resources := found.Descriptor.Resources
-		at := slices.IndexFunc(resources, func(r ocm.Resource) bool { return r.Name == bundle.ContentChecks })
-		if at < 0 {
-			return fmt.Errorf("component %s ships no checks: it has no resource %q", argument, bundle.ContentChecks)
-		}
-		data, err := opened.reader.Bytes(ctx, found, resources[at])
-		if err != nil {
+	err = f.component.with(
+		cmd,
+		argument,
+		func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
+			resources := found.Descriptor.Resources
+			at := slices.IndexFunc(resources, func(r ocm.Resource) bool { return r.Name == bundle.ContentChecks })
+			if at < 0 {
+				return fmt.Errorf("component %s ships no checks: it has no resource %q", argument, bundle.ContentChecks)
+			}
+			data, err := opened.reader.Bytes(ctx, found, resources[at])
+			if err != nil {
+				return err
+			}
+			shipped, err = checks.Shipped(data)
 			return err
-		}
-		shipped, err = checks.Shipped(data)
-		return err
-	})
+		},
+	)
 	return shipped, err
 }
 

@@ -17,7 +17,11 @@ import (
 
 func TestCheckModuleShowsEachMeasurement(t *testing.T) {
 	cel := &fleet.CELCheck{Expression: "true"}
-	definitions := checks.Define([]fleet.Check{{Name: "ready", CEL: cel}, {Name: "slow", CEL: cel, FailureThreshold: 2}}, nil, "")
+	definitions := checks.Define(
+		[]fleet.Check{{Name: "ready", CEL: cel}, {Name: "slow", CEL: cel, FailureThreshold: 2}},
+		nil,
+		"",
+	)
 	for name, c := range map[string]struct {
 		slow  []checks.Verdict
 		lines []string
@@ -39,15 +43,20 @@ func TestCheckModuleShowsEachMeasurement(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			f := checkModuleFlags{interval: time.Millisecond, measurements: 4, before: map[string]string{"slow": "0.25"}}
-			err := f.measureAll(t.Context(), &out, definitions, func(_ context.Context, d checks.Definition, before string) checks.Measurement {
-				if d.Name == "ready" {
-					return checks.Measurement{Verdict: checks.Success}
-				}
-				require.Equal(t, "0.25", before)
-				next := c.slow[0]
-				c.slow = c.slow[1:]
-				return checks.Measurement{Verdict: next, Value: "0.5", Message: "too slow"}
-			})
+			err := f.measureAll(
+				t.Context(),
+				&out,
+				definitions,
+				func(_ context.Context, d checks.Definition, before string) checks.Measurement {
+					if d.Name == "ready" {
+						return checks.Measurement{Verdict: checks.Success}
+					}
+					require.Equal(t, "0.25", before)
+					next := c.slow[0]
+					c.slow = c.slow[1:]
+					return checks.Measurement{Verdict: next, Value: "0.5", Message: "too slow"}
+				},
+			)
 			if c.want == "" {
 				require.NoError(t, err)
 			} else {
@@ -70,5 +79,9 @@ func TestCheckModuleReadsAFile(t *testing.T) {
 	require.Equal(t, "ready", shipped[0].Name)
 	_, err = f.read(&cobra.Command{}, filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorContains(t, err, "no such file")
-	require.Equal(t, 2, Execute("v0", []string{"check-module", name, "--check", "other"}, &strings.Builder{}, &strings.Builder{}))
+	require.Equal(
+		t,
+		2,
+		Execute("v0", []string{"check-module", name, "--check", "other"}, &strings.Builder{}, &strings.Builder{}),
+	)
 }

@@ -40,7 +40,12 @@ func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 		return err
 	}
 	if commit := meta.Annotations[v1beta2.AnnotationGitCommit]; commit != "" {
-		return fmt.Errorf("module %s: commit %.300q defines its ModuleReleaseMeta %s, and would undo the change: use --git-url", module, commit, meta.Name)
+		return fmt.Errorf(
+			"module %s: commit %.300q defines its ModuleReleaseMeta %s, and would undo the change: use --git-url",
+			module,
+			commit,
+			meta.Name,
+		)
 	}
 	next := meta.DeepCopy()
 	promotion, err := promote.In(&next.Spec, f.from, f.to, f.create)
@@ -67,7 +72,13 @@ type directPromotion struct {
 }
 
 func (f *promoteFlags) apply(
-	ctx context.Context, cmd *cobra.Command, api client.Client, meta v1beta2.ModuleReleaseMeta, next *v1beta2.ModuleReleaseMeta, p promote.Promotion, effect difference,
+	ctx context.Context,
+	cmd *cobra.Command,
+	api client.Client,
+	meta v1beta2.ModuleReleaseMeta,
+	next *v1beta2.ModuleReleaseMeta,
+	p promote.Promotion,
+	effect difference,
 ) error {
 	result := directPromotion{Promotion: p, Effect: effect}
 	out := cmd.OutOrStdout()

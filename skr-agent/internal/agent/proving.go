@@ -36,7 +36,12 @@ const loggedChecks = "checks"
 // measureBefore measures the queries of checks before modules are upgraded. It delays the upgrade by the timeouts of the
 // queries, and never blocks it.
 func (a *Agent) measureBefore(
-	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate, sync syncScope,
+	ctx context.Context,
+	log logr.Logger,
+	b *bundle.Bundle,
+	installed []v1beta2.Manifest,
+	gate maintenance.Gate,
+	sync syncScope,
 ) {
 	if b == nil || sync == syncNothing || !a.rememberChecks(ctx, log) {
 		return

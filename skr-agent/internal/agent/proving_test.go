@@ -23,12 +23,21 @@ import (
 // readyManifest returns an installed Manifest that is ready in a version.
 func readyManifest(version string) v1beta2.Manifest {
 	m := v1beta2.Manifest{
-		ObjectMeta: metav1.ObjectMeta{Name: "keda-1", Generation: 4, Labels: map[string]string{v1beta2.LabelModuleName: "keda"}},
-		Spec:       v1beta2.ManifestSpec{Version: version},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:       "keda-1",
+			Generation: 4,
+			Labels:     map[string]string{v1beta2.LabelModuleName: "keda"},
+		},
+		Spec: v1beta2.ManifestSpec{Version: version},
 	}
 	m.Status.State = v1beta2.StateReady
-	m.Status.Synced = []v1beta2.Resource{{Name: "app", Namespace: "apps"}, {Name: "keda", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}}}
-	m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 4}}
+	m.Status.Synced = []v1beta2.Resource{
+		{Name: "app", Namespace: "apps"},
+		{Name: "keda", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}},
+	}
+	m.Status.Conditions = []metav1.Condition{
+		{Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 4},
+	}
 	return m
 }
 
@@ -40,10 +49,16 @@ func bundleWith(version string, defined ...fleet.Check) *bundle.Bundle {
 
 func newProving(t *testing.T) (*Agent, *int) {
 	measured := new(int)
-	runner := prove.New(prove.Options{Now: time.Now, Changed: func() {}, Before: func(_ context.Context, _ prove.Target, _ checks.Definition) string {
-		*measured++
-		return "0.5"
-	}})
+	runner := prove.New(
+		prove.Options{
+			Now:     time.Now,
+			Changed: func() {},
+			Before: func(_ context.Context, _ prove.Target, _ checks.Definition) string {
+				*measured++
+				return "0.5"
+			},
+		},
+	)
 	return New(Options{
 		Checks: runner, Store: contentstore.New(nothing{}, nothing{}, "kyma-system"),
 		Keeper: &objects.Keeper{Client: nothing{}, Uncached: nothing{}, Signer: trusttest.NewSigner(t)},

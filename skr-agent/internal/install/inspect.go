@@ -76,7 +76,9 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 func detailed(k key, state, message string) bundle.DetailedObject {
 	short := func(text string) string { return bundle.Bounded(text, bundle.MaxModuleNameBytes) }
 	return bundle.DetailedObject{
-		Group: short(k.Group), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state, Message: excerpt.Line(message),
+		Group: short(
+			k.Group,
+		), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state, Message: excerpt.Line(message),
 	}
 }
 
@@ -245,7 +247,9 @@ func belongs(pod, workload *unstructured.Unstructured) bool {
 	if owner == nil {
 		return false
 	}
-	return owner.UID == workload.GetUID() || workload.GetKind() == "Deployment" && owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.Name, workload.GetName()+"-")
+	return owner.UID == workload.GetUID() ||
+		workload.GetKind() == "Deployment" && owner.Kind == "ReplicaSet" &&
+			strings.HasPrefix(owner.Name, workload.GetName()+"-")
 }
 
 // pod adds the states and logs of a Pod's failing containers.

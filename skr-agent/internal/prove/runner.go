@@ -132,7 +132,10 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 			r.mu.Unlock()
 			continue
 		}
-		m := &module{Record: checks.Record{Module: t.Module, Version: t.Version, States: checks.Continue(t.Definitions, nil)}, target: t}
+		m := &module{
+			Record: checks.Record{Module: t.Module, Version: t.Version, States: checks.Continue(t.Definitions, nil)},
+			target: t,
+		}
 		r.modules[t.Module] = m
 		r.mu.Unlock()
 		for i, d := range t.Definitions {

@@ -16,7 +16,14 @@ import (
 )
 
 func target(version string, ready bool, defined ...fleet.Check) Target {
-	return Target{Module: "keda", Version: version, Definitions: checks.Define(defined, nil, ""), CheckFor: time.Hour, Installed: ready, Ready: ready}
+	return Target{
+		Module:      "keda",
+		Version:     version,
+		Definitions: checks.Define(defined, nil, ""),
+		CheckFor:    time.Hour,
+		Installed:   ready,
+		Ready:       ready,
+	}
 }
 
 var (
@@ -38,7 +45,10 @@ func newWorld(t *testing.T) *world {
 	w.Runner = New(Options{
 		Measure: func(context.Context, Target, checks.Definition, string) checks.Measurement {
 			w.measured.Add(1)
-			return checks.Measurement{Verdict: w.verdict.Load().(checks.Verdict), Value: "1"} //nolint:forcetypeassert // it stores no other
+			return checks.Measurement{
+				Verdict: w.verdict.Load().(checks.Verdict),
+				Value:   "1",
+			} //nolint:forcetypeassert // it stores no other
 		},
 		Before:  func(context.Context, Target, checks.Definition) string { return w.before },
 		Changed: func() { w.changed.Add(1) },

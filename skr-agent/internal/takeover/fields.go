@@ -59,7 +59,13 @@ func (w Writer) handFields(ctx context.Context, o *unstructured.Unstructured, to
 
 // moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that
 // is empty. The object is as it was read: one that changed since is tried again.
-func moveFields(ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string) error {
+func moveFields(
+	ctx context.Context,
+	uncached client.Client,
+	o *unstructured.Unstructured,
+	from []fieldManager,
+	to, as string,
+) error {
 	entries := removeFieldManagers(o.GetManagedFields(), from)
 	if to != "" {
 		var err error
@@ -72,7 +78,12 @@ func moveFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 	}
 	before := o.DeepCopy()
 	o.SetManagedFields(entries)
-	err := uncached.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(as))
+	err := uncached.Patch(
+		ctx,
+		o,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(as),
+	)
 	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("change the owner of fields of %s %s: %w", o.GetKind(), o.GetName(), err)
 	}

@@ -19,7 +19,8 @@ func MadeDefaultCR(o *metav1.PartialObjectMetadata) bool { return isKymas(o) || 
 // Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
 func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == v1beta2.LifecycleManagerFinalizerResource && e.Operation == metav1.ManagedFieldsOperationUpdate &&
+		return e.Manager == v1beta2.LifecycleManagerFinalizerResource &&
+			e.Operation == metav1.ManagedFieldsOperationUpdate &&
 			e.Subresource == ""
 	})
 }

@@ -47,7 +47,8 @@ type Writer struct {
 
 // Run does the phase of a bundle beside the bundle's objects.
 func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
-	if phase := b.State.Takeover; phase != bundle.TakeoverClean && phase != bundle.TakeoverRelease || p.Done == b.Digest.String() {
+	if phase := b.State.Takeover; phase != bundle.TakeoverClean && phase != bundle.TakeoverRelease ||
+		p.Done == b.Digest.String() {
 		return
 	}
 	waiting := false
@@ -91,14 +92,23 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 		return fmt.Errorf("read %s, which lifecycle-manager left: %w", leftover, err)
 	}
 	if o.DeletionTimestamp.IsZero() {
-		err = w.Uncached.Delete(ctx, o, client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		err = w.Uncached.Delete(
+			ctx,
+			o,
+			client.Preconditions{UID: &o.UID},
+			client.PropagationPolicy(metav1.DeletePropagationBackground),
+		)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("remove %s, which lifecycle-manager left: %w", leftover, err)
 		}
 		p.Removed = bundle.SortObjects(append(p.Removed, leftover))
 	}
 	if len(o.Finalizers) > 0 {
-		return fmt.Errorf("%s, which lifecycle-manager left, is being deleted and waits for its finalizers: %v", leftover, o.Finalizers)
+		return fmt.Errorf(
+			"%s, which lifecycle-manager left, is being deleted and waits for its finalizers: %v",
+			leftover,
+			o.Finalizers,
+		)
 	}
 	return nil
 }

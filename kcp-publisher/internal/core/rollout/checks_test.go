@@ -117,7 +117,8 @@ func TestAWaveWithChecksWaitsForAgentsThatSupportThem(t *testing.T) {
 	fleetOf := []Runtime{old, at("prod", "prod", "1.0.0")}
 	step := Plan(first, spec, fleet.RolloutStatus{}, fleetOf, Situation{Channel: "2.0.0", Now: noon})
 	message := step.Status.Message
-	if step.Status.State != fleet.RolloutWaiting || !strings.Contains(message, "dev (its agent does not support checks)") {
+	if step.Status.State != fleet.RolloutWaiting ||
+		!strings.Contains(message, "dev (its agent does not support checks)") {
 		t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
 	}
 	if d := step.Decisions[0]; d.Version != "1.0.0" || !strings.Contains(d.Held, "agent that supports checks") {

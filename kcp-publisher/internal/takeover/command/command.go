@@ -165,19 +165,27 @@ func (f *takeoverFlags) newFinish() *cobra.Command {
 		},
 	}
 	f.waitFlags(cmd)
-	cmd.Flags().BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
+	cmd.Flags().
+		BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
 	return cmd
 }
 
 func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the runtimes' reports; run the command again to continue afterwards")
+	cmd.Flags().
+		DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the runtimes' reports; run the command again to continue afterwards")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes and make none")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 }
 
 // plans returns the selected Kymas with the plans of their takeovers.
-func (f *takeoverFlags) plans(cmd *cobra.Command, args []string, everybody bool) ([]v1beta2.Kyma, []takeover.Plan, error) {
-	maintenance, err := f.Maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+func (f *takeoverFlags) plans(
+	cmd *cobra.Command,
+	args []string,
+	everybody bool,
+) ([]v1beta2.Kyma, []takeover.Plan, error) {
+	maintenance, err := f.Maintenance(
+		func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) },
+	)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,7 +210,12 @@ func (f *takeoverFlags) plans(cmd *cobra.Command, args []string, everybody bool)
 }
 
 // selected returns the Kymas that the command line selects, sorted by name. With everybody, no selection means all.
-func (f *takeoverFlags) selected(ctx context.Context, api client.Client, args []string, everybody bool) ([]v1beta2.Kyma, error) {
+func (f *takeoverFlags) selected(
+	ctx context.Context,
+	api client.Client,
+	args []string,
+	everybody bool,
+) ([]v1beta2.Kyma, error) {
 	ways := 0
 	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
 		if given {

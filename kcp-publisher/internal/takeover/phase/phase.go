@@ -135,11 +135,17 @@ func (i Inherited) NotOffered(err error) error {
 	return reason.Errorf(
 		reason.ModuleNotInherited,
 		"module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that version until the runtime has it from its agent",
-		i.Module, i.Version, err,
+		i.Module,
+		i.Version,
+		err,
 	)
 }
 
 // Follows returns a message about the version that an inherited module gets after its adoption.
 func (i Inherited) Follows(offered string) string {
-	return fmt.Sprintf("is taken over in version %s, which lifecycle-manager installed; %s follows once the runtime has reported it", i.Version, offered)
+	return fmt.Sprintf(
+		"is taken over in version %s, which lifecycle-manager installed; %s follows once the runtime has reported it",
+		i.Version,
+		offered,
+	)
 }

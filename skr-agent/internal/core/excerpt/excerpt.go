@@ -30,14 +30,24 @@ var rules = []rule{
 		"$1$2" + masked},
 	{regexp.MustCompile(`(?i)\b(bearer|basic)(\s+)[A-Za-z0-9._~+/=-]{6,}`), "$1$2" + masked},
 	// Pairs such as "db_password=x", `"apiKey": "x"`, "--token x", and "password is x".
-	{regexp.MustCompile(`(?i)([\w.-]*` + names + `[\w.-]*["']?\s*(?::=|[:=]|\bis\b)\s*)("(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s"',;&}\]]+)`), "$1" + masked},
+	{
+		regexp.MustCompile(
+			`(?i)([\w.-]*` + names + `[\w.-]*["']?\s*(?::=|[:=]|\bis\b)\s*)("(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s"',;&}\]]+)`,
+		),
+		"$1" + masked,
+	},
 	{regexp.MustCompile(`(?i)(\bauth["']?\s*[:=]\s*["']?)[^\s"',;&}\]]+`), "$1" + masked},
 	{regexp.MustCompile(`(?i)(--?[\w-]*` + names + `[\w-]*\s+)([^\s-][^\s]*)`), "$1" + masked},
 	// URLs with a password.
 	{regexp.MustCompile(`\b([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@]+@`), "${1}" + masked + "@"},
 	// Tokens with a known form.
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,4}`), masked},
-	{regexp.MustCompile(`\b(?:A[KS]IA[0-9A-Z]{12,}\w*|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{20,}|[rs]k_live_\w{12,}|npm_\w{20,}|AGE-SECRET-KEY-[\w-]+|kp[rt]1\.[\w.-]+)`), masked},
+	{
+		regexp.MustCompile(
+			`\b(?:A[KS]IA[0-9A-Z]{12,}\w*|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{20,}|[rs]k_live_\w{12,}|npm_\w{20,}|AGE-SECRET-KEY-[\w-]+|kp[rt]1\.[\w.-]+)`,
+		),
+		masked,
+	},
 }
 
 // opaque finds long texts that no person wrote, such as keys in base64 or hexadecimal.
