@@ -33,7 +33,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		"A time that is none":           {inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"24:00:00Z"}`), `rules[0].windows[0].end: "24:00:00Z": want a time of day`},
 		"A date in a weekly window":     {inRule(`{"days":["Mon"],"begin":"2026-12-08T20:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].begin: "},
 		"Two offsets in one window":     {inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"02:00:00+01:00"}`), "rules[0].windows[0].end: \"02:00:00+01:00\": has another offset"},
-		"A time of day without days":    {inRule(`{"begin":"01:00:00Z","end":"02:00:00Z"}`), `rules[0].windows[0].begin: "01:00:00Z": want a date such as 2026-12-08T20:00:00Z, or name the days`},
+		"A time of day without days":    {inRule(`{"begin":"01:00:00Z","end":"02:00:00Z"}`), `rules[0].windows[0].begin: "01:00:00Z": want a date such as 2026-12-08T20:00:00Z, or set days`},
 		"A window without times":        {inRule(`{}`), `rules[0].windows[0].begin: ""`},
 		"Begin in both spellings":       {inRule(`{"days":["Mon"],"begin":"01:00:00Z","timeEnd":"02:00:00Z"}`), "rules[0].windows[0]: has begin or end beside timeBegin or timeEnd"},
 		"Too many windows":              {inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")), "rules[0].windows: 105, at most 104"},

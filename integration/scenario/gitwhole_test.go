@@ -39,7 +39,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	t.Helper()
 	until(t, time.Minute, "commit "+hash+" is applied in part", func() (bool, string) {
 		r := record(t, f)
-		return r["applying"] == hash && r["ready"] == "False" && r["reason"] == v1beta2.ReasonCommitApplyFailed && strings.Contains(r["message"], "nothing is published while commit "+hash) &&
+		return r["applying"] == hash && r["ready"] == "False" && r["reason"] == v1beta2.ReasonCommitApplyFailed && strings.Contains(r["message"], "publishing is held while commit "+hash) &&
 			strings.Contains(r["message"], "fleet/kymas/") && strings.Contains(r["message"], ".yaml:1: ") && strings.Contains(r["message"], "exceeded quota"), fmt.Sprint(r)
 	})
 }
@@ -101,7 +101,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 			}
 			return len(kyma.Status.Runtime.Requested.Spec.Modules) == 2, fmt.Sprint(kyma.Status.Runtime.Requested)
 		})
-		if why, err := f.Why(ctx, "one"); err != nil || !strings.Contains(why, "because    nothing is published while commit "+promoted) {
+		if why, err := f.Why(ctx, "one"); err != nil || !strings.Contains(why, "because    publishing is held while commit "+promoted) {
 			t.Errorf("why says: %v\n%s", err, why)
 		}
 		nothingIsPublished()
@@ -116,7 +116,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	})
 	t.Run("neither by the next leader", func(t *testing.T) {
 		leader.kill(t)
-		successor.untilSays(t, "the repository could not be followed")
+		successor.untilSays(t, "failed to follow the repository")
 		successor.untilSays(t, promoted)
 		untilPartial(t, f, promoted)
 		nothingIsPublished()

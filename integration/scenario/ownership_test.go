@@ -84,9 +84,10 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 
 	t.Log("The owner is gone without a last bundle, as in a control plane that is rebuilt: the other Kyma takes nothing.")
 	record := &v1beta2.Kyma{}
-	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: moved}, record))
-	record.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
-	must(t, f.Control.Update(ctx, record))
+	record.Namespace, record.Name = sample.Namespace, moved
+	change(t, f.Control, record, func(k *v1beta2.Kyma) {
+		k.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
+	})
 	must(t, f.Control.Delete(ctx, record))
 	until(t, 30*time.Second, "the owner is gone", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(record), record)

@@ -310,7 +310,7 @@ func TestExistingRootVersionIsNeverReplaced(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(f.path(history(2)), fork, 0o600))
 	err = rotated(trust.RolePublisher, false)(f)
-	if err == nil || !strings.Contains(err.Error(), "another root of trust of version 2") {
+	if err == nil || !strings.Contains(err.Error(), "another root of trust with version 2") {
 		t.Errorf("a second version 2: %v", err)
 	}
 	if root := signs(t, f); root.Version != 1 {

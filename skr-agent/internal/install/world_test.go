@@ -319,12 +319,18 @@ func (w *world) runs(namespace, name string) {
 	w.Helper()
 	d := &appsv1.Deployment{}
 	w.eventually("Deployment "+name, func() bool { return w.exists(d, namespace, name) })
-	d.Status = appsv1.DeploymentStatus{
-		ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
-		Conditions: []appsv1.DeploymentCondition{
-			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
-			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
-		},
-	}
-	require.NoError(w, w.client.Status().Update(w.Context(), d))
+	// The agent may write the Deployment at the same time.
+	require.NoError(w, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if err := w.client.Get(w.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		d.Status = appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1,
+			Conditions: []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			},
+		}
+		return w.client.Status().Update(w.Context(), d)
+	}))
 }

@@ -92,6 +92,8 @@ var exempt = map[string][]string{
 	"suspends or checks only the author's own runtime": {
 		"LabelSkipReconciliation", "AnnotationSuspendReason", "AnnotationReconcileRequested",
 	},
+	"configures modules of the author's own runtime only":                  {"AnnotationValues"},
+	"shows the fleet's operators more of the author's own runtime":         {"AnnotationReportDetails"},
 	"names the runtime, whose owner the publisher determines by the token": {"LabelRuntimeID"},
 	"describes the runtime; Kyma's provisioning sets it on creation": {
 		"LabelPurpose",
@@ -127,6 +129,7 @@ var exempt = map[string][]string{
 		"AnnotationFQDN",
 		"AnnotationFailedImage",
 		"AnnotationFormerImages",
+		"AnnotationHoldPromotion",
 		"AnnotationIgnoreFields",
 		"AnnotationImages",
 		"AnnotationInherited",
@@ -147,6 +150,7 @@ var exempt = map[string][]string{
 		"AnnotationTarget",
 		"AnnotationUnmanaged",
 		"AnnotationUnprovenStarts",
+		"AnnotationUsesValues",
 		"LabelChannel",
 		"LabelContent",
 		"LabelContentDigest",

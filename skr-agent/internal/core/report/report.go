@@ -62,7 +62,7 @@ type Facts struct {
 	PhaseDone string
 	Removed   []bundle.ObjectRef
 	// Checks returns the results of the checks of a module in a version. Nil means that no checks are measured.
-	Checks func(module, version string) []bundle.ReportedCheck
+	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
 	// Details are the requested details of modules by name of the Manifest.
 	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
