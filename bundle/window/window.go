@@ -33,6 +33,7 @@ type Window struct {
 // Span is a span of time. It includes Begin and excludes End.
 type Span struct{ Begin, End time.Time }
 
+// Contains reports whether t is within the span.
 func (s Span) Contains(t time.Time) bool { return !t.Before(s.Begin) && t.Before(s.End) }
 
 var dayNames = [...]string{time.Sunday: "Sun", time.Monday: "Mon", time.Tuesday: "Tue", time.Wednesday: "Wed", time.Thursday: "Thu", time.Friday: "Fri", time.Saturday: "Sat"}

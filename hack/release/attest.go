@@ -241,8 +241,11 @@ func (r *release) readAttestations() ([]attestation, error) {
 			return nil, fmt.Errorf("%s: %w", file.Name(), err)
 		}
 		var s statement
-		if err := json.Unmarshal(payload, &s); err != nil || len(s.Subject) != 1 {
-			return nil, fmt.Errorf("%s: a statement has %d subjects, want one (%v)", file.Name(), len(s.Subject), err)
+		if err := json.Unmarshal(payload, &s); err != nil {
+			return nil, fmt.Errorf("%s: statement: %w", file.Name(), err)
+		}
+		if len(s.Subject) != 1 {
+			return nil, fmt.Errorf("%s: a statement has %d subjects, want one", file.Name(), len(s.Subject))
 		}
 		all = append(
 			all,

@@ -151,8 +151,8 @@ func sortModules(o *unstructured.Unstructured) {
 // withoutSpec returns the owners of an object's fields without those below its spec.
 func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for i := range all {
-		if strings.Contains(string(all[i].FieldsV1.Raw), `"f:spec"`) {
-			all[i].FieldsV1.Raw = []byte(`{"f:spec":{}}`)
+		if strings.Contains(all[i].FieldsV1.GetRawString(), `"f:spec"`) {
+			all[i].FieldsV1.SetRawString(`{"f:spec":{}}`)
 		}
 	}
 	return all

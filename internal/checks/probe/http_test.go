@@ -120,8 +120,8 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 // EndpointSlice, and others did not.
 func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
-	w.Prober.mu.Lock()
-	defer w.Prober.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.addresses[origin(service)] = addresses{
 		all:   []string{net.JoinHostPort(address, strconv.Itoa(int(port)))},
 		until: time.Now().Add(time.Hour),

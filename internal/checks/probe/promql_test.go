@@ -61,7 +61,7 @@ func TestQueriesReturnOneNumber(t *testing.T) {
 		"an error": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"status":"error","errorType":"bad_data","error":"parse error"}`, 400)
 		}, checks.Unknown, "", "parse error"},
-		"an outage":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "away", 503) }, checks.Unknown, "", "503"},
+		"an outage":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "away", http.StatusServiceUnavailable) }, checks.Unknown, "", "503"},
 		"a million series":  {millionSeries, checks.Unknown, "", "more than 1048576 bytes"},
 		"an endless answer": {endless, checks.Unknown, "", "more than 1048576 bytes"},
 		"no end":            {hang, checks.Unknown, "", "did not end within 2s"},

@@ -50,7 +50,7 @@ func newEnroll() *cobra.Command {
 			"  kcp-publisher enroll --health NeverReported --output-dir secrets --keys keys --location registry.example/fleet",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	f.targets.add(cmd)
+	f.add(cmd)
 	cmd.Args = func(_ *cobra.Command, args []string) error { return f.check(args) }
 	flags := cmd.Flags()
 	flags.Lookup("dry-run").Usage = "list the selected runtimes and write nothing"

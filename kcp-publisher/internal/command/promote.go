@@ -88,7 +88,7 @@ func newPromote() *cobra.Command {
 	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: commit to --git-branch")
 	flags.BoolVar(&f.create, "create", false, "create the target channel if the module does not have it")
 	flags.BoolVar(&f.yes, "yes", false, "change the control plane without asking")
-	f.controlPlane.add(flags, "the ModuleReleaseMeta")
+	f.add(flags, "the ModuleReleaseMeta")
 	restrictedFlag(flags, &f.restricted)
 	cli.OutputFlag(flags, &f.format)
 	cli.Complete(cmd, f.modules)

@@ -28,6 +28,31 @@ import (
 // indexRuntime is the index of Kymas by runtime id.
 const indexRuntime = "runtime"
 
+// setUpSignatures adds the controller of signature keys, if a policy requires signatures.
+func setUpSignatures(mgr ctrl.Manager, kymas *Kymas) error {
+	keys := &kymas.Signatures
+	if keys.Verifier == nil {
+		return nil
+	}
+	keys.Reader = mgr.GetClient()
+	keys.changed = kymas.Catalog.markAll
+	err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, gathered()).Complete(keys)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(keys)
+}
+
+// setUpPlanning adds the controllers that the planner runs in a fleet with shards.
+func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
+	if err := setUpFinalizers(mgr, kymas.Events); err != nil {
+		return err
+	}
+	trains := &kymas.Trains
+	trains.catalog, trains.mayWrite, trains.now = kymas.Catalog, kymas.Publisher.MayPush, kymas.Now
+	return setUpTrains(mgr, trains, kymas.PollInterval)
+}
+
 // Setup adds the controllers to the manager. concurrency is the number of runtimes that are reconciled at once.
 func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := indexRuntimes(mgr); err != nil {
@@ -76,27 +101,15 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
 	}
-	if keys := &kymas.Signatures; keys.Verifier != nil {
-		keys.Reader = mgr.GetClient()
-		keys.changed = kymas.Catalog.markAll
-		if err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, gathered()).Complete(keys); err != nil {
-			return err
-		}
-		if err := mgr.Add(keys); err != nil {
-			return err
-		}
+	if err := setUpSignatures(mgr, kymas); err != nil {
+		return err
 	}
 	kymas.Watchers.changed, kymas.Watchers.silent = kymas.Catalog.markAll, kymas.Shard != nil
 	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
 		return err
 	}
 	if kymas.Shard == nil { // otherwise the planner does
-		if err := setUpFinalizers(mgr, kymas.Events); err != nil {
-			return err
-		}
-		trains := &kymas.Trains
-		trains.catalog, trains.mayWrite, trains.now = kymas.Catalog, kymas.Publisher.MayPush, kymas.Now
-		if err := setUpTrains(mgr, trains, kymas.PollInterval); err != nil {
+		if err := setUpPlanning(mgr, kymas); err != nil {
 			return err
 		}
 	}

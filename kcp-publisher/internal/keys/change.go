@@ -46,6 +46,7 @@ func (f Folder) Init(b Beginning) (made []Made, err error) {
 	return made, err
 }
 
+// Make creates the folder if it does not exist.
 func (f Folder) Make() error {
 	if exists(f.Dir) {
 		return nil

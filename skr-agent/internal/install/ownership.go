@@ -16,6 +16,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
+// strangerSearch collects the objects of a plan that do not belong to its module.
+type strangerSearch struct {
+	actor *actor
+
+	mu      sync.Mutex // guards strange, and unread and absent of the plan
+	plan    *plan
+	strange []string
+}
+
+// look reads the live object of a planned one, and records it if it is missing, unreadable or not accepted.
+func (s *strangerSearch) look(
+	ctx context.Context,
+	o *unstructured.Unstructured,
+	found listed,
+	accepted func(*metav1.PartialObjectMetadata) bool,
+) error {
+	k := guard.KeyOf(o)
+	live, err := found.object(k)
+	if errors.Is(err, errNotListed) {
+		live, err = s.actor.owned(ctx, resourceOf(o))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case apierrors.IsInternalError(err) && guard.IsCustom(k.Group):
+		s.plan.unread[k] = plain(err)
+	case err != nil:
+		return err
+	case live == nil:
+		s.plan.absent[k] = struct{}{}
+	case !accepted(live):
+		s.strange = append(s.strange, k.String()+guard.Whose(live))
+	}
+	return nil
+}
+
 // strangers finds objects of a plan that are there and not the module's, before anything is written. What is in the
 // inventory of a module that was installed whole is the module's, whoever replaced it meanwhile: that is drift. Custom
 // resources that the API server cannot read are noted in the plan; they are applied once they can be read.
@@ -25,31 +61,10 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	var strange []string
 	p.unread, p.absent = map[key]string{}, keys{}
 	a := i.actor(m)
+	search := strangerSearch{actor: a, plan: p}
 	type test = func(*metav1.PartialObjectMetadata) bool
-	look := func(ctx context.Context, o *unstructured.Unstructured, found listed, accepted test) error {
-		k := guard.KeyOf(o)
-		live, err := found.object(k)
-		if errors.Is(err, errNotListed) {
-			live, err = a.owned(ctx, resourceOf(o))
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case apierrors.IsInternalError(err) && guard.IsCustom(k.Group):
-			p.unread[k] = plain(err)
-		case err != nil:
-			return err
-		case live == nil:
-			p.absent[k] = struct{}{}
-		case !accepted(live):
-			strange = append(strange, k.String()+guard.Whose(live))
-		}
-		return nil
-	}
 	acceptedObject := func(k key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
 			takes := live.DeletionTimestamp.IsZero() &&
@@ -76,19 +91,19 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 			if o == p.defaultCR {
 				accepted = acceptedCR
 			}
-			group.Go(func() error { return look(ctx, o, found, accepted) })
+			group.Go(func() error { return search.look(ctx, o, found, accepted) })
 		}
 		if err := group.Wait(); err != nil {
 			return nil, err
 		}
 	}
-	if len(strange) == 0 {
+	if len(search.strange) == 0 {
 		return nil, nil
 	}
 	const text = "nothing was applied: %s: there already and not made by this module: " +
 		"rename it in the module, delete it, or hand it over with the annotation %s=%s"
 	return &finding{
 		reason:  v1beta2.ReasonConflict,
-		message: fmt.Sprintf(text, firstFew(strange), v1beta2.AnnotationAdopt, by.Mark),
+		message: fmt.Sprintf(text, firstFew(search.strange), v1beta2.AnnotationAdopt, by.Mark),
 	}, nil
 }

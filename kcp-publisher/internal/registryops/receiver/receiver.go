@@ -53,6 +53,7 @@ type Options struct {
 	Log  logr.Logger
 }
 
+// New returns a Receiver.
 func New(options Options) *Receiver {
 	return &Receiver{
 		options: options, all: rate.NewLimiter(notificationsPerSecond, notificationsAtOnce), refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),

@@ -54,6 +54,7 @@ type Options struct {
 	Log     logr.Logger
 }
 
+// NewService returns a Service.
 func NewService(o Options) (*Service, error) {
 	secrets, err := o.Secrets()
 	if err != nil {
