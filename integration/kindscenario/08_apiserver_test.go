@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
@@ -19,10 +21,12 @@ func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
 	must(t, err)
 	undo(func(ctx context.Context) error { return stage.kind.StartAPIServer(ctx, r.Cluster()) })
 	must(t, stage.kind.StopAPIServer(ctx, r.Cluster()))
-	until(t, "the agent has ended, as it could not keep its lease", func() (bool, string) {
+	// The agent renews its lease every minute, and ends 100 seconds after a renewal that failed.
+	const ended = "the agent has ended, as it could not keep its lease"
+	must(t, fleet.Until(ctx, 4*time.Minute, ended, func() (bool, string) {
 		now, err := stage.kind.Containers(ctx, r.Agent())
 		return err == nil && !slices.Equal(now, before), fmt.Sprint(now, err)
-	})
+	}))
 	version := promote(t)
 	must(t, stage.kind.StartAPIServer(ctx, r.Cluster()))
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
