@@ -122,7 +122,7 @@ func TestKymasOwnPolicies(t *testing.T) {
 			{Runtime{GlobalAccountID: "sup-er-ga-case"}, "2024-10-01T00:00:00Z", 0, "2024-10-10T20:00:00Z > 2024-10-11T00:00:00Z"},
 			{Runtime{Region: "luigi", PlatformRegion: "super-mario-bros"}, "2024-10-01T00:00:00Z", 0, "2024-10-10T20:00:00Z > 2024-10-11T00:00:00Z"},
 		}, []string{"rules[5].windows[1].end: ", "default: timeBegin and timeEnd"}},
-		"The empty policy": {"ruleset-2.json", []moment{{britain, "2024-10-10T22:05:00Z", 0, "never"}}, []string{"default: is missing"}},
+		"The empty policy": {"ruleset-2.json", []moment{{britain, "2024-10-10T22:05:00Z", 0, "never"}}, []string{"default: is required"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := load(t, filepath.Join(folder, c.file))
