@@ -49,13 +49,20 @@ var (
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// reachOf returns the kind of an address.
-func reachOf(address netip.Addr) reach {
-	address = address.Unmap()
-	if translated.Contains(address.WithZone("")) {
+// Plain returns the one form of an address that comparisons need: without a zone, and IPv4 for an IPv4 address that is
+// written in IPv6 or translated by NAT64.
+func Plain(address netip.Addr) netip.Addr {
+	address = address.Unmap().WithZone("")
+	if translated.Contains(address) {
 		bytes := address.As16()
 		address = netip.AddrFrom4([4]byte(bytes[12:]))
 	}
+	return address
+}
+
+// reachOf returns the kind of an address.
+func reachOf(address netip.Addr) reach {
+	address = Plain(address)
 	switch {
 	case address.IsLoopback(), address.IsUnspecified(), thisNetwork.Contains(address):
 		return reachLoopback

@@ -16,14 +16,15 @@ var metadata = []netip.Addr{
 
 // InsideDialer returns a dialer for endpoints in the runtime's own network, whose addresses a user of the runtime can
 // choose. It connects to addresses of Pods, which are private or public. It refuses loopback and link-local addresses,
-// metadata services of clouds, and addresses for which refuse returns an error. It checks the address of the connection.
+// metadata services of clouds, and addresses for which refuse returns an error. It checks the address of the connection,
+// in the form of Plain.
 func InsideDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
 	check := func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%s: %w", address, err)
 		}
-		at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+		at = netip.AddrPortFrom(Plain(at.Addr()), at.Port())
 		if kind := reachOf(at.Addr()); kind&(reachPublic|reachPrivate) == 0 {
 			return fmt.Errorf("%s: refused: it is a %s address", at, kind)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 // maxSlices limits the EndpointSlices of a Service that are read.
@@ -147,21 +149,61 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	if len(all) == 0 {
 		return nil, fmt.Errorf("service %s/%s has no ready endpoint", s.Namespace, s.Name)
 	}
-	// A user of the runtime can write an EndpointSlice with the addresses of the API server. An account that cannot read
-	// those still has them refused by the configured address.
-	var apiServers discoveryv1.EndpointSliceList
-	if err := p.cluster.List(ctx, &apiServers, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{discoveryv1.LabelServiceName: apiServerService}); err == nil {
-		for _, slice := range apiServers.Items {
-			for _, port := range slice.Ports {
-				for _, address := range endpointsOf([]discoveryv1.EndpointSlice{slice}, ptr.Deref(port.Name, "")) {
-					if slices.Contains(all, address) {
-						return nil, fmt.Errorf("%s: refused: it is the API server", address)
-					}
-				}
-			}
+	// A user of the runtime can write an EndpointSlice with the addresses of the API server.
+	servers := p.apiServers(ctx)
+	for _, address := range all {
+		if at, err := netip.ParseAddrPort(address); err != nil {
+			return nil, fmt.Errorf("endpoint of Service %s/%s: %w", s.Namespace, s.Name, err)
+		} else if slices.Contains(servers, plain(at)) {
+			return nil, fmt.Errorf("%s: refused: it is the API server", address)
 		}
 	}
 	return all, nil
+}
+
+// apiServers returns the addresses of the API server: of all its endpoints, ready or not, and of its Service. An account
+// that cannot read them gets none, and the configured address is still refused.
+func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
+	var hosts []string
+	var ports []int32
+	var published discoveryv1.EndpointSliceList
+	if err := p.cluster.List(
+		ctx,
+		&published,
+		client.InNamespace(metav1.NamespaceDefault),
+		client.MatchingLabels{discoveryv1.LabelServiceName: apiServerService},
+	); err == nil {
+		for _, slice := range published.Items {
+			for _, endpoint := range slice.Endpoints {
+				hosts = append(hosts, endpoint.Addresses...)
+			}
+			for _, port := range slice.Ports {
+				ports = append(ports, ptr.Deref(port.Port, 0))
+			}
+		}
+	}
+	var service corev1.Service
+	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: apiServerService}
+	if err := p.cluster.Get(ctx, key, &service); err == nil {
+		hosts = append(hosts, service.Spec.ClusterIPs...)
+		for _, port := range service.Spec.Ports {
+			ports = append(ports, port.Port)
+		}
+	}
+	var all []netip.AddrPort
+	for _, host := range hosts {
+		for _, port := range ports {
+			if at, err := netip.ParseAddr(host); err == nil {
+				all = append(all, plain(netip.AddrPortFrom(at, uint16(port)))) //nolint:gosec // the API server checks ports
+			}
+		}
+	}
+	return all
+}
+
+// plain returns the form of an address that comparisons need.
+func plain(at netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(store.Plain(at.Addr()), at.Port())
 }
 
 // apiServerService is the Service of the API server in namespace default.

@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,7 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -106,12 +111,54 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 		"another API server":     {"192.0.2.1", 6443, "it is the API server"},
 		"this machine":           {"0.0.0.0", 80, "it is a loopback address"},
 		"loopback as IPv6":       {"::ffff:127.0.0.1", 80, "it is a loopback address"},
+		"metadata by NAT64":      {"64:ff9b::100.100.100.200", 80, "it is a metadata service"},
+		"metadata with a zone":   {"fd00:ec2::254%lo", 80, "it is a metadata service"},
+		"API server by NAT64":    {"64:ff9b::192.0.2.1", 6443, "it is the API server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := w.raw(c.address, c.port)
 			m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: service}})
 			require.Equal(t, checks.Unknown, m.Verdict)
 			require.Contains(t, m.Message, c.text)
+		})
+	}
+}
+
+func TestEveryAddressOfTheAPIServerIsRefused(t *testing.T) {
+	w := newWorld(t)
+	var endpoints []discoveryv1.Endpoint
+	for i := range 5 {
+		address := fmt.Sprintf("192.0.2.%d", 10+i)
+		ready := discoveryv1.EndpointConditions{Ready: ptr.To(i < 4)}
+		endpoints = append(endpoints, discoveryv1.Endpoint{Addresses: []string{address}, Conditions: ready})
+	}
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: metav1.NamespaceDefault, GenerateName: "probe-",
+			Labels: map[string]string{discoveryv1.LabelServiceName: apiServerService},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: endpoints,
+		Ports: []discoveryv1.EndpointPort{{Name: ptr.To("https"), Port: ptr.To(int32(6443))}},
+	}
+	require.NoError(t, w.Create(t.Context(), slice))
+	t.Cleanup(func() { require.NoError(t, w.Delete(context.Background(), slice)) })
+	var service corev1.Service
+	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: apiServerService}
+	require.NoError(t, w.Get(t.Context(), key, &service))
+	for name, at := range map[string]struct {
+		address string
+		port    int32
+	}{
+		"the first endpoint":         {"192.0.2.10", 6443},
+		"an endpoint beyond three":   {"192.0.2.13", 6443},
+		"one that is not ready":      {"192.0.2.14", 6443},
+		"the address of the Service": {service.Spec.ClusterIP, service.Spec.Ports[0].Port},
+		"IPv4 in NAT64":              {"64:ff9b::c000:20d", 6443},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := w.measure(fleet.Check{HTTP: &fleet.HTTPCheck{Service: w.service(at.address, at.port)}})
+			require.Equal(t, checks.Unknown, m.Verdict)
+			require.Contains(t, m.Message, "refused: it is the API server")
 		})
 	}
 }

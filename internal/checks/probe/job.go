@@ -196,7 +196,7 @@ func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) s
 	}
 	defer stream.Close() //nolint:errcheck // nothing is written
 	log, err := io.ReadAll(io.LimitReader(stream, maxLogBytes))
-	text := strings.TrimSpace(bundle.PrintableLine(string(log)))
+	text := strings.TrimSpace(p.masked(string(log)))
 	if err != nil || text == "" {
 		return "the Job failed: " + reason
 	}

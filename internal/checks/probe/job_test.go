@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
@@ -93,6 +95,22 @@ func TestAJobThatFailsIsAFailure(t *testing.T) {
 	m := w.measure(jobCheck(w.namespace, template))
 	require.Equal(t, checks.Failure, m.Verdict, m.Message)
 	require.Contains(t, m.Message, "backoff limit")
+}
+
+func TestMessagesAreMaskedBeforeTheyAreCut(t *testing.T) {
+	const secret = "hunter2Hunter2"
+	w := newWorld(t, func(o *Options) {
+		o.Mask = func(text string) string { return strings.ReplaceAll(text, secret, "[masked]") }
+	})
+	// The limit cuts the secret in two.
+	padding := strings.Repeat("x", bundle.MaxCheckMessageBytes-len("the Job failed: ")-len(secret)/2)
+	w.finish(
+		condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
+		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, padding+secret),
+	)
+	m := w.measure(jobCheck(w.namespace, template))
+	require.Equal(t, checks.Failure, m.Verdict, m.Message)
+	require.NotContains(t, m.Message, secret[:5])
 }
 
 func TestAJobThatDoesNotEndIsUnknownAndIsDeleted(t *testing.T) {

@@ -50,6 +50,8 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Guard returns an error for a Job that a module must not write. Nil allows all Jobs.
 	Guard func(*unstructured.Unstructured) error
+	// Mask removes secrets from a text before the text is shortened. Nil keeps all.
+	Mask func(string) string
 }
 
 // Subject is the module that a measurement is for.
@@ -115,7 +117,7 @@ func apiServerOf(config *rest.Config) []netip.AddrPort {
 	if number, err := net.LookupPort("tcp", address.Port()); address.Port() != "" && err == nil {
 		port = uint16(number) //nolint:gosec // LookupPort returns ports only
 	}
-	return []netip.AddrPort{netip.AddrPortFrom(at.Unmap(), port)}
+	return []netip.AddrPort{plain(netip.AddrPortFrom(at, port))}
 }
 
 // refuse refuses the API server: a check could otherwise use the agent's place in the network.
@@ -150,9 +152,17 @@ func (p *Prober) Measure(ctx context.Context, subject Subject, d checks.Definiti
 	if err != nil {
 		m = checks.Measurement{Verdict: checks.Unknown, Message: explain(ctx, err, d.Timeout.Duration)}
 	}
-	m.Message = bundle.Bounded(bundle.PrintableLine(m.Message), bundle.MaxCheckMessageBytes)
-	m.Value = bundle.Bounded(bundle.PrintableLine(m.Value), bundle.MaxCheckValueBytes)
+	m.Message = bundle.Bounded(p.masked(m.Message), bundle.MaxCheckMessageBytes)
+	m.Value = bundle.Bounded(p.masked(m.Value), bundle.MaxCheckValueBytes)
 	return m
+}
+
+// masked returns a text as one printable line without secrets.
+func (p *Prober) masked(text string) string {
+	if p.options.Mask != nil {
+		text = p.options.Mask(text)
+	}
+	return bundle.PrintableLine(text)
 }
 
 // Before returns the value of a query before an upgrade, "" if it cannot be measured.

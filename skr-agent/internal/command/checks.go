@@ -11,6 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/internal/checks/probe"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 )
@@ -23,7 +24,9 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 		if user != "" {
 			config.Impersonate = rest.ImpersonationConfig{UserName: user}
 		}
-		prober, err := probe.New(probe.Options{Config: config, Mapper: mgr.GetRESTMapper(), Guard: guardJob})
+		prober, err := probe.New(probe.Options{
+			Config: config, Mapper: mgr.GetRESTMapper(), Guard: guardJob, Mask: excerpt.Redact,
+		})
 		if err != nil {
 			return nil, err
 		}
