@@ -5,6 +5,7 @@ package excerpt
 import (
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -53,8 +54,10 @@ var rules = []rule{
 // opaque finds long texts that no person wrote, such as keys in base64 or hexadecimal.
 var opaque = regexp.MustCompile(`(?:sha256:|sha512:)?[A-Za-z0-9+/_=-]{40,}`)
 
-// Redact masks everything in a text that looks like a secret. Digests stay.
+// Redact returns a text without control and format characters, in which everything that looks like a secret is masked.
+// Digests stay.
 func Redact(text string) string {
+	text = clean(text)
 	for _, r := range rules {
 		text = r.pattern.ReplaceAllString(text, r.with)
 	}
@@ -79,7 +82,7 @@ func isPath(text string) bool {
 
 // Line returns a text as one line of a report.
 func Line(text string) string {
-	return bundle.Bounded(strings.Join(strings.Fields(Redact(clean(text))), " "), bundle.MaxDetailTextBytes)
+	return bundle.Bounded(strings.Join(strings.Fields(Redact(text)), " "), bundle.MaxDetailTextBytes)
 }
 
 // maxRedactedBytes limits the text that is searched for secrets.
@@ -93,7 +96,7 @@ func Tail(log string) string {
 	}
 	var kept []string
 	left := bundle.MaxLogBytes
-	lines := strings.Split(strings.TrimRight(Redact(clean(log)), "\n"), "\n")
+	lines := strings.Split(strings.TrimRight(Redact(log), "\n"), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := bundle.Bounded(strings.TrimRight(lines[i], " \r\t"), bundle.MaxDetailTextBytes)
 		if left -= len(line) + 1; left < 0 {
@@ -107,7 +110,8 @@ func Tail(log string) string {
 	return strings.Join(kept, "\n")
 }
 
-// clean removes invalid UTF-8 and control characters, which could hide a secret from the rules.
+// clean removes invalid UTF-8, control characters, and format characters such as soft hyphens, which could hide a secret
+// from the rules.
 func clean(text string) string {
 	if len(text) > 2*maxRedactedBytes {
 		text = text[:2*maxRedactedBytes]
@@ -116,7 +120,7 @@ func clean(text string) string {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0x200b || r == 0xfeff:
+		case unicode.In(r, unicode.Cc, unicode.Cf):
 			return -1
 		}
 		return r

@@ -18,9 +18,10 @@ func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
 		secret + "\n-----END PRIVATE KEY-----\nafter", "eyJhbGciOiJIUzI1NiJ9.eyJ" + secret + ".c2ln", "ghp_" + secret + "abcdefgh", "AKIAHUNTER2HUNTER2" + secret,
 		"key " + secret + strings.Repeat("aB3", 12), strings.Repeat("0123456789abcdef",
 			3) + secret, "pass\x00word=" + secret, "pass\u200bword: " + secret,
+		"pass\u00adword=" + secret, "tok\u2060en: " + secret, "\u202epassword=" + secret,
 		"db.password := " + secret, `token="a \" ` + secret + `"`,
 	} {
-		for name, got := range map[string]string{"line": Line(text), "tail": Tail(text)} {
+		for name, got := range map[string]string{"line": Line(text), "tail": Tail(text), "text": Redact(text)} {
 			if strings.Contains(got, secret) || !strings.Contains(got, masked) {
 				t.Errorf("%s of %q is %q", name, text, got)
 			}
