@@ -167,7 +167,8 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 }
 
 // Continue returns the states of definitions. A check whose definition did not change continues its previous state. A
-// changed one starts again, with the value before the upgrade if the query is the same.
+// changed one starts again, with the value before the upgrade if the query is the same. While
+// a definition cannot be read, its check is Inconclusive, or Failed if it was.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {
@@ -175,12 +176,12 @@ func Continue(definitions []Definition, previous []State) []State {
 		at := slices.IndexFunc(previous, func(p State) bool { return p.Name == d.Name })
 		switch {
 		case at < 0:
-		case previous[at].Of == s.Of:
+		case previous[at].Of == s.Of, d.Problem != "":
 			s = previous[at]
 		case previous[at].Query == s.Query:
 			s.Before = previous[at].Before
 		}
-		if d.Problem != "" {
+		if d.Problem != "" && s.Result != v1beta2.CheckFailed {
 			s.Result, s.Message = v1beta2.CheckInconclusive, bundle.Bounded(d.Problem, bundle.MaxCheckMessageBytes)
 		}
 		states = append(states, s)

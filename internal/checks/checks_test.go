@@ -167,6 +167,25 @@ func TestStatesContinueUnlessTheDefinitionChanges(t *testing.T) {
 	require.Empty(t, Continue(nil, []State{before}))
 }
 
+func TestResultsOutlastUnreadableDefinitions(t *testing.T) {
+	named, shipped := []fleet.Check{{Name: "a"}}, []fleet.Check{{Name: "a", CEL: &fleet.CELCheck{Expression: "true"}}}
+	readable, unreadable := Define(named, shipped, ""), Define(named, nil, "the content cannot be read")
+	for name, c := range map[string]struct {
+		verdicts        string
+		meanwhile, then v1beta2.CheckResult
+	}{
+		"Failed stays":     {"fff", v1beta2.CheckFailed, v1beta2.CheckFailed},
+		"Passed is unsure": {"sss", v1beta2.CheckInconclusive, v1beta2.CheckInconclusive},
+	} {
+		measured := measure(readable[0], c.verdicts)
+		during := Continue(unreadable, []State{measured})
+		require.Equal(t, c.meanwhile, during[0].Result, name)
+		after := Continue(readable, during)[0]
+		require.Equal(t, c.then, after.Result, name)
+		require.Equal(t, measured.Row, after.Row, name)
+	}
+}
+
 func TestReportedResultsAreAcceptable(t *testing.T) {
 	reported := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 3}, {Name: "a"}})
 	require.NoError(
