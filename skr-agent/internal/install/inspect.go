@@ -133,8 +133,7 @@ func (n *inspection) failing(ctx context.Context, o observation, as bundle.Detai
 	}
 	found := bundle.FailingObject{DetailedObject: as}
 	if o.object != nil {
-		found.Conditions = conditionsOf(o.object)
-		found.Events = n.events(ctx, o.object)
+		n.explain(ctx, o.object, &found)
 		if isPod(o.object) {
 			n.pod(ctx, o.object, &found)
 		}
@@ -148,9 +147,16 @@ func (n *inspection) failing(ctx context.Context, o observation, as bundle.Detai
 		k := keyIn(schema.GroupKind{Kind: "Pod"}, pod.GetNamespace(), pod.GetName())
 		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing),
 			"phase is "+textAt(pod, "status", "phase"))}
-		one.Conditions, one.Events = conditionsOf(pod), n.events(ctx, pod)
+		n.explain(ctx, pod, &one)
 		n.pod(ctx, pod, &one)
 		n.details.Failing = append(n.details.Failing, one)
+	}
+}
+
+// explain adds the conditions and Events of an object if they are requested.
+func (n *inspection) explain(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
+	if n.wants(bundle.DetailEvents) {
+		found.Conditions, found.Events = conditionsOf(o), n.events(ctx, o)
 	}
 }
 
@@ -273,7 +279,7 @@ func (n *inspection) container(ctx context.Context, pod, status *unstructured.Un
 	name, restarts := textAt(status, "name"), integer(status, 0, "restartCount")
 	for _, state := range []string{"waiting", "terminated", "running"} {
 		if _, is, _ := unstructured.NestedMap(status.Object, "state",
-			state); !is || len(found.Conditions) >= bundle.MaxDetailLines {
+			state); !is || !n.wants(bundle.DetailEvents) || len(found.Conditions) >= bundle.MaxDetailLines {
 			continue
 		}
 		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf("container %s is %s, restarts %d: %s: %s",

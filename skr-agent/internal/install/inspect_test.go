@@ -3,6 +3,7 @@ package install
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,13 @@ func TestAFailingModuleIsInspected(t *testing.T) {
 	require.Empty(t, d.Objects)
 	require.Len(t, d.Failing, 2)
 	require.Empty(t, d.Failing[1].Logs)
+
+	logs := w.installer.Inspect(t.Context(), w.manifest("sick"), []bundle.Detail{bundle.DetailLogs})
+	require.Len(t, logs.Failing, 2)
+	require.NotEmpty(t, logs.Failing[1].Logs)
+	for _, f := range logs.Failing {
+		require.Empty(t, slices.Concat(f.Conditions, f.Events), "only logs were requested")
+	}
 	require.WithinDuration(t, time.Now(), d.Taken, time.Minute)
 }
 

@@ -76,7 +76,7 @@ func (i *Installer) isSettled(known *memo, o *unstructured.Unstructured) bool {
 func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownFields {
 	k := guard.KeyOf(o)
 	own := ownFieldsOf(live.GetManagedFields(), i.FieldManager)
-	i.watches.wrote(k, live.GetResourceVersion(), own)
+	i.watches.wrote(k, writing{live.GetUID(), live.GetResourceVersion(), own})
 	known.settleAs(o, own)
 	if known.ready[k] != live.GetResourceVersion() {
 		delete(known.ready, k)

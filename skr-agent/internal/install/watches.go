@@ -63,6 +63,7 @@ type watches struct {
 
 // writing is the result of an apply.
 type writing struct {
+	uid     types.UID
 	version string
 	own     ownFields
 }
@@ -190,10 +191,19 @@ func (w *watches) isOwn(k key, version string) bool {
 }
 
 // wrote records an apply of this process.
-func (w *watches) wrote(k key, version string, own ownFields) {
+func (w *watches) wrote(k key, last writing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.written[k] = writing{version, own}
+	w.written[k] = last
+}
+
+// forget drops the record of an apply, because its object is gone.
+func (w *watches) forget(k key, uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.written[k].uid == uid {
+		delete(w.written, k)
+	}
 }
 
 // takeCompleted returns the Jobs of a Manifest that completed and were deleted since the last call.
@@ -257,8 +267,8 @@ func (w *watches) shown(r v1beta2.Resource) (own ownFields, sure bool) {
 	own = ownFields{o.Annotations[annotationFields], o.Annotations[annotationAt]}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if last := w.written[keyOf(r)].own; last.at > own.at {
-		own = last
+	if last := w.written[keyOf(r)]; last.uid == o.UID && last.own.at > own.at {
+		own = last.own
 	}
 	return own, sure
 }
@@ -401,8 +411,11 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 				obj = unknown.Obj
 			}
 			was, ok := obj.(*metav1.PartialObjectMetadata)
+			if !ok {
+				return
+			}
+			w.forget(keyIn(gk, was.Namespace, was.Name), was.UID)
 			switch {
-			case !ok:
 			case gk == jobKind && was.Annotations[annotationDone] != "":
 				w.completed(was)
 			default:

@@ -12,6 +12,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
+func TestAnApplyCountsForItsObjectOnly(t *testing.T) {
+	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	seen := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "apps", Name: "web", UID: "second", ResourceVersion: "9",
+		Annotations: map[string]string{annotationFields: "others", annotationAt: "1"},
+	}}
+	if err := store.Add(seen); err != nil {
+		t.Fatal(err)
+	}
+	deployment := schema.GroupKind{Group: "apps", Kind: "Deployment"}
+	w := newWatches(nil, nil, "agent")
+	w.kinds[deployment] = &kindWatch{version: "v1", objects: store, synced: func() bool { return true }}
+	k := keyIn(deployment, "apps", "web")
+	w.wrote(k, writing{"first", "7", ownFields{"ours", "2"}})
+	web := v1beta2.Resource{
+		Name: "web", Namespace: "apps",
+		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+	}
+	if own, sure := w.shown(web); !sure || own.fields != "others" {
+		t.Errorf("an object with the same name: got %+v, %t", own, sure)
+	}
+	w.wrote(k, writing{"second", "9", ownFields{"ours", "2"}})
+	if own, _ := w.shown(web); own.fields != "ours" {
+		t.Errorf("the applied object: got %+v", own)
+	}
+	before := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "apps", Name: "web", UID: "first"}}
+	w.handler(deployment).OnDelete(before)
+	if !w.isOwn(k, "9") {
+		t.Error("the deletion of an earlier object dropped the record")
+	}
+	w.handler(deployment).OnDelete(seen)
+	if w.isOwn(k, "9") {
+		t.Error("the record outlasts its object")
+	}
+}
+
 func TestBrokenWatchIsNotAnEmptyList(t *testing.T) {
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
 	shown := &metav1.PartialObjectMetadata{
