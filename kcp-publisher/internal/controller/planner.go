@@ -69,7 +69,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 		return err
 	}
 	p.trains.catalog, p.trains.mayWrite, p.trains.now = p.Catalog, p.MayWrite, p.Now
-	if err := setUpTrains(mgr, &p.trains, p.PollInterval); err != nil {
+	if err := setUpTrains(mgr, &p.trains, api, p.PollInterval); err != nil {
 		return err
 	}
 	if err := setUpWatchers(mgr, &p.watchers, p.Catalog.Namespace, p.Now); err != nil {

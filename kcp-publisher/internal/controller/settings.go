@@ -99,13 +99,45 @@ func (c *settingsClient) Patch(
 	patch client.Patch,
 	opts ...client.PatchOption,
 ) error {
-	if err := c.Client.Patch(ctx, object, patch, opts...); err != nil {
-		return err
-	}
-	if kyma, is := object.(*v1beta2.Kyma); is {
+	return c.written(ctx, object, c.Client.Patch(ctx, object, patch, opts...))
+}
+
+// Status returns a client for statuses that ignores the same settings.
+func (c *settingsClient) Status() client.SubResourceWriter {
+	return restrictedStatus{c.Client.Status(), c}
+}
+
+// restrictedStatus writes statuses. The API server returns a changed Kyma with all its settings.
+type restrictedStatus struct {
+	client.SubResourceWriter
+	settings *settingsClient
+}
+
+// Patch changes a status.
+func (s restrictedStatus) Patch(
+	ctx context.Context,
+	object client.Object,
+	patch client.Patch,
+	opts ...client.SubResourcePatchOption,
+) error {
+	return s.settings.written(ctx, object, s.SubResourceWriter.Patch(ctx, object, patch, opts...))
+}
+
+// Update replaces a status.
+func (s restrictedStatus) Update(
+	ctx context.Context,
+	object client.Object,
+	opts ...client.SubResourceUpdateOption,
+) error {
+	return s.settings.written(ctx, object, s.SubResourceWriter.Update(ctx, object, opts...))
+}
+
+// written removes settings from the API server's response to a write.
+func (c *settingsClient) written(ctx context.Context, object client.Object, err error) error {
+	if kyma, is := object.(*v1beta2.Kyma); is && err == nil {
 		return c.restrict(ctx, kyma, false)
 	}
-	return nil
+	return err
 }
 
 // restrict removes settings from a Kyma that was read, unless their permissions are enforced.

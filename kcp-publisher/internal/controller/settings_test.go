@@ -270,7 +270,13 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	patched.Finalizers = []string{v1beta2.FinalizerKyma}
 	u.must(restricted.Patch(ctx, patched, client.MergeFrom(before)))
 	if _, is := patched.Annotations[v1beta2.AnnotationAgentImage]; is {
-		t.Error("the answer to a patch contains the setting")
+		t.Error("the response to a patch contains the setting")
+	}
+	before = patched.DeepCopy()
+	patched.Status.State = v1beta2.StateProcessing
+	u.must(restricted.Status().Patch(ctx, patched, client.MergeFrom(before)))
+	if _, is := patched.Annotations[v1beta2.AnnotationAgentImage]; is {
+		t.Error("the response to a patch of the status contains the setting")
 	}
 
 	u.apply("policy", "settings.yaml")

@@ -50,7 +50,7 @@ func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
 	}
 	trains := &kymas.Trains
 	trains.catalog, trains.mayWrite, trains.now = kymas.Catalog, kymas.Publisher.MayPush, kymas.Now
-	return setUpTrains(mgr, trains, kymas.PollInterval)
+	return setUpTrains(mgr, trains, kymas.Client, kymas.PollInterval)
 }
 
 // Setup adds the controllers to the manager. concurrency is the number of runtimes that are reconciled at once.

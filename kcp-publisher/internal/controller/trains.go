@@ -51,9 +51,10 @@ const (
 // trainFieldManager owns the versions that promotions set.
 const trainFieldManager = "kcp-publisher-train"
 
-// setUpTrains adds the controller that evaluates PromotionPolicies.
-func setUpTrains(mgr ctrl.Manager, t *Trains, pollInterval time.Duration) error {
-	t.client, t.direct, t.events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
+// setUpTrains adds the controller that evaluates PromotionPolicies. It reads Kymas through api, which ignores their
+// settings without permission.
+func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval time.Duration) error {
+	t.client, t.direct, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	t.interval = min(6*pollInterval, trainInterval)
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	annotated := builder.WithPredicates(
@@ -110,7 +111,7 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	for i := range outcomes {
 		one := &outcomes[i]
 		for _, due := range one.Due {
-			conflict = conflict || t.perform(ctx, one, due, metas[due.Meta])
+			conflict = t.perform(ctx, one, due, metas[due.Meta]) || conflict
 		}
 		if wait := one.Next.Sub(in.Now); !one.Next.IsZero() && wait < after {
 			after = max(wait, catalogSettles)
