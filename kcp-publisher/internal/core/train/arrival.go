@@ -48,10 +48,12 @@ func (c *chain) arrival(
 	return c.calendar.next(at).UTC()
 }
 
-// estimatedEnd returns the expected end of the active rollout of a channel, zero if it is unknown.
+// estimatedEnd returns the expected end of the active rollout of a channel, zero if it is unknown or has passed: an
+// overdue rollout ends at no known time.
 func (c *chain) estimatedEnd(channel string) time.Time {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
-	if newest == nil || rollout.Finished(newest.Status.State) || newest.Status.EstimatedEnd == nil {
+	if newest == nil || rollout.Finished(newest.Status.State) || newest.Status.EstimatedEnd == nil ||
+		newest.Status.EstimatedEnd.Time.Before(c.Now) {
 		return time.Time{}
 	}
 	return newest.Status.EstimatedEnd.Time

@@ -175,7 +175,7 @@ func (o *Outcome) Record(p Promotion, now time.Time) {
 
 // Fail records that the publisher failed to promote a version.
 func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
-	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
+	failed := metav1.Condition{
 		Type:               fleet.ConditionReady,
 		Status:             metav1.ConditionFalse,
 		Reason:             fleet.PolicyPromotionFailed,
@@ -185,5 +185,11 @@ func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 			1000,
 		),
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
-	})
+	}
+	// The new status has Ready=True by now, which is not a transition if the last promotion failed too.
+	was := meta.FindStatusCondition(o.Policy.Status.Conditions, failed.Type)
+	if was != nil && was.Status == failed.Status {
+		failed.LastTransitionTime = was.LastTransitionTime
+	}
+	meta.SetStatusCondition(&o.Status.Conditions, failed)
 }

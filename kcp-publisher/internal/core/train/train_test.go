@@ -72,6 +72,13 @@ func TestPlan(t *testing.T) {
 			},
 			reason: fleet.WaitRolloutActive, message: "rollout keda-fast-3 is Progressing", arrival: "2026-11-30T13:00:00Z",
 		},
+		"the end of an overdue rollout is unknown": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutProgressing, metav1.Time{})}
+				in.Rollouts[0].Status.EstimatedEnd = &metav1.Time{Time: monday.Add(-3 * week)}
+			},
+			reason: fleet.WaitRolloutActive, message: "rollout keda-fast-3 is Progressing",
+		},
 		"a version waits for a rollout that is not created yet": {
 			change: func(in *Input) {
 				in.Waves = []fleet.RolloutPolicy{{Spec: fleet.RolloutPolicySpec{}}}
@@ -350,6 +357,14 @@ func TestFailedPromotionIsACondition(t *testing.T) {
 	if got.Reason != fleet.PolicyPromotionFailed ||
 		!strings.Contains(got.Message, "promote module keda to 1.8.0 in channel regular: forbidden") {
 		t.Errorf("got %+v", got)
+	}
+	first := got.LastTransitionTime
+	in.Policies[0].Status, in.Now = out.Status, monday.Add(time.Hour)
+	again := Plan(in)[0]
+	again.Fail(again.Due[0], errors.New("forbidden"), in.Now)
+	got = meta.FindStatusCondition(again.Status.Conditions, fleet.ConditionReady)
+	if !got.LastTransitionTime.Equal(&first) {
+		t.Errorf("after another failure: in this state since %s, want %s", got.LastTransitionTime, first)
 	}
 }
 
