@@ -162,7 +162,11 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 	switch {
 	case w.stalled() && !p.spec.Paused:
 		p.status.Waves[number].State, p.status.State = fleet.WaveWaiting, fleet.RolloutWaiting
-		return "waits: " + w.unproven() + "; correct the cause, or approve the wave"
+		instead := "approve the wave"
+		if p.spec.Waves[number].Approval {
+			instead = "remove the check" // the approval that starts the wave does not count: see accepted
+		}
+		return "waits: " + w.unproven() + "; correct the cause, or " + instead
 	case unready == "" && soaked:
 		return cmp.Or(w.unseen(), w.unproven())
 	}
@@ -306,11 +310,20 @@ type reading struct {
 
 // read adds a value if it is a number.
 func read(all []reading, runtime, text string) []reading {
-	number, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(number) {
+	number, is := Number(text)
+	if !is {
 		return all
 	}
 	return append(all, reading{number, text, runtime})
+}
+
+// Number returns the value of a check as a number: a finite number, or the seconds of a duration such as 250ms.
+func Number(text string) (number float64, is bool) {
+	if number, err := strconv.ParseFloat(text, 64); err == nil {
+		return number, !math.IsNaN(number) && !math.IsInf(number, 0)
+	}
+	duration, err := time.ParseDuration(text)
+	return duration.Seconds(), err == nil
 }
 
 func byNumber(a, b reading) int {

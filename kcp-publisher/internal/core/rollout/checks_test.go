@@ -55,9 +55,9 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 		"a check failed and the wave is approved": {approve, with(fine, slow), 5, back, slowInDev, false},
 		"a check has no result yet":               {nil, with(fine), 5, going, "check latency has no result", false},
 		"a check is inconclusive and is measured": {nil, with(fine, blind), 5, going, blindInDev, false},
-		"a check stays inconclusive":              {nil, with(fine, blind), 15, waiting, blindInDev + "; correct", false},
+		"a check stays inconclusive":              {nil, with(fine, blind), 15, waiting, blindInDev + "; correct the cause, or approve the wave", false},
 		"it stays so and the wave is approved":    {approve, with(fine, blind), 15, going, "wave production", true},
-		"the approval only started the wave":      {began, with(fine, blind), 15, waiting, blindInDev, false},
+		"the approval only started the wave":      {began, with(fine, blind), 15, waiting, blindInDev + "; correct the cause, or remove the check", false},
 		"a result of another check":               {onlyErrors, with(fine, slow), 5, going, "wave production", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,6 +76,19 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 				t.Errorf("production may have %s", step.Decisions[1].Version)
 			}
 		})
+	}
+}
+
+func TestDurationsAndFiniteNumbersAreNumbers(t *testing.T) {
+	for text, want := range map[string]float64{"0.5": 0.5, "-3": -3, "250ms": 0.25, "1m30s": 90} {
+		if got, is := Number(text); !is || got != want {
+			t.Errorf("%q is %v, %t, want %v", text, got, is, want)
+		}
+	}
+	for _, text := range []string{"", "NaN", "+Inf", "many", "5 s"} {
+		if got, is := Number(text); is {
+			t.Errorf("%q is the number %v", text, got)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
 // checkView is a check of a wave with its chart.
@@ -38,8 +39,8 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 		{Name: "median before", Text: c.MedianBefore, Tone: "idle"}, {Name: "median after", Text: c.Median, Tone: after},
 		{Name: "worst before", Text: c.WorstBefore, Tone: "idle"}, {Name: "worst after", Text: c.Worst, Tone: after},
 	} {
-		number, err := strconv.ParseFloat(bar.Text, 64)
-		if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
+		number, is := rollout.Number(bar.Text)
+		if !is {
 			continue
 		}
 		largest = max(largest, math.Abs(number))
@@ -47,7 +48,7 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 		v.Chart = append(v.Chart, bar)
 	}
 	for i := range v.Chart {
-		number, _ := strconv.ParseFloat(v.Chart[i].Text, 64) // it was parsed above
+		number, _ := rollout.Number(v.Chart[i].Text)
 		width := 0.0
 		if largest > 0 {
 			width = math.Abs(number) / largest * 100

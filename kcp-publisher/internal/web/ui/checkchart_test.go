@@ -22,6 +22,10 @@ func TestTheChartOfACheckComparesMedianAndWorst(t *testing.T) {
 			v1alpha1.CheckSummary{Median: "2", Worst: "4"},
 			"[median after good 0 50.0% worst after good 9 100.0%]",
 		},
+		"latencies": {
+			v1alpha1.CheckSummary{Median: "250ms", Worst: "1s", WorstBefore: "500ms"},
+			"[median after good 0 25.0% worst before idle 9 50.0% worst after good 18 100.0%]",
+		},
 		"no value":            {v1alpha1.CheckSummary{Passed: 3}, "[]"},
 		"values without size": {v1alpha1.CheckSummary{Median: "0", Worst: "NaN"}, "[median after good 0 0.0%]"},
 	} {
