@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -77,12 +78,8 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 	if err != nil {
 		return err
 	}
-	shipped = slices.DeleteFunc(
-		shipped,
-		func(c fleet.Check) bool { return len(f.names) > 0 && !slices.Contains(f.names, c.Name) },
-	)
-	if len(shipped) == 0 {
-		return cli.Usage(fmt.Errorf("%s has no check %s", argument, strings.Join(f.names, ", ")))
+	if shipped, err = f.selected(argument, shipped); err != nil {
+		return err
 	}
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -96,6 +93,18 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 		return prober.Measure(ctx, subject, d, before)
 	}
 	return f.measureAll(cmd.Context(), cmd.OutOrStdout(), checks.Define(shipped, nil, ""), measure)
+}
+
+// selected returns the checks to run. The error names a check of a flag that the module does not ship.
+func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fleet.Check, error) {
+	for _, name := range slices.Concat(f.names, slices.Sorted(maps.Keys(f.before))) {
+		if !slices.ContainsFunc(shipped, func(c fleet.Check) bool { return c.Name == name }) {
+			return nil, cli.Usage(fmt.Errorf("%s has no check %s", module, name))
+		}
+	}
+	return slices.DeleteFunc(shipped, func(c fleet.Check) bool {
+		return len(f.names) > 0 && !slices.Contains(f.names, c.Name)
+	}), nil
 }
 
 // read returns the checks of a file or a component version.

@@ -13,6 +13,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 func TestCheckModuleShowsEachMeasurement(t *testing.T) {
@@ -68,6 +69,22 @@ func TestCheckModuleShowsEachMeasurement(t *testing.T) {
 			require.Empty(t, c.slow)
 		})
 	}
+}
+
+func TestCheckModuleRefusesUnknownNames(t *testing.T) {
+	shipped := func() []fleet.Check { return []fleet.Check{{Name: "ready"}, {Name: "slow"}} }
+	for name, f := range map[string]checkModuleFlags{
+		"--check":  {names: []string{"ready", "typo"}},
+		"--before": {before: map[string]string{"typo": "1"}},
+	} {
+		_, err := f.selected("keda", shipped())
+		require.ErrorContains(t, err, "keda has no check typo", name)
+		require.True(t, cli.IsUsage(err), name)
+	}
+	f := checkModuleFlags{names: []string{"slow"}, before: map[string]string{"slow": "1"}}
+	selected, err := f.selected("keda", shipped())
+	require.NoError(t, err)
+	require.Equal(t, []fleet.Check{{Name: "slow"}}, selected)
 }
 
 func TestCheckModuleReadsAFile(t *testing.T) {

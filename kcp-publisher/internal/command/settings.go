@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // settingsFlags are the agent settings that all bundles contain.
@@ -77,6 +78,9 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 
 // rollbacks returns the validated --agent-rollback-from.
 func (f *settingsFlags) rollbacks() ([]string, error) {
+	if n := len(f.agentRollbackFrom); n > plan.MaxAgentRollbacks {
+		return nil, cli.Usage(fmt.Errorf("--agent-rollback-from: %d images, at most %d", n, plan.MaxAgentRollbacks))
+	}
 	var all []string
 	for _, image := range f.agentRollbackFrom {
 		pin := bundle.ImageDigest(image)

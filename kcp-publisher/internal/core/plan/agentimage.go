@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxAgentRollbacks limits the images that one agent can leave for an older one.
-const maxAgentRollbacks = 20
+// MaxAgentRollbacks limits the images that one agent can leave for an older one.
+const MaxAgentRollbacks = 20
 
 // agentRollbackFrom returns the digests of the agent images that a Kyma's agent can leave for an older one. Invalid
 // entries of the annotation name no image.
@@ -18,7 +18,7 @@ func (r Rules) agentRollbackFrom(kyma *v1beta2.Kyma) []string {
 	from := slices.Clone(r.AgentRollbackFrom)
 	for entry := range strings.SplitSeq(kyma.Annotations[v1beta2.AnnotationAgentRollbackFrom], ",") {
 		entry = strings.TrimSpace(entry)
-		if len(from) < maxAgentRollbacks && digest.Digest(entry).Validate() == nil && !slices.Contains(from, entry) {
+		if len(from) < MaxAgentRollbacks && digest.Digest(entry).Validate() == nil && !slices.Contains(from, entry) {
 			from = append(from, entry)
 		}
 	}
