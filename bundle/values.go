@@ -97,7 +97,7 @@ func ParseValues(text string) (Values, error) {
 	if err := decodeStrict([]byte(text), &values); err != nil {
 		return nil, fmt.Errorf(`want a JSON object of strings, such as {"region": "eu-central-1"}: %w`, err)
 	}
-	for name := range values {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if strings.HasPrefix(name, LabelValuePrefix) {
 			return nil, fmt.Errorf("value %s: names with %s are labels of the Kyma: set the label", Quote(name,
 				maxQuotedBytes), LabelValuePrefix)
