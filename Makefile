@@ -6,7 +6,6 @@ FUZZTIME ?= 10s
 TIMEOUT ?= 45m
 LONG_TIMEOUT ?= 120m
 HISTORIES ?= 10000
-# For scenarios that still depend on the load of the machine: 0 once none does.
 KIND_TIMEOUT ?= 60m
 ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
@@ -50,7 +49,6 @@ soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, g
 
 # The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
 # Random tests repeat the same cases here, as $$RAPID_SEED and hack/suite say.
-# Tests that failed and passed when they were run again are listed at the end: a race to find, in them or in the product.
 test: build assets bin/lend ## the short suite, over real API servers and a real registry
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
