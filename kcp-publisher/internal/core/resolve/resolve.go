@@ -282,7 +282,8 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 		r.leaveOut(missing)
 		manifest, problem = request.readable(lastManifest(request.Last, w.module.Name)), outdated(w.module.Name, missing)
 	} else if err := bundle.UndefinedValues(w.module.Name, request.undefined(manifest)); err != nil {
-		manifest, problem = lastManifest(request.Last, w.module.Name), failure(reason.ValueUndefined, "%v", err)
+		last := request.readable(lastManifest(request.Last, w.module.Name))
+		manifest, problem = last, failure(reason.Of(err), "%v", err)
 	}
 	manifest = request.withChecks(manifest, w.gate)
 	switch {

@@ -68,6 +68,18 @@ func TestAnUndefinedValueBlocksItsModuleOnly(t *testing.T) {
 	}
 }
 
+func TestAnUndefinedValueKeepsOnlyAManifestThatTheAgentReads(t *testing.T) {
+	w := newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
+		template("keda", "2.0.0", annotated(v1beta2.AnnotationUsesValues, "region")).
+		meta("keda", "regular=1.0.0").ask("keda").published(t)
+	w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "2.0.0" })
+	w.request.Lacks = []bundle.Feature{bundle.FeatureRecreate}
+	state := w.resolve(t).State
+	if len(state.Manifests) != 0 || len(state.Problems) != 1 || state.Problems[0].Reason != reason.ValueUndefined {
+		t.Errorf("manifests %+v, problems %+v", state.Manifests, state.Problems)
+	}
+}
+
 func TestATemplateThatMisusesValuesIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ used, text, want string }{
 		"an invalid name":           {"Region", "", "annotation kyma-pull.dev/uses-values: value name"},
