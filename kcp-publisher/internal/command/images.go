@@ -12,22 +12,24 @@ import (
 
 	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/jedib0t/go-pretty/v6/table"
+	spdx "github.com/spdx/tools-golang/json"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 	age "k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// formatCycloneDX is the format of -o for a bill of materials.
-const formatCycloneDX = "cyclonedx"
+// Formats of -o for a bill of materials.
+const (
+	formatCycloneDX = "cyclonedx"
+	formatSPDX      = "spdx"
+)
 
 // imagesFlags are the flags of `images`.
 type imagesFlags struct {
@@ -63,7 +65,7 @@ func newImages() *cobra.Command {
 	)
 	flags.StringVar(&f.module, "module", "", "show images of this module only")
 	f.rendering.add(flags, "")
-	cli.OutputFlag(flags, &f.format, formatCycloneDX)
+	cli.OutputFlag(flags, &f.format, formatCycloneDX, formatSPDX)
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -88,34 +90,52 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	runtimes := reported(kymas)
+	runtimes := inventory.Reported(kymas)
 	contents, err := export.Contents(ctx, options, runtimes)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	found := inventory.New(runtimes, contents).Select(f.image, f.module)
-	if f.format == formatCycloneDX {
-		encoder := cyclonedx.NewBOMEncoder(cmd.OutOrStdout(), cyclonedx.BOMFileFormatJSON).SetPretty(true)
-		return encoder.Encode(found.Bill(cmp.Or(options.Keys.Root.Fleet, "fleet"), now))
-	}
-	return cli.Print(cmd.OutOrStdout(), f.format, found, func(out io.Writer) { drawImages(out, found, now) })
+	return f.print(cmd.OutOrStdout(), found, cmp.Or(options.Keys.Root.Fleet, "fleet"), now)
 }
 
-func (f *imagesFlags) options(ctx context.Context) (options export.Options, err error) {
-	if options.Rendering, err = f.rendering.rendering(); err != nil {
-		return options, cli.Usage(fmt.Errorf("--renderer: %w", err))
+// print writes the inventory of a fleet in the format of -o.
+func (f *imagesFlags) print(out io.Writer, found inventory.Fleet, fleet string, now time.Time) error {
+	switch f.format {
+	case formatCycloneDX:
+		return cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(found.Bill(fleet, now))
+	case formatSPDX:
+		return spdx.Write(found.Document(fleet, now), out, spdx.Indent("  "))
 	}
-	options.KubernetesVersion = f.rendering.kubernetes
-	options.Place, options.Registries, err = f.registry.Open(
-		"--from",
-		f.from,
+	return cli.Print(out, f.format, found, func(out io.Writer) { drawImages(out, found, now) })
+}
+
+func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
+	rendering, err := f.rendering.rendering()
+	if err != nil {
+		return export.Options{}, cli.Usage(fmt.Errorf("--renderer: %w", err))
+	}
+	options, err := bundleSource(ctx, &f.registry, "--from", f.from, f.trust)
+	options.Rendering, options.KubernetesVersion = rendering, f.rendering.kubernetes
+	return options, err
+}
+
+// bundleSource opens the place of a flag, and reads the keys that its bundles are verified with.
+func bundleSource(
+	ctx context.Context,
+	registry *cli.Registry,
+	flag, location, root string,
+) (options export.Options, err error) {
+	options.Place, options.Registries, err = registry.Open(
+		flag,
+		location,
 		store.Access{RequestTimeout: cli.TransferTimeout},
 	)
 	if err != nil {
 		return options, err
 	}
-	pinned, err := cli.ReadRoot(f.trust)
+	pinned, err := cli.ReadRoot(root)
 	if err != nil {
 		return options, err
 	}
@@ -125,25 +145,6 @@ func (f *imagesFlags) options(ctx context.Context) (options export.Options, err 
 	}
 	options.Keys = publish.Keys{Root: newest, Former: []trust.Root{pinned}}
 	return options, err
-}
-
-// reported returns the runtimes with the module versions of their last reports.
-func reported(kymas []v1beta2.Kyma) []inventory.Runtime {
-	all := make([]inventory.Runtime, 0, len(kymas))
-	for i := range kymas {
-		kyma := &kymas[i]
-		r := inventory.Runtime{ID: plan.RuntimeID(kyma)}
-		if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
-			r.Reported, r.Bundle = status.Observed.Time.Time, status.Observed.Digest
-			for _, m := range kyma.Status.Modules {
-				if m.Version != "" {
-					r.Modules = append(r.Modules, inventory.Module{Name: m.Name, Version: m.Version})
-				}
-			}
-		}
-		all = append(all, r)
-	}
-	return all
 }
 
 // maxRuntimesNamed bounds the runtimes that a row of the table names.

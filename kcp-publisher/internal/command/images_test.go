@@ -47,7 +47,7 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	drawImages(&out, inventory.New(reported(kymas), imagesOfModules()).Select("module-b", ""), now)
+	drawImages(&out, inventory.New(inventory.Reported(kymas), imagesOfModules()).Select("module-b", ""), now)
 	for _, want := range []string{
 		"registry.example/module-b:1.7.0", "3: runtime-00000, runtime-00001, runtime-00004", "3d ago",
 		"incomplete: module module-b 1.6.0 in 1 runtime: no bundle with this version was found", "not counted: 1 runtime that never reported",
@@ -77,7 +77,7 @@ func BenchmarkImages(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		found := inventory.New(reported(kymas), contents).Select("module-c", "")
+		found := inventory.New(inventory.Reported(kymas), contents).Select("module-c", "")
 		if len(found.Images) != 1 || found.Images[0].Runtimes() != 10_000 {
 			b.Fatalf("%d images", len(found.Images))
 		}

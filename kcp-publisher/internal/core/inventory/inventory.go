@@ -87,6 +87,9 @@ type Unknown struct {
 	Problem  string `json:"problem"`
 }
 
+// NoBundle is the problem of a version that no readable bundle has.
+const NoBundle = "no bundle with this version was found"
+
 // Fleet is the inventory of all images.
 type Fleet struct {
 	// Images are sorted by reference.
@@ -124,7 +127,7 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 		if problem := content.Problem; problem != "" || !known {
 			fleet.Unknown = append(
 				fleet.Unknown,
-				Unknown{m, len(holders[m]), cmp.Or(problem, "no bundle with this version was found")},
+				Unknown{m, len(holders[m]), cmp.Or(problem, NoBundle)},
 			)
 		}
 		for _, text := range content.Images {

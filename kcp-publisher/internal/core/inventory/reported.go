@@ -1,0 +1,25 @@
+package inventory
+
+import (
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// Reported returns the runtimes of Kymas with the module versions of their last reports.
+func Reported(kymas []v1beta2.Kyma) []Runtime {
+	all := make([]Runtime, 0, len(kymas))
+	for i := range kymas {
+		kyma := &kymas[i]
+		r := Runtime{ID: plan.RuntimeID(kyma)}
+		if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
+			r.Reported, r.Bundle = status.Observed.Time.Time, status.Observed.Digest
+			for _, m := range kyma.Status.Modules {
+				if m.Version != "" {
+					r.Modules = append(r.Modules, Module{Name: m.Name, Version: m.Version})
+				}
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}

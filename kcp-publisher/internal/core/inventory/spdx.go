@@ -1,0 +1,84 @@
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/CycloneDX/cyclonedx-go"
+	"github.com/spdx/tools-golang/spdx/v2/common"
+	spdx "github.com/spdx/tools-golang/spdx/v2/v2_3"
+)
+
+// creator is the tool that documents name.
+const creator = "kcp-publisher"
+
+// Document returns the bill of materials of Bill as an SPDX 2.3 document. Its packages are the fleet, the versions of
+// its modules, and their images. A comment of each has the number of runtimes.
+func (f Fleet) Document(name string, now time.Time) *spdx.Document {
+	bill := f.Bill(name, now)
+	fleet := *bill.Metadata.Component
+	document := &spdx.Document{
+		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: name,
+		CreationInfo: &spdx.CreationInfo{
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: creator}}, Created: now.UTC().Format(time.RFC3339),
+		},
+		Packages:      []*spdx.Package{spdxPackage(fleet)},
+		Relationships: []*spdx.Relationship{related("DOCUMENT", common.TypeRelationshipDescribe, elementOf(fleet.BOMRef))},
+	}
+	for _, c := range *bill.Components {
+		document.Packages = append(document.Packages, spdxPackage(c))
+	}
+	identity := sha256.New()
+	for _, d := range *bill.Dependencies {
+		for _, on := range *d.Dependencies {
+			identity.Write([]byte(d.Ref + " " + on + "\n"))
+			document.Relationships = append(document.Relationships,
+				related(elementOf(d.Ref), common.TypeRelationshipContains, elementOf(on)))
+		}
+	}
+	// Section 6.5: the namespace differs for each document.
+	document.DocumentNamespace = "https://kyma-pull.dev/spdx/" + url.PathEscape(name) + "/" +
+		now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(identity.Sum(nil)[:8])
+	return document
+}
+
+// spdxPackage returns a component as a package. What it contains is not analyzed.
+func spdxPackage(c cyclonedx.Component) *spdx.Package {
+	p := &spdx.Package{
+		PackageName: c.Name, PackageSPDXIdentifier: elementOf(c.BOMRef), PackageVersion: c.Version,
+		PackageDownloadLocation: "NOASSERTION", PrimaryPackagePurpose: strings.ToUpper(string(c.Type)),
+	}
+	if c.Type == cyclonedx.ComponentTypePlatform {
+		p.PrimaryPackagePurpose = "OTHER"
+	}
+	if c.Properties != nil {
+		for _, property := range *c.Properties {
+			p.PackageComment = property.Name + ": " + property.Value
+		}
+	}
+	if c.PackageURL != "" {
+		p.PackageExternalReferences = []*spdx.PackageExternalReference{{
+			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: c.PackageURL,
+		}}
+	}
+	return p
+}
+
+func related(a common.ElementID, kind string, b common.ElementID) *spdx.Relationship {
+	return &spdx.Relationship{
+		RefA: common.MakeDocElementID("", string(a)), RefB: common.MakeDocElementID("", string(b)), Relationship: kind,
+	}
+}
+
+// elementOf returns an identifier of letters, digits and hyphens only.
+func elementOf(ref string) common.ElementID {
+	kind, name, named := strings.Cut(ref, ":")
+	if !named {
+		return common.ElementID(kind)
+	}
+	sum := sha256.Sum256([]byte(name))
+	return common.ElementID(kind + "-" + hex.EncodeToString(sum[:8]))
+}
