@@ -32,6 +32,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
@@ -145,6 +147,7 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 			return f.origins.origins(ctx, kyma, "")
 		}
 		options.Chain = f.origins.chain
+		options.Contents = f.contents
 	}
 	if f.signIn.enabled() {
 		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.namespace, log)
@@ -166,6 +169,18 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 		browse(local.AddressOnce(), log)
 	}
 	return local, nil
+}
+
+// contents finds the images that the modules of bundles list, and renders nothing.
+func (f *uiFlags) contents(
+	ctx context.Context,
+	runtimes []inventory.Runtime,
+) (map[inventory.Module]inventory.Content, error) {
+	source, err := bundleSource(ctx, &f.origins.registry, "--location", f.origins.location, f.origins.trust)
+	if err != nil {
+		return nil, err
+	}
+	return export.Contents(ctx, source, runtimes)
 }
 
 // readFirst reads the unhealthy runtimes of a large fleet and only the names of the others. That takes a fraction of

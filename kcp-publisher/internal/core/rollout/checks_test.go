@@ -49,15 +49,17 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 	const going, waiting, back = fleet.RolloutProgressing, fleet.RolloutWaiting, fleet.RolloutRollingBack
 	const slowInDev = "maxFailures allows 0; check latency failed in dev (0.9, 0.2 before the upgrade)"
 	const blindInDev = "checks are not Passed in dev (check latency is Inconclusive: no data)"
+	const orApprove = "; correct the cause, or approve the wave"
+	const orRemove = "; correct the cause, or remove the check"
 	for name, c := range map[string]progress{
 		"all checks passed":                       {nil, with(fine, fast), 5, going, "wave production", true},
 		"a check failed":                          {nil, with(fine, slow), 5, back, slowInDev, false},
 		"a check failed and the wave is approved": {approve, with(fine, slow), 5, back, slowInDev, false},
 		"a check has no result yet":               {nil, with(fine), 5, going, "check latency has no result", false},
 		"a check is inconclusive and is measured": {nil, with(fine, blind), 5, going, blindInDev, false},
-		"a check stays inconclusive":              {nil, with(fine, blind), 15, waiting, blindInDev + "; correct the cause, or approve the wave", false},
+		"a check stays inconclusive":              {nil, with(fine, blind), 15, waiting, blindInDev + orApprove, false},
 		"it stays so and the wave is approved":    {approve, with(fine, blind), 15, going, "wave production", true},
-		"the approval only started the wave":      {began, with(fine, blind), 15, waiting, blindInDev + "; correct the cause, or remove the check", false},
+		"the approval only started the wave":      {began, with(fine, blind), 15, waiting, blindInDev + orRemove, false},
 		"a result of another check":               {onlyErrors, with(fine, slow), 5, going, "wave production", true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -201,7 +201,7 @@ func TestPageIsUsableByKeyboard(t *testing.T) {
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
 	var order []string
-	for range 14 {
+	for range 15 {
 		b.do(chromedp.KeyEvent(kb.Tab))
 		order = append(
 			order,
@@ -217,6 +217,7 @@ func TestPageIsUsableByKeyboard(t *testing.T) {
 		"Fleet",
 		"Rollouts",
 		"Modules",
+		"Images",
 		"System theme",
 		"8 Failing",
 		"1 Silent",
@@ -227,12 +228,12 @@ func TestPageIsUsableByKeyboard(t *testing.T) {
 		"104 Healthy",
 	}
 	for i := range want {
-		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") && i < 6 {
+		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") && i < 7 {
 			t.Fatalf("focus goes over %q, want %q", order, want)
 		}
 	}
-	if !strings.HasSuffix(order[6], "Failing") || !strings.HasSuffix(order[12], "Healthy") ||
-		order[13] != "Copy" {
+	if !strings.HasSuffix(order[7], "Failing") || !strings.HasSuffix(order[13], "Healthy") ||
+		order[14] != "Copy" {
 		t.Errorf("focus goes over %q, want %q and the first advice", order, want)
 	}
 	b.do(chromedp.Navigate(s.URL+"/"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
@@ -324,6 +325,7 @@ func looked() []struct {
 		{"rollouts", "/rollouts", ill},
 		{"rollout", "/rollouts/keda-regular-4", ill},
 		{"modules", "/modules", ill},
+		{"images", "/images", ill},
 		{"missing", "/runtimes/nobody", ill},
 	}
 }

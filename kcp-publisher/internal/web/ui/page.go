@@ -22,7 +22,7 @@ var assetFiles embed.FS
 var version = hashOf(assetFiles)
 
 // templates contains the pages by name, each inside the frame.
-var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "message", "confirm", "acted")
+var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "images", "message", "confirm", "acted")
 
 func parse(names ...string) map[string]*template.Template {
 	parsed := map[string]*template.Template{}

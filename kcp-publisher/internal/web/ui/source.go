@@ -36,10 +36,11 @@ var errNotReadYet = errors.New("the control plane is still being read")
 type Source struct {
 	namespace string
 	cache     cache.Cache
-	// kyma returns the Kyma of a runtime.
-	kyma func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
-	look func(fleet.Input) fleet.Fleet
-	now  func() time.Time
+	// kyma returns the Kyma of a runtime, and kymas those of the fleet. They belong to the cache and must not be modified.
+	kyma  func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
+	kymas func(context.Context) ([]v1beta2.Kyma, error)
+	look  func(fleet.Input) fleet.Fleet
+	now   func() time.Time
 
 	// dirty holds at most one signal: something changed since the last evaluation.
 	dirty chan struct{}
@@ -71,6 +72,11 @@ func NewSource(
 	s.kyma = func(ctx context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 		kyma := &v1beta2.Kyma{}
 		return kyma, objects.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}, kyma)
+	}
+	s.kymas = func(ctx context.Context) ([]v1beta2.Kyma, error) {
+		var all v1beta2.KymaList
+		err := objects.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+		return all.Items, err
 	}
 	return s
 }

@@ -1,6 +1,6 @@
 // Package ui serves the web page of a fleet. Its input is the fleet as evaluated by fleet.Look; its output is HTML. The
 // first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts
-// with their waves, and the versions of each module.
+// with their waves, the versions of each module, and the images of the fleet.
 //
 // Viewers who may patch a Rollout can pause, resume, approve, abort and undo it. Viewers who may patch Kymas can
 // reconcile, suspend and resume runtimes. Each action is confirmed on a page of its own, uses the viewer's own rights,
@@ -22,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
 const (
@@ -39,6 +40,8 @@ type Options struct {
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
 	// Chain reads and verifies the latest bundles of a runtime. Nil without a registry.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
+	// Contents finds the images of the versions that runtimes run, in their verified bundles. Nil without a registry.
+	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// Events returns the Events of a Kyma, read with the rights of the viewer in ctx. Nil disables them.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	Log    logr.Logger
@@ -49,8 +52,9 @@ type Options struct {
 type pages struct {
 	Options
 	// streams has a slot for each open stream.
-	streams chan struct{}
-	known   origins
+	streams  chan struct{}
+	known    origins
+	contents contents
 }
 
 // Handler returns the pages. It refuses requests without a Viewer, and changes from other sites.
@@ -65,6 +69,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /rollouts/{name}", p.seen(p.rollout))
 	mux.HandleFunc("POST /rollouts/{name}", p.seen(p.steer))
 	mux.HandleFunc("GET /modules", p.seen(p.modules))
+	mux.HandleFunc("GET /images", p.seen(p.images))
 	mux.HandleFunc("GET /live", p.seen(p.live))
 	mux.HandleFunc("/", p.seen(p.nowhere))
 	protected := http.NewCrossOriginProtection().Handler(mux)

@@ -51,7 +51,7 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 		steered: make(chan v1alpha1.Rollout, 10),
 		acted:   make(chan v1beta2.Kyma, 1000),
 	}
-	s.source.kyma = sampleKyma
+	s.source.kyma, s.source.kymas = sampleKyma, s.kymas
 	s.source.put(f)
 	if viewer == nil {
 		yes := func(context.Context, string) (bool, error) { return true, nil }
@@ -68,11 +68,12 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	}
 	pages := Handler(
 		Options{
-			Source: s.source,
-			Log:    logr.Discard(),
-			Now:    func() time.Time { return noon },
-			Events: sampleEvents,
-			Chain:  sampleChain,
+			Source:   s.source,
+			Log:      logr.Discard(),
+			Now:      func() time.Time { return noon },
+			Events:   sampleEvents,
+			Chain:    sampleChain,
+			Contents: sampleContents,
 		},
 	)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -231,7 +232,7 @@ func TestTextsOfRuntimesStayTexts(t *testing.T) {
 	}
 	f.Modules[0].Name = hostile
 	s := serve(t, f, nil)
-	for _, path := range []string{"/", "/?q=" + url.QueryEscape(hostile), "/?group=module", "/?group=channel&label=" + url.QueryEscape(hostile), "/runtimes/" + url.PathEscape(hostile), "/rollouts", "/rollouts/keda-regular-4", "/modules", "/runtimes/nobody" + url.PathEscape(hostile)} {
+	for _, path := range []string{"/", "/?q=" + url.QueryEscape(hostile), "/?group=module", "/?group=channel&label=" + url.QueryEscape(hostile), "/runtimes/" + url.PathEscape(hostile), "/rollouts", "/rollouts/keda-regular-4", "/modules", "/images", "/runtimes/nobody" + url.PathEscape(hostile)} {
 		_, body, _ := s.get(t, path)
 		for _, never := range []string{"<script>document", "<img", "\u202e", "\x1b"} {
 			if strings.Contains(body, never) {
@@ -256,7 +257,7 @@ func TestUsersSeeOnlyTheirRights(t *testing.T) {
 		"rights that nobody can ask": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
 	} {
 		s := serve(t, sampleFleet(5, true), c.viewer)
-		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/nowhere"} {
+		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/images", "/nowhere"} {
 			if status, body, _ := s.get(t, path); status != c.status || strings.Contains(body, "r-00001") {
 				t.Errorf("%s at %s: %d\n%s", name, path, status, body)
 			}

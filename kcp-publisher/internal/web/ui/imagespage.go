@@ -1,0 +1,165 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+)
+
+const (
+	// maxImages limits the rows of the page.
+	maxImages = 300
+	// maxContents limits the versions whose images are kept.
+	maxContents = 5_000
+	// contentsWithin limits one reading of bundles, and contentsAgain is the time after which a version whose images could
+	// not be found is read again.
+	contentsWithin = 10 * time.Minute
+	contentsAgain  = 5 * time.Minute
+)
+
+// contents keeps the images of module versions. A version never changes, so only failures expire.
+type contents struct {
+	// mu guards the fields below.
+	mu      sync.Mutex
+	known   map[inventory.Module]inventory.Content
+	failed  map[inventory.Module]time.Time
+	reading bool
+}
+
+// of returns the known images, and the number of versions that are being read. It reads in the background, because a
+// large fleet takes longer than a page may.
+func (c *contents) of(
+	runtimes []inventory.Runtime,
+	now time.Time,
+	read func([]inventory.Runtime),
+) (known map[inventory.Module]inventory.Content, reading int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pending := map[inventory.Module]bool{}
+	var asked []inventory.Runtime
+	for _, r := range runtimes {
+		r.Modules = slices.DeleteFunc(slices.Clone(r.Modules), func(m inventory.Module) bool {
+			_, known := c.known[m]
+			return known && (c.failed[m].IsZero() || now.Sub(c.failed[m]) < contentsAgain)
+		})
+		for _, m := range r.Modules {
+			pending[m] = true
+		}
+		if len(r.Modules) > 0 {
+			asked = append(asked, r)
+		}
+	}
+	if len(asked) > 0 && !c.reading {
+		c.reading = true
+		go read(asked)
+	}
+	return maps.Clone(c.known), len(pending)
+}
+
+// put ends a reading. Versions that are not in found failed with the problem.
+func (c *contents) put(
+	asked []inventory.Runtime,
+	found map[inventory.Module]inventory.Content,
+	problem string,
+	now time.Time,
+) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading = false
+	if c.known == nil || len(c.known) > maxContents {
+		c.known, c.failed = map[inventory.Module]inventory.Content{}, map[inventory.Module]time.Time{}
+	}
+	for _, r := range asked {
+		for _, m := range r.Modules {
+			content, is := found[m]
+			if !is {
+				content.Problem = cmp.Or(problem, inventory.NoBundle)
+			}
+			delete(c.failed, m)
+			if c.known[m] = content; content.Problem != "" {
+				c.failed[m] = now
+			}
+		}
+	}
+}
+
+// imagesPage is the data of the page of images.
+type imagesPage struct {
+	inventory.Fleet
+	// Readable is false without a registry.
+	Readable      bool
+	Image, Module string
+	// Pending is the number of versions whose bundles are being read.
+	Pending int
+	Rows    []imageRow
+	More    int
+}
+
+// imageRow is a module's version that uses an image.
+type imageRow struct {
+	Image    string
+	Module   inventory.Module
+	Runtimes int
+	// Oldest is the time of the oldest report that the runtimes are known by.
+	Oldest  time.Time
+	Address string
+}
+
+func (p *pages) images(w http.ResponseWriter, r asked) {
+	page := imagesPage{Readable: p.Contents != nil}
+	page.Image = line(500, strings.TrimSpace(r.URL.Query().Get("image")))
+	page.Module = line(200, strings.TrimSpace(r.URL.Query().Get("module")))
+	if page.Readable {
+		kymas, err := p.Source.kymas(r.Context())
+		if err != nil {
+			p.tell(w, r, http.StatusServiceUnavailable, "Cannot read the Kymas", err.Error())
+			return
+		}
+		runtimes := inventory.Reported(kymas)
+		known, pending := p.contents.of(runtimes, p.Now(), func(asked []inventory.Runtime) {
+			p.readContents(r.Context(), asked)
+		})
+		if page.Pending = pending; pending > 0 {
+			w.Header().Set("Refresh", "3")
+		}
+		page.Fleet = inventory.New(runtimes, known).Select(page.Image, page.Module)
+		page.Rows = imageRows(page.Images)
+		page.More = max(0, len(page.Rows)-maxImages)
+		page.Rows = page.Rows[:len(page.Rows)-page.More]
+	}
+	p.render(w, r, "images", http.StatusOK, frame{Title: "Images", Section: "images", Body: page})
+}
+
+// readContents reads bundles with the registry rights of this process, beyond the request that asked for them.
+func (p *pages) readContents(ctx context.Context, asked []inventory.Runtime) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contentsWithin)
+	defer cancel()
+	found, err := p.Contents(ctx, asked)
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+		p.Log.Error(err, "failed to read the images of modules")
+	}
+	p.contents.put(asked, found, problem, p.Now())
+}
+
+func imageRows(images []inventory.Image) []imageRow {
+	var rows []imageRow
+	for _, i := range images {
+		for _, u := range i.Uses {
+			one := inventory.Image{Uses: []inventory.Use{u}}
+			rows = append(rows, imageRow{
+				Image: i.Reference, Module: u.Module, Runtimes: len(u.Runtimes), Oldest: one.Oldest(),
+				Address: query{Module: u.Name, Version: named(u.Version)}.address(),
+			})
+		}
+	}
+	return rows
+}

@@ -1,0 +1,113 @@
+package ui
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+)
+
+const kedaImage = "registry.example/kyma/keda@sha256:1111111111111111111111111111111111111111111111111111111111111111"
+
+// sampleContents knows the images of keda only.
+func sampleContents(
+	_ context.Context,
+	runtimes []inventory.Runtime,
+) (map[inventory.Module]inventory.Content, error) {
+	found := map[inventory.Module]inventory.Content{}
+	for _, r := range runtimes {
+		for _, m := range r.Modules {
+			switch {
+			case m.Name == "keda" && m.Version == "1.7.0":
+				found[m] = inventory.Content{Images: []string{kedaImage}}
+			case m.Name == "keda":
+				found[m] = inventory.Content{Images: []string{kedaImage, "registry.example/kyma/" + hostile + ":1"}}
+			}
+		}
+	}
+	return found, nil
+}
+
+// kymas returns the Kymas of all runtimes with their modules.
+func (s *served) kymas(ctx context.Context) ([]v1beta2.Kyma, error) {
+	current, _, err := s.source.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	var all []v1beta2.Kyma
+	for i := range current.Runtimes {
+		r := &current.Runtimes[i]
+		kyma, err := sampleKyma(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range r.Modules {
+			kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{Name: m.Name, Version: m.Version})
+		}
+		all = append(all, *kyma)
+	}
+	return all, nil
+}
+
+func TestThePageOfImagesShowsThemOnceTheyAreRead(t *testing.T) {
+	s := serve(t, sampleFleet(20, true), nil)
+	var page string
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if _, page, _ = s.get(t, "/images"); !strings.Contains(page, "Reading the bundles") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the images are still being read:\n%s", page)
+		}
+	}
+	for _, want := range []string{
+		"keda@<wbr>", "keda 1.7.0", "keda 1.8.0", `href="/?module=keda&amp;version=1.7.0`,
+		"Incomplete: module serverless 2.1.0 in 20 runtimes: " + inventory.NoBundle,
+	} {
+		if !strings.Contains(strings.ReplaceAll(page, "@sha256", "@<wbr>sha256"), want) {
+			t.Errorf("want %q in\n%s", want, page)
+		}
+	}
+	_, page, _ = s.get(t, "/images?image=unknown")
+	if !strings.Contains(page, "No runtime reports a module with such an image") {
+		t.Errorf("an unknown image:\n%s", page)
+	}
+	search := "/images?image=" + url.QueryEscape(hostile) + "&module=" + url.QueryEscape(hostile)
+	if _, page, _ = s.get(t, search); strings.Contains(page, "<script>document") {
+		t.Error("a search for markup is written as markup")
+	}
+}
+
+func TestImagesAreReadOncePerVersion(t *testing.T) {
+	keda := inventory.Module{Name: "keda", Version: "1.7.0"}
+	mailer := inventory.Module{Name: "mailer", Version: "1.0.0"}
+	runtimes := []inventory.Runtime{
+		{ID: "a", Modules: []inventory.Module{keda, mailer}}, {ID: "b", Modules: []inventory.Module{keda}},
+	}
+	var c contents
+	asked := make(chan []inventory.Runtime, 1)
+	read := func(r []inventory.Runtime) { asked <- r }
+	if known, pending := c.of(runtimes, noon, read); len(known) != 0 || pending != 2 {
+		t.Errorf("first: known %v, pending %d", known, pending)
+	}
+	first := <-asked
+	if _, pending := c.of(runtimes, noon, read); pending != 2 || len(asked) != 0 {
+		t.Errorf("during the reading: pending %d, asked %d more times", pending, len(asked))
+	}
+	found := map[inventory.Module]inventory.Content{keda: {Images: []string{kedaImage}}}
+	c.put(first, found, "away", noon)
+	known, pending := c.of(runtimes, noon.Add(time.Minute), read)
+	if pending != 0 || len(known[keda].Images) != 1 || known[mailer].Problem != "away" {
+		t.Errorf("afterwards: known %v, pending %d", known, pending)
+	}
+	if _, pending := c.of(runtimes, noon.Add(contentsAgain), read); pending != 1 {
+		t.Errorf("a failure is not tried again: pending %d", pending)
+	}
+	if again := <-asked; len(again) != 1 || len(again[0].Modules) != 1 || again[0].Modules[0] != mailer {
+		t.Errorf("tried again: %+v", again)
+	}
+}
