@@ -110,7 +110,7 @@ func Tail(log string) string {
 	return strings.Join(kept, "\n")
 }
 
-// clean removes invalid UTF-8, control characters, and format characters such as soft hyphens, which could hide a secret
+// clean removes invalid UTF-8, control characters, and format characters such as soft hyphens. They could hide a secret
 // from the rules.
 func clean(text string) string {
 	if len(text) > 2*maxRedactedBytes {
