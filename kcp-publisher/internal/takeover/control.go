@@ -77,7 +77,7 @@ func Done(kyma *v1beta2.Kyma) string {
 // the finalizers would stay.
 func RemoveManifests(ctx context.Context, api client.Client, direct client.Reader, kyma *v1beta2.Kyma) error {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
-		return nil // those of a finished takeover are deleted already
+		return nil // a finished takeover has deleted them
 	}
 	manifests, err := readManifests(ctx, direct, kyma)
 	if err != nil {

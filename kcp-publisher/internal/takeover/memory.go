@@ -1,6 +1,6 @@
-// Package takeover decides how a landscape is taken over from lifecycle-manager: a Kyma, lifecycle-manager's Manifests
-// of it and what its runtime reported go in; what is remembered, what is in the way and what comes next come out. All
-// of that is pure; steps.go alone writes to the control plane.
+// Package takeover plans the takeover of a landscape from lifecycle-manager. Inputs are a Kyma, lifecycle-manager's
+// Manifests of it, and the runtime's report; outputs are the record of its modules, the obstacles and the next step.
+// All of that is pure; only steps.go writes to the control plane.
 package takeover
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Remember returns what is remembered of what lifecycle-manager installed: by its Manifests of the Kyma, and where one
-// is missing, by the status that it wrote. A Manifest that is being deleted counts: it is the module that is adopted,
-// not the Manifest.
+// Remember returns the record of lifecycle-manager's modules: from its Manifests of the Kyma, or from the status that
+// it wrote if a Manifest is missing. A Manifest that is being deleted counts, because the module is adopted and not the
+// Manifest.
 func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
@@ -46,7 +46,7 @@ func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeove
 	return memory
 }
 
-// Of returns lifecycle-manager's Manifests of a Kyma among those of its namespace, sorted by name.
+// Of returns lifecycle-manager's Manifests of a Kyma in a namespace, sorted by name.
 func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
 	for _, m := range manifests {
 		if m.Namespace == kyma.Namespace && m.Labels[v1beta2.LabelKymaName] == kyma.Name {
@@ -57,7 +57,7 @@ func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifes
 	return own
 }
 
-// moduleOf returns the module of a Manifest, empty when nothing says it.
+// moduleOf returns the module of a Manifest, empty if it names none.
 func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
 	if module := manifest.Labels[v1beta2.LabelModuleName]; module != "" {
 		return module

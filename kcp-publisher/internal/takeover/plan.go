@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Landscape is what a control plane has.
+// Landscape contains the objects of a control plane.
 type Landscape struct {
 	plan.Fleet
 	// Manifests are lifecycle-manager's.
@@ -24,17 +24,17 @@ type Landscape struct {
 	Rules     plan.Rules
 }
 
-// Plan is what taking over one Kyma means.
+// Plan describes the takeover of one Kyma.
 type Plan struct {
 	Kyma    string `json:"kyma"`
 	Runtime string `json:"runtime"`
 	// Phase is how far it is: none, adopt, clean, release, return or finished.
 	Phase   string   `json:"phase"`
 	Modules []Module `json:"modules"`
-	// Obstacles are why it cannot be started, Remarks what else there is to know.
+	// Obstacles are the reasons against a start, Remarks further notes.
 	Obstacles []string `json:"obstacles,omitempty"`
 	Remarks   []string `json:"remarks,omitempty"`
-	// Removes is what `finish` removes in the control plane.
+	// Removes are the objects that `finish` removes in the control plane.
 	Removes []string `json:"removes,omitempty"`
 }
 
@@ -45,11 +45,11 @@ type Module struct {
 	Installed string `json:"installed"`
 	// Then is the version that the module gets once it is adopted, empty for none.
 	Then string `json:"then,omitempty"`
-	// Note says what keeps it at that version, or from being adopted.
+	// Note explains why the module stays at that version or is not adopted.
 	Note string `json:"note,omitempty"`
 }
 
-// New returns the plans of the Kymas among those of a landscape, in their order.
+// New returns the plans of a landscape's Kymas in their order.
 func New(l Landscape, kymas []v1beta2.Kyma, now time.Time) []Plan {
 	as := l.Fleet
 	as.Kymas = slices.Clone(l.Kymas)
@@ -94,8 +94,7 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 	return p
 }
 
-// remembered returns what is known of what lifecycle-manager installed, from the status once the publisher has noted it
-// there.
+// remembered returns the record of lifecycle-manager's modules, from the status once the publisher has written it.
 func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && v1beta2.TakenOver(kyma) {
 		return s.Takeover
@@ -103,8 +102,8 @@ func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeo
 	return Remember(kyma, manifests)
 }
 
-// asOrdinary returns a Kyma as it is resolved once its runtime has adopted everything and reported what its own Kyma
-// asks for: what is installed now.
+// asOrdinary returns a Kyma as it resolves after its runtime has adopted and reported all modules: with the installed
+// modules as its request.
 func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)
@@ -126,7 +125,7 @@ func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma 
 	return as
 }
 
-// obstacles says why a Kyma cannot be taken over now.
+// obstacles returns the reasons why a Kyma cannot be taken over now.
 func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	if !kyma.DeletionTimestamp.IsZero() {
 		all = append(all, "the Kyma is being deleted: lifecycle-manager has to end that")
@@ -180,7 +179,7 @@ func isGivenBack(s *v1beta2.RuntimeStatus) bool {
 	return s.Takeover != nil && s.Takeover.Published == string(bundle.TakeoverRelease)
 }
 
-// leftovers are what lifecycle-manager has of a Kyma in the control plane.
+// leftovers returns lifecycle-manager's objects of a Kyma in the control plane.
 func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	for _, m := range manifests {
 		all = append(all, fmt.Sprintf("Manifest %s/%s", m.Namespace, m.Name))
@@ -196,8 +195,8 @@ func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	return all
 }
 
-// Phases of a Kyma without a phase in its runtime. PhaseReturn is that of one whose runtime released the modules, until
-// lifecycle-manager has everything again.
+// Phases of a Kyma without a phase in its runtime. PhaseReturn is the phase after the runtime released the modules,
+// until lifecycle-manager has all objects again.
 const (
 	PhaseNone     = "none"
 	PhaseReturn   = "return"
@@ -218,7 +217,7 @@ func Phase(kyma *v1beta2.Kyma) string {
 	return PhaseNone
 }
 
-// Unready says why a takeover cannot be finished yet, empty when it can.
+// Unready returns the reason why a takeover cannot be finished yet, empty if it can.
 func Unready(kyma *v1beta2.Kyma) string {
 	s := kyma.Status.Runtime
 	switch {
@@ -248,14 +247,14 @@ func unmanaged(requested *v1beta2.RequestedSpec, module string) bool {
 	return requested != nil && slices.ContainsFunc(requested.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == module && !m.Managed })
 }
 
-// Completed reports whether the runtime has done what the phase asks for, by the newest bundle.
+// Completed reports whether the runtime has completed the phase of the newest bundle.
 func Completed(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
 }
 
-// Untouched reports whether nothing in the runtime can be the agent's, so that there is nothing to give back: no bundle
-// with a module was ever published, or nobody ever reported one and the newest says that all is given back.
+// Untouched reports whether the agent owns nothing in the runtime, so that there is nothing to return: no bundle with a
+// module was published, or no bundle was reported and the newest one returns everything.
 func Untouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {

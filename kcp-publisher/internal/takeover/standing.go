@@ -19,7 +19,7 @@ type Standing struct {
 	Waiting []string `json:"waiting,omitempty"`
 	// Removed are leftovers of lifecycle-manager that the runtime removed.
 	Removed []string `json:"removed,omitempty"`
-	// Next says what is awaited, or what to do.
+	// Next is the pending event or the next step.
 	Next string `json:"next"`
 }
 
@@ -65,7 +65,7 @@ func next(kyma *v1beta2.Kyma, phase string) string {
 	return fmt.Sprintf("annotation %s: want adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
 }
 
-// awaited says what a phase waits for that the command has begun.
+// awaited describes the event for which a started phase waits.
 func awaited(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) string {
 	if Completed(kyma, phase) {
 		return fmt.Sprintf("the runtime is done: run `takeover %s` again", command)

@@ -21,9 +21,9 @@ import (
 // Source: lifecycle-manager, internal/manifest/finalizer.
 var finalizers = []string{v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels}
 
-// RemoveManifest deletes one of lifecycle-manager's Manifests without uninstalling what it installed. In this order: it
-// is skipped, its finalizers go, it is deleted. Lifecycle-manager would else put the finalizers back, or uninstall the
-// module. One that is gone is no error.
+// RemoveManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It labels the Manifest to
+// be skipped, removes its finalizers, and deletes it, in this order. Otherwise lifecycle-manager would restore the
+// finalizers or uninstall the module. A missing Manifest is not an error.
 func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	skip(manifest)
@@ -62,9 +62,9 @@ func ignoreGone(verb string, object client.Object, err error) error {
 	return nil
 }
 
-// Start labels a Kyma and lifecycle-manager's Manifests of it, so that lifecycle-manager leaves both alone and the
-// publisher begins. The Manifests go first: lifecycle-manager never sees a Kyma of ours with a Manifest of its own. It
-// returns what it labeled.
+// Start labels a Kyma and lifecycle-manager's Manifests of it, so that lifecycle-manager ignores them and the publisher
+// begins. It labels the Manifests first: lifecycle-manager never sees a labeled Kyma with an unlabeled Manifest. It
+// returns the labeled objects.
 func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) && !isOurs(kyma) {
 		before := kyma.DeepCopy()
@@ -110,8 +110,8 @@ func SetPhase(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase 
 	return patchKyma(ctx, api, before, kyma)
 }
 
-// Finish removes what lifecycle-manager has of a Kyma in the control plane, once its runtime is clean. The label that
-// keeps lifecycle-manager from the Kyma stays for as long as it may run.
+// Finish removes lifecycle-manager's objects of a Kyma in the control plane, once its runtime is clean. The label that
+// keeps lifecycle-manager away from the Kyma stays as long as it may run.
 func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
 		return fmt.Sprintf("Manifest %s/%s is removed", m.Namespace, m.Name), RemoveManifest(ctx, api, m)
@@ -144,8 +144,8 @@ func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done [
 	return []string{fmt.Sprintf("labels %s and %s of Kyma %s/%s are removed", v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation, kyma.Namespace, kyma.Name)}, nil
 }
 
-// Unfinalize removes lifecycle-manager's finalizers from what no Kyma has of its own, once it does not run any more:
-// deleted Watchers, ModuleReleaseMetas and ModuleTemplates would stay for ever.
+// Unfinalize removes lifecycle-manager's finalizers from objects that belong to no Kyma, after it has stopped.
+// Otherwise deleted Watchers, ModuleReleaseMetas and ModuleTemplates would stay forever.
 func Unfinalize(ctx context.Context, api client.Client, namespace string) (done []string, err error) {
 	for _, list := range []client.ObjectList{&v1beta2.WatcherList{}, &v1beta2.ModuleReleaseMetaList{}, &v1beta2.ModuleTemplateList{}} {
 		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -175,8 +175,8 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 	return done, err
 }
 
-// eachManifest does one thing with every Manifest of a Kyma as it is now, and returns what was done; an empty text is
-// nothing.
+// eachManifest applies a step to each current Manifest of a Kyma, and returns the actions. An empty text is not an
+// action.
 func eachManifest(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, one func(*v1beta2.Manifest) (string, error)) (done []string, err error) {
 	own, err := manifestsOf(ctx, api, kyma)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// Check returns why what a runtime says of its Kyma and its modules can be no status here, naming the field. It is
-// asked before anything of a report is kept or resolved.
+// Check returns an error that names the field if the runtime's Kyma or modules cannot become a status. Callers check a
+// report before they store or resolve any part of it.
 func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	var spec *v1beta2.KymaSpec
 	if report.Kyma != nil {
@@ -28,9 +28,8 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// Unwritable returns the status to be written in the place of one that the API server refuses: the one before, which it
-// has, and that it is not what the runtime says. What was published is noted all the same, or no other bundle could
-// follow.
+// Unwritable returns the status to write if the API server refuses a status: the previous one with a condition that
+// explains it. It still records the published bundle, because the next bundle depends on that.
 func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if refused.Runtime != nil {

@@ -12,19 +12,16 @@ import (
 )
 
 const (
-	// maxEarlierInstances bounds the instances that are remembered: two agents take turns, so that the last ones are
-	// enough.
+	// maxEarlierInstances limits the remembered instances. Two agents alternate, so a few are enough.
 	maxEarlierInstances = 4
-	// anonymousWait is how long an agent without instances must report before its requests count, after one with
-	// instances. An agent of an earlier version cannot look for the other one.
+	// anonymousWait is how long an agent without instances must report before its requests count, after an agent with
+	// instances. An agent of an earlier version cannot detect the other one.
 	anonymousWait = 10 * time.Minute
 )
 
-// reportingAgent returns the agent that reports, by the agent of the reports before and the newest one. It finds two
-// agents that use one key: by the report of the one that found the other, and by an instance that returns. An agent
-// that restarts never returns to an earlier instance.
-//
-// A clone is over when an operator lets another key or cluster enroll.
+// reportingAgent returns the reporting agent from the previous agent and the newest report. It detects two agents with
+// one key in two ways: an agent reports the other one, or an earlier instance returns. An agent that restarts never
+// returns to an earlier instance. The state ends when an operator lets another key or cluster enroll.
 func reportingAgent(
 	before *v1beta2.ReportingAgent,
 	report bundle.AcceptedReport,
@@ -59,8 +56,8 @@ func cloned(one, other string) string {
 	)
 }
 
-// requestCounts reports whether the request in a report is taken up. An agent that has just started may be the copy of
-// one that is running: its request counts once it is the only one, so that it removes nothing from the other.
+// requestCounts reports whether the request in a report is applied. An agent that has just started may be a copy of a
+// running one. Its request counts once it is the only agent, so it removes nothing from the other.
 func requestCounts(
 	before *v1beta2.ReportingAgent,
 	now v1beta2.ReportingAgent,

@@ -9,23 +9,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// A status counts only for the bundle that it names by digest. Most bundles change no module all the same: a catalog, a
-// window or a key is new, or the one before would expire. What a report about an earlier bundle says of a module is
-// true of the newest one too, as long as both ask for exactly the same of that module: what runs is what the report
-// proved, and nothing else is to come. So such a module stays Ready while the report is awaited; condition Accepted
-// says that it is.
-//
-// Which bundles differ in what is noted with the newest one when it is published. Where that is not known, nothing
-// carries over.
+// A status counts only for the bundle that it names by digest. Most bundles change no module: they have a new catalog,
+// window or key, or renew an expiring bundle. A report about an earlier bundle is also true for a module of the newest
+// bundle if both request exactly the same for that module. Such a module stays Ready while the report is pending, and
+// the condition Accepted shows the pending report. The differences between bundles are recorded when the newest one is
+// published. Without that record, nothing carries over.
 
-// maxEarlier and maxChanged bound what is noted: a runtime that is so far behind reports the newest bundle next, and of
-// a bundle of which so much was changed nothing is noted.
+// maxEarlier and maxChanged limit the record. A runtime that is further behind reports the newest bundle next, and a
+// bundle with more changes gets no record.
 const (
 	maxEarlier = 5
 	maxChanged = 50
 )
 
-// earlierBundles returns the bundles before the newest that the runtime may report still.
+// earlierBundles returns the bundles before the newest that the runtime may still report.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
 	if current(facts) || before == nil || before.Published == nil {
 		return nil
@@ -49,8 +46,8 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// unchangedSince returns the earlier bundle that the newest report is about. After the allowed silence, a runtime that
-// reports and does not take the newest bundle is not healthy any more, whatever runs there.
+// unchangedSince returns the earlier bundle of the newest report. After the allowed silence, a runtime that reports and
+// does not apply the newest bundle is not healthy, whatever it runs.
 func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
 	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.Silence {
 		return nil
@@ -63,8 +60,8 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns until when a runtime may take to report the newest bundle and be as healthy as it reported an
-// earlier one, zero where it has done so.
+// TakenUntil returns the time until which a runtime counts as healthy by its report about an earlier bundle. It returns
+// zero if the runtime has reported the newest bundle.
 func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}
@@ -72,12 +69,12 @@ func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	return status.Runtime.Published.Time.Add(silence)
 }
 
-// tells reports whether what the newest report says of a module is about what the newest bundle asks for.
+// tells reports whether the newest report about a module applies to the newest bundle.
 func (f Facts) tells(module string) bool {
 	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
 }
 
-// tellsAll is tells for all modules.
+// tellsAll is like tells for all modules.
 func (f Facts) tellsAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }
@@ -85,8 +82,8 @@ func (f Facts) tellsAll() bool {
 // released reports whether the newest bundle gives the runtime back to lifecycle-manager.
 func (f Facts) released() bool { return f.Published != nil && phase.Released(f.Published.State) }
 
-// running returns the version of a module that runs: as the newest report says, empty where the runtime does not have
-// it. What a report leaves out is as it was known.
+// running returns the running version of a module from the newest report, empty if the runtime does not have the
+// module. A module that a report leaves out keeps its known version.
 func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) string {
 	switch {
 	case r.Name != "":

@@ -10,16 +10,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Event is something that happened to a runtime, for people.
+// Event is a change of a runtime for operators.
 type Event struct {
 	Warning bool
 	Reason  string
 	Note    string
 }
 
-// Happened returns what happened between two statuses of a Kyma that were written one after the other. Nothing else is
-// asked, so that neither a restart nor another publisher tells it again. A promotion is two Events of a runtime, and
-// three where its modules take a while to be ready.
+// Happened returns the Events between two consecutive statuses of a Kyma. It reads nothing else, so neither a restart
+// nor another publisher repeats an Event. A promotion causes two Events per runtime, and three if its modules take a
+// while to become ready.
 func Happened(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
 	tell := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
@@ -51,7 +51,7 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 	return all
 }
 
-// shownCommit is how much of a commit's hash is told.
+// shownCommit is the shown length of a commit hash.
 const shownCommit = 12
 
 func ofCommit(commit string) string {
@@ -61,7 +61,7 @@ func ofCommit(commit string) string {
 	return " of commit " + commit[:min(len(commit), shownCommit)]
 }
 
-// failure says what is wrong, empty where that has an Event of its own: silence, and a bundle that the runtime refused.
+// failure describes the failure of a runtime, empty for silence and refused bundles, which have their own Events.
 func failure(status v1beta2.KymaStatus) string {
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
 	decides := deciding(status.Conditions)
@@ -78,7 +78,7 @@ func failure(status v1beta2.KymaStatus) string {
 	return ready.Message
 }
 
-// brokenModule says which module is in trouble, empty for none.
+// brokenModule describes the first module in trouble, empty without one.
 func brokenModule(status v1beta2.KymaStatus) string {
 	for i := range status.Modules {
 		if m := &status.Modules[i]; m.State == v1beta2.StateWarning || m.State == v1beta2.StateError {
@@ -107,7 +107,7 @@ func versionsIn(p *v1beta2.PublishedBundle) map[string]string {
 	return p.Versions
 }
 
-// installed returns the versions that run, by module.
+// installed returns the running versions by module.
 func installed(status v1beta2.KymaStatus) map[string]string {
 	versions := map[string]string{}
 	for i := range status.Modules {
@@ -118,17 +118,16 @@ func installed(status v1beta2.KymaStatus) map[string]string {
 	return versions
 }
 
-// fell reports whether a state is trouble that the one before was not. Between Warning and Error only the way down is
-// told.
+// fell reports whether a state became worse. From Error to Warning is not worse.
 func fell(before, after v1beta2.State) bool {
 	return after == v1beta2.StateError && before != v1beta2.StateError ||
 		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError
 }
 
-// maxToldModules bounds the modules that one Event names.
+// maxToldModules limits the modules in one Event.
 const maxToldModules = 10
 
-// differences says in one line how versions differ, empty where they do not.
+// differences describes how versions differ in one line, empty without a difference.
 func differences(before, after map[string]string) string {
 	var lines []string
 	for _, c := range versionChanges(before, after) {

@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence notes what the newest report proves of the versions that rollouts gave. It proves nothing unless it names
-// the newest bundle by its digest, was made for the wishes of the Kyma that the bundle answers, and tells of the module
-// in exactly the version that was given, applied or tried: all else is about something that was there before.
+// evidence records what the newest report proves about the versions that rollouts gave. A report counts only if it
+// names the newest bundle by digest, answers the same request of the Kyma, and reports the module in exactly the given
+// version, applied or tried. Any other report is about an earlier state.
 func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	versions := resolve.Versions(facts.Published.State)
 	for module, given := range facts.Given {
 		given.State = ""
-		// A version that is refused was not applied, and fails all the same.
+		// A refused version was not applied, and counts as failed.
 		if m := said[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
@@ -66,7 +66,7 @@ func outcomes(
 	return all
 }
 
-// exact reports whether the newest report is about the newest bundle and about the wishes that the bundle answers.
+// exact reports whether the newest report is about the newest bundle and the request that the bundle answers.
 func exact(facts Facts) bool {
 	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
 		return false

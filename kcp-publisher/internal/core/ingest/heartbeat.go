@@ -10,15 +10,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// notedFor and notedSpread are how long a status stands while a runtime reports nothing new: a fleet that was written
-// at once is not written at once again. Together they are less than plan.MaxUnnoted, which others count on.
+// notedFor and notedSpread are how long a status without news stays unwritten. The spread keeps a fleet that was
+// written at once from being written at once again. Their sum is less than plan.MaxUnnoted, which other packages rely
+// on.
 const (
 	notedFor    = 18 * time.Hour
 	notedSpread = 5 * time.Hour
 )
 
-// Notable reports whether a status has to be written: it says something else than when the runtime was heard, or that
-// was noted long ago.
+// Notable reports whether a status must be written: it differs from the stored one, or the stored report time is too
+// old.
 func Notable(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
 	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil && is.Observed.Heard != nil {
@@ -32,8 +33,7 @@ func Notable(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NotedUntil returns from when on a status has to be written again because its runtime was heard, the zero time where
-// it never was.
+// NotedUntil returns when the report time must be written again, zero for a runtime that never reported.
 func NotedUntil(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}
@@ -43,10 +43,9 @@ func NotedUntil(status v1beta2.KymaStatus) time.Time {
 	return status.Runtime.Observed.Heard.Add(notedFor + notedSpread*time.Duration(sum.Sum32()%1000)/1000)
 }
 
-// Arrived returns when a report arrived that is seen now. One that is found at the first look of a publisher may have
-// been read by another one, which noted nothing because it said nothing new: it arrived when it was written, so far as
-// that is between what is noted and now. How far the clock of the runtime is off is known from the report that is
-// noted.
+// Arrived returns when a report arrived. Another publisher may have read a report that this one finds at its start, and
+// not recorded it because it had no news. Such a report arrived when it was written, if that is between the recorded
+// report and now. The recorded report shows the offset of the runtime's clock.
 func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
 	if before == nil || before.Observed == nil || report.Enrolled {
 		return now

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// HeldBy returns the status while bundles are only renewed: it records a renewed bundle, and names the commit that is
-// held. An empty commit leaves the condition as it is.
+// HeldBy returns the status while bundles are only renewed. It records a renewed bundle and names the held commit. An
+// empty commit keeps the condition.
 func HeldBy(
 	before v1beta2.KymaStatus,
 	renewed *plan.Published,

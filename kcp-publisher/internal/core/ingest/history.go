@@ -8,20 +8,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// What became of the last bundles is remembered for people, in the status that is written anyway: when a bundle is
-// published, when the runtime reports it, and when a module's state changes. Nothing here makes a write of its own. It
-// is what the publisher said at the time; who signed which bundle, the bundles in the registry prove.
+// The status keeps the outcome of the last bundles for operators: publication, report, and changes of a module's state.
+// The history causes no write of its own. It is the publisher's record; the bundles in the registry prove their
+// signers.
 
-// maxHistory and maxVersionChanges bound what is remembered of one runtime: about 300 bytes for each bundle.
+// maxHistory and maxVersionChanges limit the history of one runtime: about 300 bytes for each bundle.
 const (
 	maxHistory        = 5
 	maxVersionChanges = 3
 )
 
-// history returns the last bundles as they are known after a look; before is what was known of the runtime, nil for
-// nothing.
+// history returns the last bundles after a reconcile. before is the previous status, nil without one.
 func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
-	all, published := after.Runtime.History, after.Runtime.Published // after is nobody else's
+	all, published := after.Runtime.History, after.Runtime.Published // only this function writes to after
 	if published == nil {
 		return all
 	}
@@ -29,8 +28,8 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	if before != nil {
 		last = before.Published
 	}
-	// One that was published before there was a history stays out of it: at an update of the publisher every status would
-	// be written.
+	// A bundle from before the history existed is left out: an upgrade of the publisher would otherwise write every
+	// status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
 		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)
@@ -56,7 +55,7 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	return all
 }
 
-// recordOf returns what is remembered of a bundle that is published after the last one, nil for none.
+// recordOf returns the record of a bundle that is newer than the last record, nil without one.
 func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
 	b := v1beta2.BundleRecord{Epoch: published.Epoch, Sequence: published.Sequence, Digest: published.Digest, Published: published.Time, Commit: published.Commit}
 	b.Changes = versionChanges(versionsIn(last), published.Versions)
@@ -66,7 +65,7 @@ func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
 	return b
 }
 
-// versionChanges returns how versions differ, by module.
+// versionChanges returns the changes between versions, by module.
 func versionChanges(before, after map[string]string) []v1beta2.VersionChange {
 	names := map[string]struct{}{}
 	for module := range before {
@@ -99,7 +98,7 @@ func noteRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	}
 }
 
-// worstOf returns the worst state of modules, Ready for none.
+// worstOf returns the worst state of modules, Ready without modules.
 func worstOf(modules []v1beta2.ModuleStatus) v1beta2.State {
 	worst := v1beta2.StateReady
 	for i := range modules {

@@ -27,12 +27,12 @@ func orNone(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
 	return why
 }
 
-// known returns a reason of a list, and Other for an error or a document without one.
+// known returns the reason of an error or document, Other without one.
 func known(r reason.Reason, list []reason.Reason) v1beta2.Reason {
 	return v1beta2.Reason(cmp.Or(reason.Known(r, list), reason.Other))
 }
 
-// publishReason returns why nothing newer was published, empty for no error.
+// publishReason returns the reason why no newer bundle was published, empty without an error.
 func publishReason(err error) v1beta2.Reason {
 	if err == nil {
 		return ""
@@ -60,7 +60,7 @@ func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2
 	return ""
 }
 
-// problemReason returns why a module is not resolved as asked, empty for a remark.
+// problemReason returns the reason why a module is not resolved as requested, empty for a remark.
 func problemReason(p bundle.Problem) v1beta2.Reason {
 	if p.State != v1beta2.StateError && p.State != v1beta2.StateWarning {
 		return ""

@@ -26,7 +26,7 @@ func decisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	return r.Removals
 }
 
-// removals sets the condition Removals while removals wait, and once none does any more.
+// removals sets the condition Removals while removals wait, and clears it afterwards.
 func removals(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	waiting := facts.Removals.Waiting()
 	switch {

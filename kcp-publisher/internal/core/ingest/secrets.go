@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// secrets says what became of the runtime's Secrets, once there are any.
+// secrets sets the condition for the outcome of the runtime's Secrets, once there are any.
 func secrets(before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool)) {
 	var sealed *bundle.Sealed
 	if facts.Published != nil {
@@ -37,8 +37,8 @@ func secrets(before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons
 	}
 }
 
-// KnownSecrets returns the names of the Secrets that the runtime may have: those that the control plane has for it, and
-// those it was given before, until the runtime has said that the bundle by which they go is carried out.
+// KnownSecrets returns the names of the Secrets that the runtime may have: the Secrets of the control plane, and
+// earlier ones until the runtime reports the bundle that removes them.
 func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range have {
@@ -51,7 +51,7 @@ func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []s
 	return slices.Compact(known)
 }
 
-// carriedOut reports whether all that there is to say about Secrets was said by the newest bundle and is done.
+// carriedOut reports whether the runtime has applied the Secrets of the newest bundle.
 func carriedOut(facts Facts) bool {
 	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil || facts.Published.Predicate.Sealed == nil || !current(facts) {
 		return false

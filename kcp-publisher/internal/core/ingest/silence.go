@@ -17,9 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Unheard returns the status of a runtime whose reports cannot be asked for at the moment, and whether its allowed
-// silence is over; unnoted is as in Facts. Before that, the status stays as it is; Status judges again once reports can
-// be read again.
+// Unheard returns the status of a runtime whose reports cannot be read now, and whether its allowed silence is over.
+// unnoted is as in Facts. Before that, the status stays. Status decides again once reports can be read.
 func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time) (v1beta2.KymaStatus, bool) {
 	if before.Runtime == nil || before.Runtime.Observed == nil {
 		return before, false
@@ -41,9 +40,9 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	return after, true
 }
 
-// heard returns when a report was heard; seen is no later than now, as what was noted by a clock that was ahead is. One
-// that was heard before, which its sequence tells, is not heard again: neither by a restart, nor by whoever owns the
-// registry and writes the same report in other bytes.
+// heard returns when a report was received. seen is at most now, because a recorded time may come from a fast clock.
+// The sequence identifies an earlier report, so neither a restart nor an attacker who writes the same report in other
+// bytes renews it.
 func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -51,7 +50,7 @@ func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time
 	if before.Observed.Heard != nil {
 		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
 	}
-	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)) // a publisher that noted no arrivals accepted it
+	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)) // an earlier publisher recorded no arrivals
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -61,8 +60,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reporting says what is to be thought of the runtime's reports, and reports whether what they say is not to be relied
-// on.
+// reporting sets the condition Reporting, and reports whether the reported state is unreliable.
 func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time, set func(string, string, string, bool)) bool {
 	r := after.Runtime
 	switch {
@@ -78,7 +76,7 @@ func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReason
 	heard := plan.HeardOf(*r.Observed, facts.Carried).UTC()
 	state := silence.LastReport{At: heard, Possible: facts.Unnoted}.State(facts.Silence, now)
 	if state == silence.Uncertain {
-		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // what was said of it stays
+		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // the recorded state stays
 	}
 	why.Report = requestReason(facts)
 	switch {
@@ -101,7 +99,7 @@ func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReason
 	return false
 }
 
-// leftOut says what does not fit the runtime's report, as the end of a sentence about it.
+// leftOut describes the parts that do not fit into the report, as the end of a sentence.
 func leftOut(facts Facts) string {
 	if facts.Report == nil || facts.Report.Truncated == nil {
 		return ""
@@ -126,8 +124,8 @@ func leftOut(facts Facts) string {
 	return "; its report is truncated to fit: " + strings.Join(parts, "; ")
 }
 
-// requestReason returns RequestTruncated for a report that leaves out the modules that the runtime asks for. Condition
-// Synced explains a request that cannot be parsed.
+// requestReason returns RequestTruncated for a report without the requested modules. Condition Synced explains a
+// request that cannot be parsed.
 func requestReason(facts Facts) v1beta2.Reason {
 	t := trouble(facts)
 	if facts.Report == nil || !facts.Report.LeavesWishesOut() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {
@@ -136,7 +134,7 @@ func requestReason(facts Facts) v1beta2.Reason {
 	return v1beta2.Reason(reason.RequestTruncated)
 }
 
-// unreadReason returns ReportUnreadable if the registry did not return a report, empty if there is none to return.
+// unreadReason returns ReportUnreadable if the registry did not return a report, empty otherwise.
 func unreadReason(facts Facts) v1beta2.Reason {
 	if facts.ReportUnread == nil {
 		return ""
@@ -144,7 +142,7 @@ func unreadReason(facts Facts) v1beta2.Reason {
 	return v1beta2.Reason(reason.ReportUnreadable)
 }
 
-// unread says why the registry did not give a report, as the end of a sentence about its absence.
+// unread describes why the registry did not return a report, as the end of a sentence.
 func unread(facts Facts) string {
 	if facts.ReportUnread == nil {
 		return ""

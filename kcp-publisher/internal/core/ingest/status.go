@@ -1,6 +1,6 @@
-// Package ingest turns what runtimes report into the status of their Kymas. The decisions are pure: the status before,
-// the report and what was published go in, the status after comes out. It shares nothing with them: what the API server
-// answers is decoded into it.
+// Package ingest turns the reports of runtimes into the status of their Kymas. The decisions are pure: inputs are the
+// previous status, the report and the published bundle; the output is the next status. It shares no memory with its
+// inputs, because responses of the API server are decoded into it.
 package ingest
 
 import (
@@ -19,58 +19,59 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Facts are what is known of one runtime now.
+// Facts are the known facts about one runtime.
 type Facts struct {
 	Generation int64
-	// Published is the newest bundle, nil before the first; PublishError is why a newer one could not be published.
+	// Published is the newest bundle, nil before the first. PublishError is the error of publishing a newer one.
 	Published    *plan.Published
 	PublishError error
-	// Problems are why modules are not as they were asked for, and remarks about others. That a rollout holds a module is
-	// not among them: it would write the status of a whole fleet before the first runtime has the version.
+	// Problems are the differences from the requested modules, and remarks. They exclude modules that a rollout holds,
+	// which would change the status of a whole fleet before the first runtime has the version.
 	Problems []bundle.Problem
-	// Templates are the control plane's ModuleTemplates of the newest bundle's modules, by name.
+	// Templates are the ModuleTemplates of the newest bundle's modules, by name.
 	Templates map[string]v1beta2.PartialMeta
 	// Given are the modules of the newest bundle whose version a rollout decided.
 	Given map[string]v1beta2.GivenVersion
-	// Report is the newest accepted report, nil before the first; ReportRefused is why the newest one was not accepted.
+	// Report is the newest accepted report, nil before the first. ReportRefused is the reason why the newest one was
+	// refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error
-	// ReportUnread is why a registry that answers did not give the newest report. It becomes visible with the silence that
-	// follows, not before: the next try may well succeed.
+	// ReportUnread is the error of reading the newest report from a registry that responds. The status shows it only after
+	// the allowed silence, because the next try may succeed.
 	ReportUnread error
-	// LeftOut are the features that the newest bundle does without because the agent does not understand them, sorted.
+	// LeftOut are the features, sorted, that the newest bundle omits because the agent does not support them.
 	LeftOut []bundle.Feature
-	// SecretsError is why not all Secrets for the runtime could be sealed.
+	// SecretsError is the error of sealing the Secrets for the runtime.
 	SecretsError error
-	// Silence is how long a runtime may be silent.
+	// Silence is the allowed time without a report.
 	Silence time.Duration
-	// Unnoted is until when another publisher may have heard the runtime and not noted it, zero once this one has looked
-	// for its report.
+	// Unnoted is the time until which another publisher may have received a report without recording it, zero once this
+	// publisher has looked for the report.
 	Unnoted time.Time
-	// Carried says that its reports are carried by hand.
+	// Carried is true if reports are carried by hand.
 	Carried  bool
 	Deleting bool
-	// Removals is the verdict about the newest bundle's removals.
+	// Removals is the decision about the newest bundle's removals.
 	Removals plan.Verdict
-	// Finished says that the runtime was taken over from lifecycle-manager, and is not given back any more.
+	// Finished is true if the takeover from lifecycle-manager is complete, so that the runtime is never given back.
 	Finished bool
-	// Deviation is what was wrong in the registry, nil for nothing; Consistent says that the registry was looked at and
-	// holds what was published.
+	// Deviation is the difference of the registry, nil without one. Consistent is true if the registry was checked and
+	// contains the published bundle.
 	Deviation  *plan.Deviation
 	Consistent bool
 
-	// unchanged is how the newest bundle differs from the one that the newest report is about, nil where that is the
-	// newest or not known.
+	// unchanged is the difference between the newest bundle and the report's bundle, nil if they are equal or it is not
+	// known.
 	unchanged *v1beta2.EarlierBundle
 }
 
-// noBundle is said before the first bundle.
+// noBundle is the message before the first bundle.
 const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// Remember writes what the runtime said into the part of the status that outlives a restart; seen is when this report
-// was first seen.
+// Remember records the report in the part of the status that outlives a restart. seen is when this report was first
+// seen.
 func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
 	if status.Runtime == nil {
 		status.Runtime = &v1beta2.RuntimeStatus{}
@@ -86,7 +87,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	if o := report.Observed; o != nil {
 		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
-	// A spec without its modules is no wish: what was asked for before stays asked for.
+	// A spec without modules is not a request, so the previous request stays.
 	before := r.Agent
 	r.Agent = reportingAgent(before, report, seen)
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() && requestCounts(before, *r.Agent, report, seen) {
@@ -111,7 +112,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 }
 
-// assigned records that an operator assigned the runtime to the Kyma by the token that its agent used.
+// assigned records that an operator assigned the runtime to the Kyma with the token of its agent.
 func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	next := v1beta2.Assignment{}
 	if r.Assignment != nil {
@@ -121,7 +122,7 @@ func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	r.Assignment = &next
 }
 
-// Status returns the status that follows from the facts.
+// Status returns the next status for the facts.
 func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if after.Runtime == nil {
@@ -190,7 +191,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 	return after
 }
 
-// setter returns a function that sets conditions; transition times change only with transitions.
+// setter returns a function that sets conditions. Transition times change only with the status.
 func setter(conditions *[]metav1.Condition, generation int64, now time.Time) func(kind, reason, message string, ok bool) {
 	return func(kind, reason, message string, ok bool) {
 		status := metav1.ConditionFalse
@@ -203,8 +204,8 @@ func setter(conditions *[]metav1.Condition, generation int64, now time.Time) fun
 	}
 }
 
-// bounded keeps what a runtime wrote well below what the API takes as the message of a condition: one it refuses would
-// keep the whole status from being written.
+// bounded limits a runtime's text well below the API's limit for messages of conditions. A longer one would keep the
+// whole status from being written.
 func bounded(message string) string {
 	const maxMessageBytes = 4096
 	return bundle.Bounded(message, maxMessageBytes)
@@ -233,7 +234,8 @@ func deciding(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// current reports whether the newest report is about the newest bundle; a status counts only for the digest it names.
+// current reports whether the newest report is about the newest bundle. A status counts only for the digest that it
+// names.
 func current(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Digest == facts.Published.Digest
 }
@@ -268,11 +270,10 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReaso
 	}
 }
 
-// refusesBundles reports whether the newest report names a bundle that the runtime refused since the last one it
-// accepted.
+// refusesBundles reports whether the newest report names a bundle that the runtime refused since the last accepted one.
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
-// registry says when the registry did not hold what was published, and when that is over.
+// registry sets the condition for a registry without the published bundle, and clears it.
 func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Deviation != nil:
@@ -282,7 +283,7 @@ func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// agent says when an agent rolled back from the image that it was to run, and when that is over.
+// agent sets the condition for an agent that rolled back from its image, and clears it.
 func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -292,7 +293,7 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// understood says what the agent does not understand, and when that is over.
+// understood sets the condition for features that the agent does not support, and clears it.
 func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.LeftOut) > 0:
@@ -302,8 +303,7 @@ func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, 
 	}
 }
 
-// modules returns one entry per module that is published, asked for or still installed, with its reasons, sorted by
-// name.
+// modules returns one entry for each published, requested or installed module, with its reasons, sorted by name.
 func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
 	found, why := map[string]v1beta2.ModuleStatus{}, byModule{}
 	reported := map[string]bundle.ReportedModule{}
@@ -330,7 +330,7 @@ func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, fac
 		m := found[problem.Module]
 		message := problem.Message
 		if m.Message != "" && worse(m.State, problem.State) == m.State {
-			message = m.Message + "; " + message // the state is the module's own trouble, which comes first
+			message = m.Message + "; " + message // the module's own trouble decides the state and comes first
 		} else if m.Message != "" && facts.Published != nil && slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
 			message += "; " + m.Message // it names the objects that keep the module
 		}
@@ -350,7 +350,7 @@ func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, fac
 	return all, why.sorted()
 }
 
-// removalStatus is that of a module that shall go and is still there.
+// removalStatus returns the status of a module that is being removed.
 func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
@@ -369,8 +369,8 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// moduleStatus is that of a module that the newest bundle asks for. Its version is the one that runs, as far as the
-// newest report tells.
+// moduleStatus returns the status of a module of the newest bundle. Its version is the running one of the newest
+// report.
 func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: running(m, r, before, facts),
@@ -391,10 +391,10 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.M
 	case !facts.tells(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
-		// As in Kyma: nobody looks after what is behind it.
+		// As in Kyma, an unmanaged module has no further state.
 		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
 	case r.Maintenance && r.Version != m.Version:
-		// As in Kyma: what is there stays what is told, until its window opens.
+		// As in Kyma, a module keeps its state until its window opens.
 		status.Channel, status.Template = r.Channel, nil
 		status.State, status.Message, status.Maintenance = r.State, r.Message, true
 	case r.Name == "" && facts.Report.LeavesModulesOut():
@@ -417,7 +417,7 @@ func onlyTrouble(state v1beta2.State) v1beta2.State {
 	return ""
 }
 
-// precedence of states, as Kyma has it: what comes first wins.
+// precedence orders states as Kyma does: the first one wins.
 var precedence = []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady}
 
 func worse(a, b v1beta2.State) v1beta2.State {
@@ -450,7 +450,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	case silent:
 		return worse(state, v1beta2.StateWarning)
 	case facts.refusesBundles():
-		return worse(state, v1beta2.StateWarning) // somebody tampers, or the two sides do not understand each other
+		return worse(state, v1beta2.StateWarning) // tampering, or incompatible versions of the two programs
 	case trouble(facts) != nil:
 		return worse(state, v1beta2.StateWarning)
 	case len(facts.Removals.Waiting()) > 0:

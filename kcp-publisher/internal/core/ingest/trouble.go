@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// trouble returns what the runtime could not write, nil for nothing.
+// trouble returns the objects that the runtime could not write, nil without any.
 func trouble(facts Facts) *bundle.ReportedTrouble {
 	if facts.Report == nil {
 		return nil
@@ -15,7 +15,7 @@ func trouble(facts Facts) *bundle.ReportedTrouble {
 	return facts.Report.Trouble
 }
 
-// synced says what the runtime could not write, and when that is over.
+// synced sets the condition for objects that the runtime could not write, and clears it.
 func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
@@ -27,7 +27,7 @@ func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, stri
 	}
 }
 
-// moduleCatalog says whether the runtime has the latest catalog.
+// moduleCatalog sets the condition for the catalog in the runtime.
 func moduleCatalog(facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case facts.Report == nil || !current(facts):

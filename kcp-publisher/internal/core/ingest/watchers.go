@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// watchers says whether the runtime watches what the Watchers ask for, while there are any. What an older report said
-// stays until the runtime reports the newest bundle.
+// watchers sets the condition for Watchers while there are any. The state of an older report stays until the runtime
+// reports the newest bundle.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published == nil {
 		return

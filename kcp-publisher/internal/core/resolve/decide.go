@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// decide returns what a runtime gets of one module, with what it got last, and why that is not what it asks for. What
-// cannot be resolved keeps its last manifest.
+// decide returns the manifest of one module, and the problem if that is not the requested one. A module that cannot be
+// resolved keeps its last manifest.
 func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
 	if !w.module.Managed && last == nil {
 		return w.leftUnmanaged(contents), nil
@@ -20,7 +20,7 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	}
 	last = reconciled(last)
 	if last != nil && bundle.Older(last.Version, w.floor) && w.gate.Undo != w.floor {
-		last = nil // the runtime has a newer one, by what is known besides
+		last = nil // the runtime reported a newer version
 	}
 	switch {
 	case w.revoked:
@@ -28,7 +28,7 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	case w.settling:
 		return last, nil
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
-		return last, nil // its template is gone; what was published of it is not
+		return last, nil // the template is gone, but the published manifest still works
 	case w.err != nil:
 		return last, warning(reason.Of(w.err), "%v", w.err)
 	case !controlPlane && w.forControlPlane():
@@ -50,8 +50,8 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	return manifest, nil
 }
 
-// keptAtFloor returns the manifest of a module whose choice is older than what the runtime has: the last one, or where
-// that is older too, what the catalog has of the version in the runtime; nil leaves it there as it is.
+// keptAtFloor returns the manifest of a module whose choice is older than the version in the runtime: the last
+// manifest, or a new one for the version in the runtime if the last is older too. Nil leaves the module as it is.
 func (w wish) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
 	if last != nil || w.kept == nil {
 		return last
@@ -68,7 +68,7 @@ func (w wish) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map
 	return manifest
 }
 
-// keptUnmanaged returns the last manifest of a module that is to be left as it is, nil when there is none.
+// keptUnmanaged returns the last manifest of an unmanaged module, nil without one.
 func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil {
 		return nil
@@ -78,7 +78,7 @@ func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
 	return &kept
 }
 
-// reconciled returns the last manifest of a module as it is reconciled again.
+// reconciled returns the last manifest of a module that is managed again.
 func reconciled(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil || !last.Unmanaged {
 		return last
@@ -92,8 +92,8 @@ func (w *wish) forControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced says that a module for the control plane is asked for elsewhere; of a mandatory one nobody asked for there
-// is nothing to say.
+// misplaced returns the problem of a module for the control plane that another runtime requests. A mandatory module has
+// no problem, because no Kyma requested it.
 func (w *wish) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
@@ -102,13 +102,13 @@ func (w *wish) misplaced() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the choice is older than what the runtime has, and no rollout takes that back. A version
-// that runs all the time, because the newer one could not be applied, is none.
+// downgrades reports whether the choice is older than the version in the runtime and no rollout takes that version
+// back. A version that kept running because the newer one was refused does not count as a downgrade.
 func (w *wish) downgrades() bool {
 	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
 }
 
-// stays says who asks for an older version than the runtime has.
+// stays returns a message that names the source of the request for an older version.
 func (w *wish) stays() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
@@ -122,8 +122,7 @@ func (w *wish) stays() *bundle.Problem {
 	return warning(reason.OlderVersionAsked, "module %s: stays at version %s: %s, which is older", w.module.Name, w.floor, by)
 }
 
-// changedInPlace reports whether content changed under the same version: that is another release than the one that was
-// published.
+// changedInPlace reports whether content changed under the same version, so that it differs from the published release.
 func changedInPlace(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component && !slices.EqualFunc(last.Content, next.Content, sameBlob)
 }

@@ -19,7 +19,7 @@ type Prospect struct {
 	Channel string // empty for a pinned version
 	// Version is the expected version, empty if the module is removed.
 	Version string
-	// Held is why the requested version is not installed or waits, empty if it does not.
+	// Held is the reason why the requested version is not installed or waits, empty without one.
 	Held string
 }
 

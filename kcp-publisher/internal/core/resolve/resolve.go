@@ -1,6 +1,5 @@
-// Package resolve decides what one runtime shall run: what its Kyma asks for, the catalog and the contents of
-// components go in, the bundle's documents come out. It is pure: equal inputs give equal bytes, in any order, and it
-// never asks anybody.
+// Package resolve decides the desired state of one runtime. Inputs are the request of its Kyma, the catalog, and the
+// contents of components; outputs are the bundle's documents. It is pure: equal inputs give equal bytes, in any order.
 package resolve
 
 import (
@@ -19,70 +18,73 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Request is what one runtime asks for.
+// Request is the request of one runtime.
 type Request struct {
-	// Labels are those of the Kyma in the control plane.
+	// Labels are the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// Carried are the labels that the runtime's Kyma gets because the operator says so. They may name whose runtime it is,
-	// which then shares no document with another one's.
+	// Carried are the labels that the operator copies to the runtime's Kyma. A label with an identity makes the runtime's
+	// documents differ from all others.
 	Carried map[string]string
-	// Seed is what a runtime without a Kyma gets: the spec that its own had last, or that of the Kyma in the control plane
-	// before it had one.
+	// Seed is the spec for a runtime without a Kyma: the last spec of the runtime's own Kyma, or the spec of the Kyma in
+	// the control plane before the first report.
 	Seed v1beta2.KymaSpec
-	// Asked is what is resolved: the spec of the runtime's own Kyma once it is known, else Seed.
+	// Asked is the spec to resolve: the spec of the runtime's own Kyma once it is known, Seed before.
 	Asked v1beta2.KymaSpec
 	// Settings tune the agent.
 	Settings bundle.Settings
-	// Watchers are those of the control plane, sorted by name.
+	// Watchers are the Watchers of the control plane, sorted by name.
 	Watchers []bundle.Watcher
-	// Maintenance is when modules that require downtime may be upgraded, nil for any time.
+	// Maintenance is the schedule for upgrades of modules that require downtime, nil for any time.
 	Maintenance *window.Schedule
-	// Leaving are modules that the runtime still has and does not ask for any more, by name and channel.
+	// Leaving are modules that the runtime still has and no longer requests, by name and channel.
 	Leaving []v1beta2.Module
-	// NoCatalog keeps the catalog from the runtime, NoModuleCopy the modules of Seed.
+	// NoCatalog omits the catalog, and NoModuleCopy the modules of Seed.
 	NoCatalog, NoModuleCopy bool
-	// ControlPlane says that the runtime is the control plane's own cluster.
+	// ControlPlane is true for the control plane's own cluster.
 	ControlPlane bool
-	// Deleting says that the Kyma is deleted: nothing is asked for any more, and nothing is offered.
+	// Deleting is true for a deleted Kyma: it requests nothing and gets no offers.
 	Deleting bool
-	// Gates say which version the runtime may have where that is another one than its channel's.
+	// Gates contain the versions that the runtime may have, if they differ from the channel's.
 	Gates map[rollout.Track]rollout.Decision
-	// Shown are the versions that the runtime's catalog shows where a rollout holds back what the channel has.
+	// Shown are the versions in the runtime's catalog for channels that a rollout holds back.
 	Shown map[rollout.Track]string
-	// Checks are the checks that a rollout gives with its version. A module without an entry keeps those of its version.
+	// Checks are the checks that a rollout adds to its version. A module without an entry keeps the checks of its version.
 	Checks map[rollout.Track]rollout.Checks
-	// Last is the desired state published last, nil for the first: what does not resolve keeps its manifest in it.
+	// Last is the desired state that was published last, nil before the first. A module that does not resolve keeps its
+	// manifest in it.
 	Last *bundle.DesiredState
-	// Versions are what the runtime was given or has, by module: none goes below without a rollback, whether or not Last
-	// has it.
+	// Versions are the published or reported versions by module. No module goes below its version without a rollback,
+	// whether or not Last contains it.
 	Versions map[string]string
-	// Running are the versions that the runtime still runs because what it was given instead is refused there, by module:
-	// a module may go back to exactly that version, which changes nothing of what runs.
+	// Running are the versions that still run because the runtime refused the published ones, by module. A module may
+	// return to exactly that version.
 	Running map[string]string
-	// Takeover is how far the runtime is taken over from lifecycle-manager, empty for one that is not.
+	// Takeover is the runtime's phase in a takeover from lifecycle-manager, empty without one.
 	Takeover bundle.TakeoverPhase
-	// Unheard says that it is not known yet what a runtime that is taken over asks for: it keeps what it has.
+	// Unheard is true if the request of a runtime in takeover is not known yet: the runtime keeps its modules.
 	Unheard bool
-	// Inherited are the modules, sorted by name, that lifecycle-manager installed in the runtime and that the runtime has
-	// not reported as its agent's yet: each stays at exactly its version.
+	// Inherited are the modules, sorted by name, that lifecycle-manager installed and that the runtime's agent has not
+	// reported yet. Each stays at exactly its version.
 	Inherited []phase.Inherited
-	// Lacks are the features, sorted, that the runtime's agent is known not to understand: nothing that needs one of them
-	// is written.
+	// Lacks are the features, sorted, that the runtime's agent does not support. The documents use none of them.
 	Lacks []bundle.Feature
-	// Values are the values in the annotation of the Kyma, nil for none. DefinedValues are the names of those that a module in the
-	// catalog uses, sorted: resolution depends on them only, so runtimes with different values share their documents.
+	// Values are the values in the annotation of the Kyma, nil without any. DefinedValues are their names that a module in
+	// the catalog uses, sorted. Resolution depends on the names only, so runtimes with different values share their
+	// documents.
 	Values        bundle.Values `json:"-"`
 	DefinedValues []string
-	// Staying are the modules, sorted, whose removal waits for an operator's approval: each keeps its manifest.
+	// Staying are the modules, sorted, whose removal waits for an operator's approval. Each keeps its manifest.
 	Staying []string
-	// Settling: it is not known yet whether the removals of Staying have to wait, so the bundle does not mention them.
+	// Settling is true until the publisher knows whether the removals of Staying must wait. The bundle does not mention
+	// them until then.
 	Settling bool
 }
 
-// KeepsAll reports whether nothing is removed from the runtime, whatever it asks for.
+// KeepsAll reports whether nothing is removed from the runtime, whatever its request.
 func (r Request) KeepsAll() bool { return r.Takeover == bundle.TakeoverRelease || r.Unheard }
 
-// shown returns which version the catalog shows for a channel that is held back, nil when none is.
+// shown returns a function for the version that the catalog shows for a channel that is held back, nil if no channel
+// is.
 func (r Request) shown() func(module, channel string) string {
 	if len(r.Shown) == 0 {
 		return nil
@@ -90,49 +92,49 @@ func (r Request) shown() func(module, channel string) string {
 	return func(module, channel string) string { return r.Shown[rollout.Track{Module: module, Channel: channel}] }
 }
 
-// Result is what a runtime shall run.
+// Result is the desired state of a runtime.
 type Result struct {
 	State   bundle.DesiredState
 	Catalog bundle.Catalog
-	// Asked are the names of all modules that shall be there, resolved or not, sorted: what is not among them may go.
+	// Asked are the names of all requested modules, resolved or not, sorted. Other modules may be removed.
 	Asked []string
-	// Versions are those of the manifests, and of the request's of modules that are asked for and have no manifest.
+	// Versions are the versions of the manifests, and the versions of the request for requested modules without a
+	// manifest.
 	Versions map[string]string
-	// Held are the modules that a rollout keeps from their channel's version. They are no part of the State: a rollout
-	// that holds more runtimes, or fewer, does not touch them.
+	// Held are the modules that a rollout keeps from their channel's version. They are not part of the State, so a rollout
+	// that holds more or fewer runtimes does not change it.
 	Held []bundle.Problem
-	// Remarks are what else is to be said of modules that are as they are meant to be: whose version a rollout took back,
-	// and which stay at the version that lifecycle-manager installed.
+	// Remarks are messages about modules in their desired version: the ones whose newer version a rollout took back, and
+	// the ones that stay at the version of lifecycle-manager.
 	Remarks []bundle.Problem
-	// LeftOut are the features of modules that are held back because the runtime's agent lacks them, sorted.
+	// LeftOut are the features of held modules that the runtime's agent lacks, sorted.
 	LeftOut []bundle.Feature
 }
 
-// crds are what the agent needs to write a desired state.
+// crds are the definitions that the agent needs to write a desired state.
 var crds = []string{
 	"kymas." + v1beta2.Group, "manifests." + v1beta2.Group, "modulereleasemetas." + v1beta2.Group, "moduletemplates." + v1beta2.Group,
 }
 
-// wish is one module that shall be there, with what the catalog says of it.
+// wish is a requested module with its choice from the catalog.
 type wish struct {
 	module v1beta2.Module
 	choice catalog.Choice
 	err    error
 	gate   rollout.Decision
-	// floor is the version below which only a rollback takes the module, empty for none.
+	// floor is the lowest version without a rollback, empty for any.
 	floor string
-	// kept is what the catalog has of the floor, nil unless the choice is older and the last bundle does not have it
-	// either.
+	// kept is the choice for the floor, nil unless both the choice and the last bundle are older or lack it.
 	kept *catalog.Choice
-	// revoked says that the Kyma may not have the module, nor the version of it that it got last.
+	// revoked is true if the Kyma may have neither the module nor its last version.
 	revoked bool
-	// running is the version that the runtime says it runs instead of the one that it was given, empty when it runs that.
+	// running is the version that the runtime runs instead of the published one, empty if they are equal.
 	running string
-	// inherited is what lifecycle-manager installed of the module, nil for nothing or once the runtime's agent has it;
+	// inherited is the module as lifecycle-manager installed it, nil without one or once the runtime's agent has it.
 	// offered is the version that the module would have without it.
 	inherited *phase.Inherited
 	offered   string
-	// settling: the module stays without a problem, because it is not known yet whether its removal has to wait.
+	// settling is true for a module that stays without a problem until the publisher knows whether its removal must wait.
 	settling bool
 }
 
@@ -163,7 +165,7 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// limited returns what the request may decide, by the rule that agents with autonomy follow as well.
+// limited returns the part of the request that a runtime may decide. Agents with autonomy apply the same rule.
 func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	mandatory := map[string]bool{}
 	for _, choice := range snapshot.Mandatory() {
@@ -172,15 +174,14 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 	return bundle.LimitRequest(r.Asked.Modules, func(module string) bool { return mandatory[module] })
 }
 
-// keep finds what a runtime has of the module: it stays where the choice is older.
+// keep finds the module's version in the runtime, which stays if the choice is older.
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
 	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version) || phase.Returned(request.Takeover, request.Last) && !w.choice.Mandatory) {
 		w.floor = i.Version
 	}
-	// A channel that moves to a version which is not for the Kyma takes nothing: the Kyma stays at the version that it may
-	// have.
+	// A channel that moves to a version which the Kyma may not have removes nothing: the Kyma keeps its version.
 	if w.revoked = catalog.Hidden(w.err); w.revoked && last != nil {
 		_, err := snapshot.At(w.module.Name, last.Channel, last.Version, request.Labels)
 		w.revoked = catalog.Hidden(err)
@@ -197,7 +198,7 @@ func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	}
 }
 
-// Needs returns the component versions whose contents Resolve will want to know.
+// Needs returns the component versions whose contents Resolve needs.
 func Needs(request Request, snapshot *catalog.Snapshot) []Need {
 	var needs []Need
 	for _, w := range slices.Concat(wishes(request, snapshot), leaving(request, snapshot), offers(request, snapshot)) {
@@ -215,8 +216,8 @@ func need(choice catalog.Choice) Need {
 	return Need{Ref: refOf(choice), Descriptor: choice.Descriptor, NamesItself: choice.NamesItself}
 }
 
-// Resolve decides. A module that cannot be resolved keeps its last manifest and becomes a problem with a reason; the
-// others are not affected.
+// Resolve returns the desired state. A module that cannot be resolved keeps its last manifest and adds a problem with a
+// reason. It does not affect other modules.
 func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Content) Result {
 	result := Result{
 		State: bundle.DesiredState{
@@ -271,7 +272,7 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 	return result
 }
 
-// add decides about one module that is asked for.
+// add resolves one requested module.
 func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	shall := !w.revoked || !w.module.Managed
 	if shall {
@@ -314,7 +315,7 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	*told = append(*told, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})
 }
 
-// offers are all choices that a runtime with autonomy has.
+// offers returns all choices of a runtime with autonomy.
 func offers(request Request, snapshot *catalog.Snapshot) []wish {
 	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.Deleting {
 		return nil
@@ -334,13 +335,13 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// leaving are the modules on their way out, as the catalog has them now: their operators may need a newer version to
-// let go.
+// leaving returns the modules that are being removed, in their current versions: their operators may need a newer
+// version for the removal.
 func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	var all []wish
 	for _, module := range request.Leaving {
 		if request.Gates[rollout.Track{Module: module.Name, Channel: module.Channel}].Held != "" {
-			continue // it leaves as it is
+			continue // it is removed in its current version
 		}
 		w := wish{module: module}
 		w.choice, w.err = snapshot.Lookup(module.Name, module.Channel, labels.Set(request.Labels))
@@ -350,7 +351,7 @@ func leaving(request Request, snapshot *catalog.Snapshot) []wish {
 	return all
 }
 
-// floor returns the newest of what a runtime has of a module: what was published last and what is remembered besides.
+// floor returns the newer of the last published version of a module and the remembered one.
 func floor(last *bundle.Manifest, remembered string) string {
 	if last == nil || bundle.Older(last.Version, remembered) {
 		return remembered
@@ -370,7 +371,7 @@ func lastManifest(last *bundle.DesiredState, module string) *bundle.Manifest {
 	return nil
 }
 
-// carried are the labels of a Kyma that its runtime always gets too; none names the runtime, so that equal runtimes
+// carried are the labels of a Kyma that its runtime's Kyma always gets. None identifies the runtime, so equal runtimes
 // share documents.
 var carried = []string{v1beta2.LabelBeta, v1beta2.LabelInternal, v1beta2.LabelPurpose}
 
@@ -381,7 +382,7 @@ func seed(request Request) bundle.KymaSeed {
 	if request.NoModuleCopy {
 		s.Spec.Modules = nil
 	}
-	// Their order says nothing; the API keeps them as a map.
+	// The order has no meaning, because the API stores them as a map.
 	slices.SortFunc(s.Spec.Modules, func(a, b v1beta2.Module) int { return cmp.Compare(a.Name, b.Name) })
 	maps.Copy(s.Labels, request.Carried)
 	for _, label := range carried {
@@ -401,8 +402,8 @@ func Versions(state bundle.DesiredState) map[string]string {
 	return versions
 }
 
-// Removals returns the modules that shall go: those that may be there and are not asked for. installed are those that
-// the runtime was told to have or says it has; confirmed are those it has shown to be gone.
+// Removals returns the modules to remove: the installed modules that are not requested. installed are the published and
+// the reported modules, confirmed the modules that are reported to be gone.
 func Removals(installed, asked []string, confirmed map[string]bool) []string {
 	gone := map[string]bool{}
 	for _, module := range installed {

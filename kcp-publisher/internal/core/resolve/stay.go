@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// stay returns the wishes with the modules whose removal waits. Each is a wish that does not resolve, so that it keeps
-// its last manifest.
+// stay adds the modules whose removal waits. They do not resolve, so each keeps its last manifest.
 func stay(all []wish, request Request) []wish {
 	for _, module := range request.Staying {
 		at := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == module })
@@ -34,8 +33,8 @@ func stay(all []wish, request Request) []wish {
 	return all
 }
 
-// Keeps returns the modules, sorted, that a runtime keeps by a request and the catalog, of those that it was given. The
-// result depends neither on contents nor on rollouts.
+// Keeps returns the published modules, sorted, that a runtime keeps by a request and the catalog. The result depends
+// neither on contents nor on rollouts.
 func Keeps(request Request, snapshot *catalog.Snapshot, given map[string]string) []string {
 	if request.KeepsAll() {
 		return slices.Sorted(maps.Keys(given))

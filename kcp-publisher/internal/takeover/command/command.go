@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// Host is what the publisher's command line provides to the commands.
+// Host is the access to the publisher's command line.
 type Host struct {
 	// AddFlags adds the flags of the control plane, and AddPlanFlags those that affect resolution.
 	AddFlags, AddPlanFlags func(*pflag.FlagSet)
@@ -45,7 +45,7 @@ type takeoverFlags struct {
 	selector, format string
 	all, dryRun      bool
 	gone             bool
-	// offered is what lifecycle-manager finds in the control plane, and deadline when waiting ends.
+	// offered are the objects that lifecycle-manager finds in the control plane. deadline is the end of the wait.
 	offered  *catalog.Snapshot
 	deadline time.Time
 	timeout  time.Duration

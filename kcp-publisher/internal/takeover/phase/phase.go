@@ -1,6 +1,6 @@
-// Package phase decides the part of a takeover from lifecycle-manager in a Kyma's bundles: it reads the Kyma's label and
-// annotation, what was recorded of lifecycle-manager's modules, and the runtime's report. All of it is pure. The core
-// packages call it; it imports none of them.
+// Package phase decides the takeover phase in a Kyma's bundles. Its inputs are the Kyma's label and annotation, the
+// record of lifecycle-manager's modules, and the runtime's report. All of it is pure. The core packages call it; it
+// imports none of them.
 package phase
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Hear records how far a runtime is taken over. It is believed only about the newest bundle: what is left in the
-// registry of a takeover that was aborted says nothing of the next one.
+// Hear records the reported phase of a runtime. It accepts only reports about the newest bundle: a report of an aborted
+// takeover in the registry does not apply to the next one.
 func Hear(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t, said := r.Takeover, report.Takeover
 	if t == nil || said == nil || string(said.Phase) != t.Published || r.Published == nil || report.Observed == nil ||
